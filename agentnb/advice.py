@@ -17,11 +17,11 @@ USUAL_OUT = "run"
 
 
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The options of the cell or command that started a run, as typed; repeated by commands that continue the run."""
+    """The options of the cell or command that started a run, as typed. Commands that continue the run repeat them."""
 
     surface: Literal["notebook", "shell"] = "notebook"
     out: str = ""
-    """The variable for the run."""
+    """The variable that receives the run."""
     model: str = ""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Plain(Advice, frozen=True, tag="plain"):
 
 
 class TryAgain(Advice, frozen=True, tag="try_again"):
-    """Repeat the failed operation: continue the conversation, or run the step or file again."""
+    """Repeat the failed operation: continue the conversation, or rerun the step or file."""
 
     tools: tuple[str, ...] = ()
     by: Invocation | None = None
@@ -58,20 +58,20 @@ class ContinueRun(Advice, frozen=True, tag="continue_run"):
     """Its id, if it must be loaded first."""
     tools: tuple[str, ...] = ()
     limit: str = ""
-    """Name of the limit to raise."""
+    """Name of the limit to increase."""
     value: float = 0.0
     """The new value of that limit."""
     todo: str = ""
-    """The blocked todo to open first; ``ID`` if there are several."""
+    """The blocked todo to reopen first; ``ID`` if there are several."""
     by: Invocation | None = None
 
 
 class StartAgain(Advice, frozen=True, tag="start_again"):
-    """Begin a new conversation."""
+    """Start a new conversation."""
 
 
 class RerunSteps(Advice, frozen=True, tag="rerun_steps"):
-    """Begin a new run of a workflow at one of its steps."""
+    """Start a new run of a workflow from one of its steps."""
 
     step: str = "STEP"
     limit: str = ""
@@ -83,16 +83,16 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Resume a run whose process died."""
 
     run: str
-    """Its id; empty for the last run."""
+    """Its id; empty for the most recent run."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     in_new_kernel: bool = False
-    """True if typed in a kernel that has not loaded agentnb yet."""
+    """True if the command is typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
-    """Answer the question that a run waits for."""
+    """Answer the question that a run is waiting on."""
 
     run: str = ""
     """Its id; empty for the run waiting here."""
@@ -101,9 +101,9 @@ class AnswerRun(Advice, frozen=True, tag="answer_run"):
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     text: str = ""
-    """A valid answer; empty if the person writes it."""
+    """A valid answer; empty if the person is to write it."""
     is_live: bool = False
-    """True if the run continues in its process, and is answered there."""
+    """True if the run is still live in its process and can be answered there."""
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):
@@ -123,12 +123,12 @@ class ListRuns(Advice, frozen=True, tag="list_runs"):
 
 
 class ReplayRun(Advice, frozen=True, tag="replay_run"):
-    """Replay a run under the guidance and the policy ``matrix``."""
+    """Replay a run under ``matrix`` guidance and policy."""
 
     run: str = ""
     """Its id; empty if there is no store."""
     variable: str = "run"
-    """Expression for the run."""
+    """Expression that evaluates to the run."""
 
 
 class LoadTraces(Advice, frozen=True, tag="load_traces"):
@@ -141,20 +141,20 @@ class ReadLoosely(Advice, frozen=True, tag="read_loosely"):
     """Read the readable parts of a damaged file."""
 
     path: str = ""
-    """The file as named by the person, if known."""
+    """The file as the person named it, if known."""
 
 
 class ListProblems(Advice, frozen=True, tag="list_problems"):
-    """List everything that was skipped on loading."""
+    """List everything skipped on loading."""
 
 
 class NameOne(Advice, frozen=True, tag="name_one"):
-    """Use one of these names instead of an unknown name."""
+    """Use one of these names in place of an unknown name."""
 
     similar: tuple[str, ...] = ()
-    """The known names most similar to the unknown one."""
+    """The known names most similar to the unknown name."""
     known: tuple[str, ...] = ()
-    """All known names, or the first of them."""
+    """All known names, or the first few of them."""
     more: int = 0
     """Number of known names missing from ``known``."""
 
@@ -178,7 +178,7 @@ class AcceptServer(Advice, frozen=True, tag="accept_server"):
 
 
 class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
-    """Log in to an MCP server; ``scope``: additional rights that it requires; ``client``: the id of a client."""
+    """Log in to an MCP server; ``scope``: additional permissions that it requires; ``client``: a client id."""
 
     name: str = "NAME"
     scope: str = ""
@@ -191,7 +191,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: the model object of a recovered run."""
+    """Name a model; ``again``: the model object that a recovered run used."""
 
     name: str = "NAME"
     again: bool = False
@@ -255,7 +255,7 @@ class TrustLog(Advice, frozen=True, tag="trust_log"):
 
 
 class AskInstead(Advice, frozen=True, tag="ask_instead"):
-    """Ask about calls that the mode denies."""
+    """Ask about calls that the mode would deny."""
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
@@ -280,13 +280,13 @@ class TryDetector(Advice, frozen=True, tag="try_detector"):
 
 
 class WriteExpression(Advice, frozen=True, tag="write_expression"):
-    """Write an expression in the supported syntax, with paths such as this one."""
+    """Write an expression in the supported syntax, using paths such as this one."""
 
     path: str
 
 
 class FreeDisk(Advice, frozen=True, tag="free_disk"):
-    """Free disk space, and run again: the run is still in memory."""
+    """Free disk space and run again: the run is still in memory."""
 
 
 AnyAdvice: TypeAlias = (
@@ -329,7 +329,7 @@ AnyAdvice: TypeAlias = (
 )
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
-"""Advice as passed by callers: a string is plain advice, an empty string no advice."""
+"""Advice as callers pass it: a string is plain advice, an empty string no advice."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
 """The table of a surface: the command for each kind of advice, empty or None as above; several commands, to be typed in order;
 or plain advice instead."""
@@ -362,7 +362,7 @@ def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[s
 
 
 def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Append the pieces of advice to those of a line."""
+    """Append the pieces of the advice to those of a line."""
     for item in advice:
         if words := _pieces(item, commands):
             last, sign = "".join(line[-1:]), " " if line and line[-1].endswith((".", "?", "!")) else ". "
@@ -415,7 +415,7 @@ def _answer(advice: AnswerRun) -> str:
 
 
 def replay_call(advice: ReplayRun) -> str:
-    """Return the expression that replays a run and returns the sentences about it."""
+    """Return the expression that replays a run and produces the sentences about it."""
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
@@ -473,12 +473,12 @@ PYTHON: Commands = {
 
 
 def quote_for_shell(package: str) -> str:
-    """Quote the name of a package for a shell."""
+    """Quote a package name for a shell."""
     return package if package.isidentifier() else f"'{package}'"
 
 
 class AdvisedWarning(UserWarning):
-    """A Python warning with advice as values, to be worded by a surface."""
+    """A Python warning with advice as values, so that each surface can word it."""
 
     def __init__(self, what: str, advice: Advised = "") -> None:
         super().__init__(what, advice)

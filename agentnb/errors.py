@@ -67,14 +67,14 @@ class AnyRun(Protocol):
 
 
 RENDERER = "_render_traceback_"
-"""Method by which an exception renders its own traceback in IPython."""
+"""Method that IPython calls on an exception to get its traceback."""
 
 
 class AgentnbError(Exception):
     """A problem that the person can fix.
 
-    ``what`` describes the problem and its location; ``advice`` is the next command, as values, and ``hint`` the same in words
-    for Python. ``run`` is the run it occurred in, if any.
+    ``what`` describes the problem and its location; ``advice`` is the next command, as values, and ``hint`` the same as text
+    for Python. ``run`` is the run in which it occurred, if any.
     """
 
     redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
@@ -123,7 +123,7 @@ class InvalidTool(SettingsError):
 
 
 class NestedTooDeep(SettingsError):
-    """A run would be nested too deeply in other runs, each started by a tool of the previous one. The model gets an error."""
+    """Runs would be nested too deeply, each started by a tool of the previous one. The model gets an error."""
 
 
 class MissingKey(SettingsError):
@@ -133,7 +133,7 @@ class MissingKey(SettingsError):
 class UrlNotAllowed(SettingsError):
     """A file, log or trace names destinations of calls and keys that the person has not allowed.
 
-    ``destinations`` holds each `agentnb.models.destinations.destination.Destination` that is not allowed yet.
+    ``destinations`` lists each `agentnb.models.destinations.destination.Destination` that is not allowed yet.
     """
 
     destinations: tuple[Any, ...] = ()
@@ -153,7 +153,7 @@ class ExpressionError(SettingsError):
 
 
 class AnyProblem(Protocol):
-    """A `Problem` in a file: its description and position."""
+    """A `Problem` in a file, with its description and position."""
 
     @property
     def line(self) -> int:
@@ -168,7 +168,7 @@ class AnyProblem(Protocol):
 
 
 class WorkflowProblems(SettingsError):
-    """A workflow is invalid. ``problems`` holds all problems, each with its file and line."""
+    """A workflow is invalid. ``problems`` lists all problems, each with its file and line."""
 
     problems: tuple[AnyProblem, ...] = ()
 
@@ -181,7 +181,7 @@ class WorkflowProblems(SettingsError):
 
 
 class ExperimentProblems(SettingsError):
-    """An experiment is invalid. ``problems`` holds all problems, each as a sentence."""
+    """An experiment is invalid. ``problems`` lists all problems, each as a sentence."""
 
     problems: tuple[str, ...] = ()
 
@@ -325,7 +325,7 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 
 
 LIKE = 0.6
-"""Minimum similarity (1: identical) for suggesting a name."""
+"""Minimum similarity for suggesting a name, where 1 means identical."""
 MAX_KNOWN = 8
 """Maximum number of known names in advice if no name is similar."""
 
@@ -340,7 +340,7 @@ def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[Nam
 
 
 def suggest_names(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names, beginning with those most similar to ``name``; empty if no names are known."""
+    """Return advice with the known names, starting with those most similar to ``name``; empty if no names are known."""
     names = [*known]
     bare = {candidate.lstrip("-"): candidate for candidate in names}
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
@@ -349,7 +349,7 @@ def suggest_names(name: str, known: Iterable[str], most: int = 3) -> tuple[NameO
 
 
 def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module, which suggests similar public names for a missing one."""
+    """Return a ``__getattr__`` for a module that suggests similar public names for a missing one."""
 
     def refuse(name: str) -> NoReturn:
         hint = "" if name.startswith("_") else in_python(suggest_similar(name, known))

@@ -1,4 +1,4 @@
-"""Files that hold keys, recognized by name: reading them needs approval; searches and diffs skip them.
+"""Files that hold keys, recognized by name. Reading them needs approval; searches and diffs skip them.
 
 | names | but not |
 |---|---|
@@ -25,7 +25,7 @@ PATTERN = (
     r"|[._]netrc|\.pypirc|\.npmrc|\.pgpass|\.htpasswd|\.dockercfg|\.s3cfg|\.boto"
     r")\Z"
 )
-"""The names as a case-insensitive regular expression, for programs that do not import agentnb."""
+"""These names as one case-insensitive regular expression, for programs that do not import agentnb."""
 _is_key_name = re.compile(PATTERN, re.IGNORECASE | re.DOTALL).match
 
 

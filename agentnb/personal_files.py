@@ -21,7 +21,7 @@ def read_lines(file: str) -> list[str]:
 
 
 def write_lines(file: str, lines: Iterable[str]) -> bool:
-    """Replace the lines of a file readable only by the person. Returns False if it cannot be written."""
+    """Replace the lines of a file that only the person can read. Returns False if it cannot be written."""
     try:
         replace_file(settings.personal_folder() / file, "".join(f"{line}\n" for line in lines).encode())
     except OSError:
@@ -30,13 +30,13 @@ def write_lines(file: str, lines: Iterable[str]) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file readable only by the person, atomically. Raises OSError."""
+    """Atomically write a file that only the person can read. Raises OSError."""
     with _temporary_file(path, data) as written:
         written.replace(path)
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Write a file like `replace_file`, unless it exists: a faster process wins. Raises OSError."""
+    """Create a file like `replace_file`, unless it exists: the first process to write it wins. Raises OSError."""
     with _temporary_file(path, data) as written:
         try:
             os.link(written, path)

@@ -61,9 +61,9 @@ from agentnb.errors import SettingsError, suggest_names
 
 _ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
 REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
-"""Patterns of refusals that reveal a trait of a server."""
+"""Patterns of error messages that reveal a trait of a server."""
 SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() if "refused" not in row}
-"""Model servers by name: address, variable of the key, traits."""
+"""Model servers by name, with address, key variable and traits."""
 REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
 """Names of unsupported servers, with the reason."""
 SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
@@ -72,15 +72,15 @@ SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
 """Servers by their names in agentnb and in other programs' files."""
 
 KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
-"""Key variable of each provider."""
+"""The key variable of each provider."""
 TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
-"""Key variable of each service called by built-in tools, by tool group."""
+"""The key variable of each service that built-in tools call, by tool group."""
 KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
-"""Key variables with a short name."""
+"""Key variables by short name."""
 _USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
 URL_VARIABLES: dict[str, str] = {name: row["url_variable"] for name, row in SERVERS.items() if "url_variable" in row}
-"""Variable for the URL of each provider's models."""
+"""The variable for the URL of each provider's models."""
 
 _FOLDER_VARIABLES = (
     *("TMPDIR", "TEMP", "TMP", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"),
@@ -91,17 +91,17 @@ KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
 """Places to look up a key, in order."""
 
 SERVICE = "agentnb"
-"""Service name of agentnb's keys in the system's keyring; the user name is the variable."""
+"""agentnb's service name in the system's keyring; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""Minimum length of a redacted key: shorter ones might occur in a text by chance."""
+"""Minimum length of a redacted key: a shorter one might occur in a text by chance."""
 
 MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
 """Maximum number of tokens or messages set by a variable."""
 
 MAX_MENTIONED = 200
-"""Maximum number of remembered variables named by files: each is looked up after every tool call."""
+"""Maximum number of remembered variables that files name: each is looked up after every tool call."""
 
 SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -143,7 +143,7 @@ class Key:
 
 
 class KnownSecrets:
-    """The texts of all keys seen so far, the longest first. Only grows: a model may still use a forgotten key."""
+    """The texts of all keys seen so far, longest first. Only grows: a model may still use a forgotten key."""
 
     __slots__ = ("texts",)
 
@@ -153,7 +153,7 @@ class KnownSecrets:
 
 @dataclass
 class _Held:
-    """The keys known to this process. Written mostly from the kernel's main thread, read from any."""
+    """The keys known to this process. Written mainly from the kernel's main thread; read from any thread."""
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class _Held:
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
-    """Key variables named by files, whether used by a model or not."""
+    """Key variables that files name, whether or not a model uses them."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: KnownSecrets = field(default_factory=KnownSecrets)
     learning: threading.Lock = field(default_factory=threading.Lock)
@@ -170,13 +170,13 @@ class _Held:
 _held = _Held()
 _ENVIRON = os.environ
 _VARIABLES = getattr(os.environ, "_data", os.environ)
-"""The environment, by encoded names: `os.environ` is slow for unset names, and this runs after each tool call."""
+"""The environment, with encoded names: `os.environ` is slow for unset names, and this runs after each tool call."""
 _encoded = lru_cache(getattr(os.environ, "encodekey", str))
 _USUAL_ENCODED = frozenset(map(_encoded, _USUAL_VARIABLES))
 
 
 def _renew_locks() -> None:
-    """Recreate the locks in a forked process: threads of the parent, which do not exist there, may hold them."""
+    """Recreate the locks in a forked process, where threads of the parent that may hold them do not exist."""
     _held.keyring_lock, _held.learning = threading.RLock(), threading.Lock()
 
 
@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def personal_folder() -> Path:
-    """Return the folder of the person's own agentnb files, outside every project. May not exist yet."""
+    """Return the folder of the person's own agentnb files, which is outside every project. May not exist yet."""
     return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 
@@ -241,7 +241,7 @@ def max_messages() -> int:
 
 
 def compact_enabled() -> bool:
-    """True to compact long conversations, from ``COMPACT_ENABLED``; default yes."""
+    """Return whether to compact long conversations, from ``COMPACT_ENABLED``; yes by default."""
     return _switch("COMPACT_ENABLED", True)
 
 
@@ -251,12 +251,12 @@ def compact_threshold() -> int:
 
 
 def compact_keep_recent() -> int:
-    """Return the messages that compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
+    """Return the number of messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
     return _number("COMPACT_KEEP_RECENT", 10, 1)
 
 
 def tools_enabled() -> bool:
-    """True to let agents have their tools, from ``TOOLS_ENABLED``; default yes. Also disabled by ``AGENT_MODE=false``."""
+    """Return whether agents get their tools, from ``TOOLS_ENABLED``; yes by default. ``AGENT_MODE=false`` disables them."""
     return _switch("TOOLS_ENABLED", True) and _switch("AGENT_MODE", True)
 
 
@@ -274,7 +274,7 @@ def agent_mode() -> str:
 
 
 PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
-"""Environment variables that can permit something, or name programs to start."""
+"""Environment variables that can grant permission, or name programs to start."""
 
 
 @contextmanager
@@ -306,18 +306,18 @@ def key_variable(name: str) -> str:
 
 
 def looks_like_a_key(text: str) -> bool:
-    """True if this may be a key, and so must not be repeated."""
+    """True if this may be a key, so it must not be repeated."""
     return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
 
 
 class NotAKey(SettingsError):
-    """The value in the environment or the keyring cannot be a key. ``why`` is ``what`` without the variable."""
+    """The value in the environment or keyring cannot be a key. ``why`` is ``what`` without the variable."""
 
     why: str = ""
 
 
 def find_key(name: str) -> Key | None:
-    """Return the key of a provider, of a service, or of this variable, or None.
+    """Return the key for this provider, service or variable, or None.
 
     Raises `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
     """
@@ -331,7 +331,7 @@ def find_key(name: str) -> Key | None:
 def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     """Store a key until this kernel ends, and in the system's keyring as well if ``in_keyring`` is set.
 
-    Raises `SettingsError`, without repeating the key, if it cannot be a key or the keyring does not accept it.
+    Raises `SettingsError`, without repeating the text, if it cannot be a key or the keyring rejects it.
     """
     variable, text = key_variable(name), text.strip()
     if problem := _problem(text):
@@ -365,10 +365,10 @@ def forget_key(name: str) -> tuple[str, ...]:
 
 
 def expect_key(variable: str) -> None:
-    """Redact the text of a key variable named by a file from now on, even before a model uses it.
+    """Redact the text of a key variable named by a file from now on, even before any model uses it.
 
-    A file may name any variable. If neither its name nor its text resembles a key, such as a path, it is redacted only from its
-    first use: otherwise a foreign file could mask the person's own words in every log.
+    A file may name any variable. If neither its name nor its text resembles a key (a path, say), it is redacted only once it is
+    used: otherwise a foreign file could mask the person's own words in every log.
     """
     if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
         _held.mentioned[variable] = None
@@ -376,9 +376,9 @@ def expect_key(variable: str) -> None:
 
 
 def redact_values(variables: Mapping[str, str]) -> None:
-    """Redact the values that are keys, by the variable's name or by their shape, from now on.
+    """Redact, from now on, those values that are keys, judging by the variable's name or their shape.
 
-    ``variables``: passed to a tool by the person. File paths are not keys.
+    ``variables``: what the person passed to a tool. File paths are not keys.
     """
     for name, text in variables.items():
         is_path = _is_path(text) and os.path.exists(os.path.expanduser(text))  # noqa: PTH110, PTH111  # of any text
@@ -398,7 +398,7 @@ def providers_with_key() -> list[str]:
 
 
 def key_names() -> list[str]:
-    """Return the variables of all known keys: those of providers and tools, then others that were stored or requested."""
+    """Return the variables of all known keys: those of providers and tools, then others stored or requested."""
     return list(dict.fromkeys((*_USUAL_VARIABLES, *_held.asked_for.copy())))
 
 
@@ -413,7 +413,7 @@ def known_secrets() -> tuple[str, ...]:
 
 
 def secrets() -> tuple[str, ...]:
-    """Return `known_secrets` after reading the key variables, one of which may have been set since the last call."""
+    """Return `known_secrets` after rereading the key variables, since one may have been set since the last call."""
     usual = () if _USUAL_ENCODED.isdisjoint(_VARIABLES) else _USUAL_VARIABLES
     for variable in (*usual, *_held.asked_for.copy()):
         if _encoded(variable) in _VARIABLES:
@@ -425,7 +425,7 @@ def secrets() -> tuple[str, ...]:
 
 
 def base_url(provider: str) -> str | None:
-    """Return the URL of this provider's models from the environment, or None. Raises `SettingsError` for an invalid URL."""
+    """Return the URL of this provider's models from the environment, or None. Raises `SettingsError` if it is invalid."""
     variable, row = URL_VARIABLES.get(provider, ""), SERVERS.get(provider, {})
     text = _environment(variable) if variable else ""
     if not text:
@@ -469,7 +469,7 @@ def check_keyring() -> None:
 
 
 def keep_in_keyring(name: str, text: str) -> bool:
-    """Store a text with several secrets in the system's keyring. Returns False if there is no keyring, or it refuses."""
+    """Store a text that holds several secrets in the system's keyring. Returns False if there is no keyring or it refuses."""
     if (keyring := _keyring()) is None:
         return False
     try:
@@ -480,7 +480,7 @@ def keep_in_keyring(name: str, text: str) -> bool:
 
 
 def from_keyring(name: str) -> str:
-    """Return the keyring's value for this name; blank if missing, or if the query fails."""
+    """Return the keyring's value for this name; blank if it is missing or the query fails."""
     keyring = _keyring()
     try:
         return "" if keyring is None else str(keyring.get_password(SERVICE, name) or "").strip()
@@ -558,7 +558,7 @@ def _keyring() -> Any:
 
 
 def _in_keyring(variable: str) -> str:
-    """Return the keyring's value for this name, queried once; blank if missing, or if the query fails."""
+    """Return the keyring's value for this name, queried only once; blank if it is missing or the query fails."""
     with _held.keyring_lock:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = from_keyring(variable)
@@ -601,7 +601,9 @@ def parse_url(text: str) -> SplitResult | None:
 
 
 def _address(url: SplitResult, port: int, *, has_scheme: bool) -> str:
-    """Parse the URL like Ollama's own client: a scheme implies its web port, and an all-interfaces address this machine."""
+    """Parse the URL as Ollama's own client does: a scheme implies its web port, and an all-interfaces address means this
+    machine.
+    """
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(url.hostname or "", url.hostname)
     port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else port)
     return f"{url.scheme}://{f'[{host}]' if ':' in str(host) else host}:{port}{url.path}"

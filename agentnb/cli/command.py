@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DONE, FAILED, INVALID, LIMITED, WAITING, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
-"""Exit codes: the last two are those of a program ended by the signal. `INVALID`: a file, input or option is unusable, and
-nothing ran."""
+"""Exit codes. The last two are those of a program killed by a signal. `INVALID`: a file, input or option is unusable, and
+nothing was run.
+"""
 
 
 class Argument(NamedTuple):
-    """Argument or option of a command: its names, and the keywords of `ArgumentParser.add_argument`."""
+    """An argument or option of a command: its names, and the keyword arguments of `ArgumentParser.add_argument`."""
 
     names: tuple[str, ...]
     how: dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """Result of a command."""
+    """The result of a command."""
 
     text: str
     """Text for standard output."""
@@ -29,13 +30,15 @@ class Outcome(NamedTuple):
     told: str = ""
     """Text for standard error, after the output."""
     last: str = ""
-    """Last line for standard error: the reason for a non-zero exit code, and what to type next."""
+    """Last line on standard error: the reason for a non-zero exit code, and what to type next."""
     command: str = ""
-    """Command that continues, alone on the last line of standard error."""
+    """Command that continues the run, on a line of its own at the end of standard error."""
 
 
 class Command(NamedTuple):
-    """Command: its function, whose docstring is the help, and its arguments. A returned text is an outcome, too."""
+    """A command: its function, whose docstring is the help text, and its arguments. The function may return plain text as its
+    outcome.
+    """
 
     do: Callable[[Namespace], str | Outcome]
     arguments: tuple[Argument, ...]
@@ -43,14 +46,14 @@ class Command(NamedTuple):
 
 
 def count(text: str) -> int:
-    """Parse a whole number from 1."""
+    """Parse a positive integer."""
     if not (text.isdecimal() and len(text) < 10 and int(text)):
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
 def text_of(text: str) -> str:
-    """Parse a text that is not blank."""
+    """Check that a text is not blank, and return it."""
     if not text.strip():  # such as an unset shell variable; as a path it would mean the current folder
         raise ArgumentTypeError("it is empty")
     return text
@@ -62,7 +65,7 @@ def file(text: str) -> Path:
 
 
 def argument(*names: str, **how: Any) -> Argument:
-    """Return an argument; ``how``: keywords of `ArgumentParser.add_argument`."""
+    """Return an argument; ``how``: keyword arguments of `ArgumentParser.add_argument`."""
     return Argument(names, how)
 
 

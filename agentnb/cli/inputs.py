@@ -1,4 +1,4 @@
-"""Inputs of a workflow in a shell: its prompt and its tools."""
+"""The inputs of a workflow in a shell: its prompt and its tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STDIN = "-"
 
 
 def read_prompt(argument: str | None) -> str:
-    """Return the prompt, from standard input for ``-``; empty without a prompt. Raises `SettingsError` if it is blank."""
+    """Return the prompt, read from standard input for ``-``; empty if missing. Raises `SettingsError` if it is blank."""
     if argument is None:
         return ""
     prompt = _standard_input() if argument == STDIN else argument
@@ -39,11 +39,10 @@ def _standard_input() -> str:
 
 
 def find_tools(names: Iterable[str]) -> list[Any]:
-    """Return the tools of these names: ``MODULE:NAME``, built-in ones, such as ``files``, or an MCP server's, ``mcp:NAME``.
+    """Return the tools with these names: ``MODULE:NAME``, a built-in group such as ``files``, or an MCP server's, ``mcp:NAME``.
 
-    Names may be joined with commas; a list adds its items. Modules are searched for in the current folder, too. An agent or
-    workflow without a name is named after its variable. Raises `SettingsError` for a failed import, or a value that is not a
-    tool.
+    Names may be joined with commas; a list adds its items. Modules in the current folder are found, too. An agent or workflow
+    without a name is named after its variable. Raises `SettingsError` if an import fails or a value is not a tool.
     """
     tools: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
@@ -61,7 +60,7 @@ def find_tools(names: Iterable[str]) -> list[Any]:
 
 
 def find_gates(names: Iterable[str]) -> list[Any]:
-    """Return the gates named ``MODULE:NAME``. Raises `SettingsError` for a failed import, or a value that is not callable."""
+    """Return the gates named ``MODULE:NAME``. Raises `SettingsError` if an import fails or a value is not callable."""
     gates = []
     for name in names:
         gate = _import("--gate", name)
@@ -74,7 +73,7 @@ def find_gates(names: Iterable[str]) -> list[Any]:
 
 
 def find_names(sources: Iterable[str]) -> dict[str, Any]:
-    """Return the public names of Python files and modules. Raises `SettingsError` for a failed import."""
+    """Return the public names in Python files and modules. Raises `SettingsError` if an import fails."""
     variables: dict[str, Any] = {}
     for source in sources:
         module = load_file(Path(source)) if source.endswith(".py") else vars(_module(source, "--tools"))
@@ -83,7 +82,7 @@ def find_names(sources: Iterable[str]) -> dict[str, Any]:
 
 
 def load_file(path: Path) -> dict[str, Any]:
-    """Execute a Python file as a module of its name, and return its variables. Its folder is added to the module path."""
+    """Execute a Python file as a module of the same name, and return its variables. Adds its folder to the module path."""
     if not path.is_file():
         raise SettingsError(f"There is no file {path}", "Give the path of a Python file")
     folder = str(path.parent.absolute())

@@ -18,11 +18,11 @@ KINDS = {
     "intention": PLAN,
     "elicitation": PLAN,
 }
-"""Kind of a file by the first of these keys that it has."""
+"""The kind of a file, by the first of these keys that it has."""
 
 
 def kind_of_text(text: str) -> str:
-    """Return the kind that the text declares; empty without any of the keys, or for an unreadable text."""
+    """Return the kind that the text declares; empty if it has none of the keys or cannot be parsed."""
     node = read_yaml(as_yaml(text), Problems())
     keys = node.entries if isinstance(node, MappingNode) else ()
     declared = next((kind for key, kind in KINDS.items() if key in keys), "")

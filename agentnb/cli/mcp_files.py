@@ -1,4 +1,4 @@
-"""MCP servers of ``--mcp FILE``, for the run of a command."""
+"""The MCP servers of ``--mcp FILE``, available to the run of one command."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentnb.session.confirmed_servers import load_server_file
 
 @contextmanager
 def servers_of(files: Sequence[str], *, asks: bool) -> Iterator[None]:
-    """Provide the servers of these files to the run that starts in this block, and close their connections after it.
+    """Make the servers of these files available to the run started in this block, and close their connections afterwards.
 
-    ``asks``: True if the user can be asked about a file. Raises `SettingsError` for an unreadable or unconfirmed file.
+    ``asks``: True if the user can be asked about a file. Raises `SettingsError` if a file is unreadable or unconfirmed.
     """
     servers = Servers()
     try:

@@ -1,4 +1,4 @@
-"""Program ``agentnb``: parses the command line, runs the command, and reports errors in one line."""
+"""The program ``agentnb``: parses the command line, runs the command, and reports each error in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.models.destinations.allowed_urls import with_consent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line with these arguments (by default the process's) and return its exit code."""
+    """Run the command line with these arguments (by default, those of the process), and return its exit code."""
     try:
         with warnings_in_a_line():
             return write_outcome(_run_command(list(sys.argv[1:] if argv is None else argv)))
@@ -69,7 +69,7 @@ class _Parser(ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """Parser that takes arguments before, between and after options, as a prompt may come last."""
+    """Parser that accepts arguments before, between and after options, since a prompt may come last."""
 
     _is_inside = False
 

@@ -1,4 +1,4 @@
-"""Runs of another process, resumed in a shell to their end or their next question."""
+"""Resumes runs of other processes in a shell, until they end or ask their next question."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from agentnb.workflow.workflow import Workflow
 
 
 def resume(run: Run, store: Store, args: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
-    """Resume a run of this store with the tools and the model of the command line, and return the outcome of the command.
+    """Resume a run of this store with the tools and model from the command line, and return the command's outcome.
 
-    Tools and gates default to those of the command that started the run. ``answers``: to its open questions, by id.
+    Tools and gates default to those of the command that started the run. ``answers``: answers to its open questions, by id.
     """
     allow_urls(args.allow_urls)
     can_ask = is_at_terminal() and not args.no_input
@@ -51,7 +51,7 @@ def resume(run: Run, store: Store, args: Namespace, answers: Mapping[str, Any] |
 
 
 def _started_with(run: Run) -> Invocation:
-    """Return the options of the command that started the run; empty for a log from elsewhere, as they name modules to
+    """Return the options of the command that started the run. Empty for a log from elsewhere, since options name modules to
     import.
     """
     by = run.invocation
@@ -59,7 +59,5 @@ def _started_with(run: Run) -> Invocation:
 
 
 def _model(run: Run, workflow: Workflow, name: str | None) -> str | None:
-    """Return the model of agents without a model: that of the command line, else that of the log, which None leaves in
-    force.
-    """
+    """Return the model for agents without one: that of the command line, or None to keep the model in the log."""
     return chosen_model(workflow, name) if name or not run.settings.get("model") else None

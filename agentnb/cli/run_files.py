@@ -1,4 +1,4 @@
-"""Files that commands run and check: workflows, task files, plans, and the built-in planner by its name."""
+"""The files that commands run and check: workflows, task files, plans, and the built-in planner by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.workflow.workflow import Workflow
 
 
 def is_planner(path: Path) -> bool:
-    """True if the name means the built-in planner, as no file has it. A folder may."""
+    """True if this path means the built-in planner: no file has that name, though a folder may."""
     return str(path) == PLANNER and not path.is_file()
 
 
@@ -35,14 +35,14 @@ def is_plan(path: Path) -> bool:
 def read_workflow(
     path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = (), checks_actions: bool = False
 ) -> Workflow:
-    """Read the workflow of a file; raises an error with every problem. ``tools``: the complete list of tools, if known."""
+    """Read a workflow from a file; raises an error that lists every problem. ``tools``: the complete list, if known."""
     if is_planner(path):
         return Workflow.planner(tools or ())
     return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs, checks_actions=checks_actions)
 
 
 def read_plan(path: Path, tools: list[Any]) -> Plan:
-    """Read the plan of a file that can run with these tools; raises `WorkflowProblems` with every problem."""
+    """Read a plan that can run with these tools from a file; raises `WorkflowProblems` with every problem."""
     read, problems = read_and_check(path, tools)
     if read is not None and not problems.found:
         _note_not_given(read, Toolbox(tools), problems)
@@ -52,7 +52,7 @@ def read_plan(path: Path, tools: list[Any]) -> Plan:
 
 
 def _note_not_given(read: ReadPlan, toolbox: Toolbox, problems: Problems) -> None:
-    """Report each built-in tool that a valid plan names without permission, as a model may have written it."""
+    """Report each built-in tool that a valid plan uses without permission, since a model may have written the plan."""
     for step, fields in zip(read.plan.steps, read.steps, strict=True):
         for name in (step.name, *step.tools):
             if name and fields is not None and not toolbox.may_have(name):

@@ -1,4 +1,4 @@
-"""Shell commands, by kind of advice."""
+"""The shell command for each kind of advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.display.texts.notebook_commands import OPTIONS
 
 
 def _format_resume_options(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
-    """Return the options with the tools and gates of a resumed run; empty if its command named them."""
+    """Return the options that supply the tools and gates of a resumed run; empty if its original command named them."""
     if by is not None and by.surface == "shell":
         return ""
     options = [("--tools", name) for name in tools] + [("--gate", name) for name in gates]
@@ -60,4 +60,4 @@ SHELL: a.Commands = {
     a.WriteGuidance: lambda _: None,
     a.FreeDisk: lambda _: a.Plain("Free some disk space"),
 }
-"""Commands of a shell."""
+"""The commands of a shell."""

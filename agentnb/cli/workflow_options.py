@@ -1,4 +1,4 @@
-"""Options shared by the commands for workflows."""
+"""Options shared by the commands that run workflows."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 
 def options_again(args: Namespace) -> list[str]:
-    """Return the options of a command with the same tools, server files, gates, model and allowed URLs."""
+    """Return the options that give a command the same tools, server files, gates, model and allowed URLs."""
     model = [args.model] if args.model else []
     options = {"--tools": args.tools, "--mcp": args.mcp, "--gate": args.gate, "-m": model, "--allow-url": args.allow_urls}
     return [word for option, values in options.items() for value in values for word in (option, value)]

@@ -1,4 +1,4 @@
-"""Runs of workflows in a shell: awaited on the main thread, with their outcomes."""
+"""Runs workflows in a shell: waits on the main thread, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from agentnb.workflow.workflow import Workflow
 
 HEADING = "--- Step Context ---"
 MAX_OF_A_QUESTION = 200
-"""Maximum characters of a question that is repeated before the command that answers it."""
+"""Maximum characters of a question repeated before the command that answers it."""
 CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "cancelled": INTERRUPTED}
-"""Exit codes by status of the run, by default `FAILED`."""
+"""Exit codes by status of the run; `FAILED` for any other status."""
 
 
 def chosen_model(workflow: Workflow, name: str | None) -> str | None:
-    """Return the model of agents without a model, and tell the user about a stand-in; None if no model is needed.
+    """Return the model for agents without one, or None if no model is needed. Tells the user about a substitute.
 
     Chooses ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model_of_workflow`).
     """
@@ -56,7 +56,7 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
 
 
 def top_steps(workflow: Workflow) -> list[str]:
-    """Return the paths of the sequential steps, or tasks."""
+    """Return the paths of the steps, or of the tasks."""
     if workflow.tasks is not None:
         return [task.path for task in workflow.tasks.tasks]
     return [step.id for step in workflow.spec.steps if step.kind != "goto"]
@@ -70,10 +70,10 @@ def await_run(
     again: Sequence[str] = (),
     **options: Any,
 ) -> Outcome:
-    """Start a run and return its outcome when it has ended: plain tools run on this thread, and an interrupt ends the run.
+    """Start a run, wait for it to end, and return its outcome. Plain tools run on this thread; an interrupt ends the run.
 
-    Tools print to standard error. The program ends even if a tool does not. ``asks``: ask the user at the terminal until they
-    leave; otherwise the run is suspended at a question. ``again``: options for the command that answers the question.
+    Tools print to standard error. The program exits even if a tool never returns. ``asks``: ask the user at the terminal until
+    they leave; otherwise the run is suspended at a question. ``again``: options for the command that answers the question.
     """
     foreground, output = Foreground(grace=GRACE_SECONDS), sys.stdout
     questions = TerminalQuestions(progress) if asks else None
@@ -99,7 +99,7 @@ def await_run(
 
 
 def _start(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> LiveRun:
-    """Start a run, and tell the user which saved rules hold in it."""
+    """Start a run, and tell the user which saved rules apply to it."""
     grants = SessionGrants(("run", "project"))
     with use_host(replace(host_here(), grants=grants)):
         live = start(options)
@@ -110,7 +110,7 @@ def _start(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> LiveR
 
 
 def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
-    """Return the outcome of a command that ran this run. ``again``: options for the command that answers its question."""
+    """Return the command's outcome for this run. ``again``: options for the command that answers its question."""
     has_steps = not run.rounds and (bool(run.step_records) or run.kind != "agent")
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
@@ -126,7 +126,7 @@ def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
 
 
 def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
-    """Return the question in words, and the command that answers it."""
+    """Return the question as text, and the command that answers it."""
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
@@ -140,7 +140,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
 
 
 def _example(question: WaitingOnUser) -> str:
-    """Return a valid answer to the question, as text to type."""
+    """Return an example of a valid answer to the question, as text to type."""
     value = _value(question.schema)
     return value if isinstance(value, str) else choice_in_words(value)
 

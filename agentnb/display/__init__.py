@@ -1,1 +1,1 @@
-"""A run as text, as HTML and as a page. Independent of IPython."""
+"""Shows a run as text, as HTML and as a page. Independent of IPython."""

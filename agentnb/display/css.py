@@ -1,8 +1,8 @@
-"""Styles of a run: the rules of ``styles/``, as a style sheet where allowed, otherwise inlined in each element.
+"""Styles of a run: the rules in ``styles/``, as a style sheet where that is allowed, otherwise inlined in each element.
 
-The plain files contain only rules for single classes (``.agentnb-x { ... }``), so that both ways look the same: an untrusted
-notebook, or a third-party page, keeps inline styles and drops style sheets. ``live.css`` has rules that need more (hovering,
-focus, narrow windows), and is omitted without a style sheet.
+The plain files contain only rules for single classes (``.agentnb-x { ... }``), so that both look the same: an untrusted
+notebook, or a third-party page, keeps inline styles but drops style sheets. ``live.css`` has rules that need more (hovering,
+focus, narrow windows), and is used only in a style sheet.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from agentnb.display.markup import Html
 STYLES = Path(__file__).parent / "styles"
 LIVE = "live.css"
 NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
-"""Classes that make MathJax, new and old, ignore content."""
+"""Classes that make old and new versions of MathJax ignore content."""
 
 _RULE = re.compile(r"\.(agentnb-[\w-]+)\s*\{([^{}]*)\}")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(r"var\(--[\w-]+,\s*((?:[^()]|\([^()]*\))*)\)")
 _CLASS = re.compile(r'(<\w+ )(class="(agentnb-[\w -]+)")(?! style=)')
-"""Skips classes that already have an inlined style."""
+"""Matches classes in elements that have no inlined style yet."""
 
 
 @cache
 def rules() -> dict[str, str]:
-    """Return the declarations of each class, in file order."""
+    """Return the declarations of each class, in the order of the files."""
     bodies: dict[str, str] = {}
     for path in sorted(STYLES.glob("*.css")):
         if path.name != LIVE:
@@ -44,19 +44,19 @@ def style_sheet() -> str:
 
 
 def wrap_output(html: str) -> Html:
-    """Return the HTML as a notebook output that survives saving: with inline styles, and without formulas except our own.
+    """Return the HTML as a notebook output that survives saving: with inline styles, and with no formulas except our own.
 
-    In any output, JupyterLab would typeset text between dollar signs: prices would become formulas, and a formula may contain
-    links that run code. Ours are MathML already.
+    JupyterLab would otherwise typeset text between dollar signs: prices would become formulas, and a formula may contain links
+    that run code. Our own formulas are already MathML.
     """
     return Html(f'<div class="{NO_FORMULAS}">{inline_css(html)}</div>')
 
 
 def inline_css(html: str) -> Html:
-    """Return the HTML with its classes' rules inlined in each element.
+    """Return the HTML with each element's class rules inlined.
 
-    Each declaration with a theme variable is preceded by its plain value: in an untrusted notebook, JupyterLab drops values
-    that it cannot check, such as ``var()`` and ``overflow-wrap: anywhere``.
+    Each declaration that uses a theme variable is preceded by its plain value, because JupyterLab, in an untrusted notebook,
+    drops values that it cannot check, such as ``var()`` and ``overflow-wrap: anywhere``.
     """
     return Html(_CLASS.sub(lambda found: found.group(1) + _with_style(found.group(2), found.group(3)), html))
 
@@ -68,7 +68,7 @@ def _with_style(attribute: str, classes: str) -> str:
 
 
 def inline_style(name: str) -> str:
-    """Return the rules of a class as an element's style."""
+    """Return the rules of a class as the style of an element."""
     return _with_plain_first(rules().get(name, ""))
 
 

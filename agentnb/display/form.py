@@ -1,4 +1,4 @@
-"""Options of a card: live or saved, cut or whole, and its open folds."""
+"""Options of a card: live or saved, cut or complete, and which folds are open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.display.markup import NOTHING, Html
 
 
 def no_nested_runs(call_id: str, folds: Mapping[str, bool]) -> Html:
-    """Return nothing: most calls start no runs."""
+    """Return nothing, since most calls start no runs."""
     return NOTHING
 
 
@@ -20,9 +20,9 @@ class Form(NamedTuple):
     """Options of a card."""
 
     live: bool = False
-    """Has buttons, and fetches folded content when it is opened."""
+    """True if the card has buttons, and fetches folded content when it is opened."""
     whole: bool = False
-    """Shows long results in full, as in a page."""
+    """True if long results are shown in full, as in a page."""
     pictures: bool = True
     shown_above: Collection[str] = ()
     """Ids of calls whose pictures are shown above the rounds."""
@@ -33,16 +33,16 @@ class Form(NamedTuple):
     effects: Mapping[str, Collection[str]] = MappingProxyType({})
     """The effects of the tools, by tool name."""
     settings: Mapping[str, Any] = MappingProxyType({})
-    """The settings of the run, for its limits."""
+    """The settings of the run, which contain its limits."""
     over: bool = False
-    """True if the run has ended, and no longer awaits answers."""
+    """True if the run has ended and no longer awaits answers."""
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs
-    """Returns a call's nested runs, from its id and the folds."""
+    """Returns a call's nested runs, given the call's id and the folds."""
 
     foreign: bool = False
-    """True if another product recorded the run: its messages are not yours."""
+    """True if another product recorded the run, so its messages are not the person's own."""
     marks: Mapping[int, Html] = MappingProxyType({})
-    """Links from a round back to its findings, by round index."""
+    """Links from a round back to its findings, by the index of the round."""
     details: bool = False
     """True if the rounds of a saved card include their details."""
     run: Run | None = None

@@ -1,4 +1,4 @@
-"""HTML construction in which no text of a model or a tool can become markup: everything not made by `tag` is escaped."""
+"""Builds HTML in which no text from a model or tool can become markup: everything not made by `tag` is escaped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from html import escape
 from agentnb.display.texts.labels import clean, cut
 
 PREFIX = "agentnb-"
-"""Prefix of all our CSS classes."""
+"""The prefix of all our CSS classes."""
 
 
 WITHOUT_CONTENT = frozenset({"br", "img", "input"})
-"""Elements that have no content and no end tag."""
+"""Elements that have neither content nor an end tag."""
 
 
 class Html(str):
@@ -24,16 +24,16 @@ NOTHING = Html("")
 
 
 def words(text: str, most: int | None = None) -> Html:
-    """Return text as HTML: without control characters, truncated to ``most`` characters, escaped."""
+    """Return text as HTML: control characters removed, truncated to ``most`` characters, and escaped."""
     shown = clean(text)
     return Html(escape(shown if most is None else cut(shown, most), quote=False))
 
 
 def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) -> Html:
-    """Return an element with our classes ``kind`` (without their prefix, separated by spaces; may be empty).
+    """Return an element with our classes ``kind``, which are separated by spaces and lack their prefix, or may be empty.
 
-    Content other than `Html` is escaped. Attributes: True has no value, False and None are omitted, ``data_x`` is ``data-x``
-    and ``for_`` is ``for``.
+    Content other than `Html` is escaped. Attributes that are True have no value, those that are False or None are omitted,
+    ``data_x`` means ``data-x`` and ``for_`` means ``for``.
     """
     written = f"<{name}"
     if kind:
@@ -45,5 +45,5 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
 
 
 def join_html(*content: str) -> Html:
-    """Join pieces, escaping those that are not `Html`."""
+    """Join pieces, escaping any that are not `Html`."""
     return Html("".join(piece if isinstance(piece, Html) else words(piece) for piece in content))

@@ -1,4 +1,4 @@
-"""Saving runs to files: as logs, as self-contained pages, or in other products' formats."""
+"""Saves runs to files: as logs, as self-contained pages, or in the formats of other products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDINGS = {
     **{".html": PAGE, ".htm": PAGE, ".parquet": "parquet"},
     **dict.fromkeys(("", ".jsonl", ".ndjson", ".json", ".log", ".txt"), LOG),
 }
-"""Formats by file extension."""
+"""The format for each file extension."""
 
 
 def save_trace(
@@ -29,17 +29,17 @@ def save_trace(
     *,
     redact: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = (),
 ) -> Path:
-    """Write a run, or the run of a file, atomically to ``path``; return the path.
+    """Write a run, or the run in a file, atomically to ``path``; return the path.
 
-    Without a ``format``, a name that ends with ``.html`` gives a self-contained page with the log inside, ``.parquet`` a
-    Parquet file, ``.jsonl`` or no extension the run's log (JSON Lines), like the format ``agentnb``. `load_trace` reads all of
-    these. Other formats: ``sam``, ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and
-    ``parquet``, take several runs.
+    Without ``format``, the extension decides: ``.html`` writes a self-contained page that contains the log, ``.parquet`` a
+    Parquet file, and ``.jsonl`` or no extension the run's log (JSON Lines), as the format ``agentnb`` does. `load_trace` reads
+    all of these. Other formats are ``sam``, ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; these and
+    ``parquet`` accept several runs.
 
-    ``redact``: regular expressions; their matches in any text are written as ``[redacted]``. Known keys are written as
-    ``[key]``, texts that look like keys as ``[looks like a key: masked]``.
+    ``redact``: regular expressions whose matches in any text are replaced by ``[redacted]``. Known keys are replaced by
+    ``[key]``, and text that looks like a key by ``[looks like a key: masked]``.
 
-    Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
+    Raises `SettingsError` if the format is unknown or a pattern is invalid, and `StoreError` if the file cannot be written.
     """
     path = _expand(path)
     name = format or _format_of(path)
@@ -57,7 +57,7 @@ def save_trace(
 
 
 def _format_of(path: Path) -> str:
-    """Return the format for the name's extension. Raises `SettingsError` for an unknown extension."""
+    """Return the format for a file name's extension. Raises `SettingsError` if the extension is unknown."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         hint = (

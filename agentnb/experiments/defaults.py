@@ -1,10 +1,10 @@
-"""Numbers of experiments that a person may want to change."""
+"""Limits of experiments that a person may want to change."""
 
 from __future__ import annotations
 
 AT_A_TIME = 8
-"""Cells that run at the same time in the kernel, and in each process of `executor="processes"`."""
+"""Maximum cells that run concurrently in the kernel, and in each process of ``executor="processes"``."""
 MAX_DEATHS = 2
-"""Deaths of a process at the same cell after which the cell is a row that says so."""
+"""Maximum times that a process may die running the same cell; after that, the cell gets a row that says so."""
 MAX_FLIPS = 200
-"""Pairs of runs that a comparison lists; `Comparison.flips` has them all."""
+"""Maximum pairs of runs that a comparison lists; `Comparison.flips` has all of them."""

@@ -1,4 +1,4 @@
-"""The design of an experiment: cells, cost and time to expect, and the smallest effect that it can detect."""
+"""The design of an experiment: its cells, expected cost and time, and the smallest effect that it can detect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of
 from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
-"""Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
+"""Pass rates that bound the minimum effect; the effect is the same for p and 1 - p."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
@@ -25,7 +25,7 @@ DRAWS = "their random draws differ between variants"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Plan of an experiment, with its estimates; an estimate without a basis is None."""
+    """The plan of an experiment, with estimates; an estimate without a basis is None."""
 
     tasks: int
     variants: tuple[str, ...]
@@ -35,31 +35,32 @@ class Design:
     cells: int
     """Total number of runs."""
     cost: float | None
-    """US dollars: 0 for free models, else estimated from the pilot."""
+    """US dollars: 0 for free models, otherwise estimated from the pilot."""
     seconds: float | None
     """Estimated from the pilot and the number of concurrent runs."""
     minimum_effect: float | None
     """Smallest difference in the primary between two variants that is detected with 80 per cent power."""
     assumption: str
-    """Ground of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate``
-    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), ``by_round`` (no runs are compared), or
-    ``unknown``."""
+    """Basis of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate`` (all
+    tasks pass equally often), ``any_rate`` (the same, at the worst pass rate), ``by_round`` (no runs are compared), or
+    ``unknown``.
+    """
     unseeded: tuple[str, ...]
-    """Models that take no seed; their draws differ between variants."""
+    """Models that take no seed, so their draws differ between variants."""
     clusters: int = 0
-    """Clusters of tasks, the units of the test; a task without a cluster counts as its own."""
+    """Number of clusters of tasks, which are the units of the test; a task without a cluster counts as a cluster of its own."""
     least_effect: float | None = None
-    """Minimum effect at the best pass rate, if the pass rate is unknown."""
+    """Minimum effect at the best pass rate, set if the pass rate is unknown."""
     budget: float | None = None
     """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
-    """Maximum US dollars reserved per active run: the most that it can still spend, or None if unknown."""
+    """Maximum US dollars reserved for each active run, which is the most it can still spend, or None if unknown."""
     looks: tuple[Look, ...] = ()
-    """Planned looks; the minimum effect is that of the last look."""
+    """Planned looks. The minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
-    """Sandbox of each external agent, by variant."""
+    """The sandbox of each external agent, by variant."""
     left_out: tuple[str, ...] = ()
-    """Files and folders of the tasks that the copies for the runs lack."""
+    """Files and folders of the tasks that are not copied for the runs."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -76,7 +77,7 @@ class Design:
 
     @property
     def price(self) -> float:
-        """Width of the last look's interval relative to an experiment without looks."""
+        """Width of the last look's interval, relative to that of an experiment without looks."""
         return compare_widths(self.looks[-1].level, self.clusters) if self.looks else 1.0
 
     @property
@@ -98,17 +99,17 @@ GROUNDS = {
     "alike": "the tasks of the pilot did not differ",
     "never": "even the largest possible difference has less than 80 % power",
 }
-"""Explanations of a minimum effect, or of a missing one."""
+"""Explanations of a minimum effect, or of its absence."""
 
 
 def explain_ground(design: Design) -> str:
-    """Explain the minimum effect, or its absence, with the assumption about clusters."""
+    """Explain the minimum effect, or its absence, including the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
     return GROUNDS[design.ground] + (", with tasks of a cluster varying like others" if is_clustered else "")
 
 
 def describe_shape(design: Design) -> str:
-    """Return the counts of tasks, variants, models and repeats, and their product in runs."""
+    """Return the numbers of tasks, variants, models and repeats, and the resulting number of runs."""
     clusters = f" in {pluralize(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
     parts = [pluralize(design.tasks, "task") + clusters, pluralize(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
@@ -117,7 +118,7 @@ def describe_shape(design: Design) -> str:
 
 
 def describe_effect(design: Design) -> str:
-    """Format the minimum effect with its power: ``unknown`` without an estimate, a range without a pass rate."""
+    """Format the minimum effect with its power: ``unknown`` if there is no estimate, a range if there is no pass rate."""
     if design.minimum_effect is None:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
@@ -125,7 +126,7 @@ def describe_effect(design: Design) -> str:
 
 
 def describe_reserve(design: Design) -> str:
-    """Describe the share of the budget that is reserved for active runs."""
+    """Describe how much of the budget is reserved for active runs."""
     if design.set_aside is None:
         return "all of it reserved for the first run of each variant and model until a pilot has run"
     return f"up to ${design.set_aside:.4g} of it reserved for each active run"
@@ -137,7 +138,7 @@ def list_sandboxes(sandboxes: Mapping[str, str]) -> str:
 
 
 def describe_looks(design: Design) -> str:
-    """List the planned looks with their levels."""
+    """List the planned looks and their levels."""
     levels = [f"{look.tasks:,} (p below {look.level:.2g})" for look in design.looks]
     return f"after {', '.join(levels)} of {pluralize(design.looks[-1].of_tasks, 'task')}"
 
@@ -148,10 +149,10 @@ def describe_price(price: float) -> str:
 
 
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
-    """Return the problem of having too few tasks for a comparison.
+    """Return a problem if there are too few tasks for a comparison.
 
-    Too few clusters are always a problem; too few unclustered tasks only if a comparison is planned, so that they can be tried
-    out.
+    Too few clusters are always a problem. Too few unclustered tasks are a problem only if a comparison is planned, so that a
+    few tasks can be tried out.
     """
     clusters, is_clustered = len(_sizes(tasks)), any(task.cluster for task in tasks)
     if variants < 2 or clusters >= MIN_TASKS or not (is_clustered or is_planned):
@@ -181,9 +182,9 @@ def design_of(
     is_by_round: bool = False,
     looks: tuple[Look, ...] = (),
 ) -> Design:
-    """Build the design; without a pilot, estimates that need it are None.
+    """Build the design. Without a pilot, estimates that need one are None.
 
-    ``is_by_round``: guidance sets are drawn by round, and no whole runs are compared.
+    ``is_by_round``: whether guidance sets are drawn for each round, so that no complete runs are compared.
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
@@ -210,7 +211,7 @@ def design_of(
 def _minimum_effects(
     sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
 ) -> tuple[str, Sequence[float | None]]:
-    """Return the ground of the minimum effect and its bounds, with None for an effect that no test can show."""
+    """Return the basis of the minimum effect, and its bounds, where None means an effect that no test can show."""
     of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
     if pass_rate is not None:
         return "pass_rate", [of_passes(pass_rate)]
@@ -224,10 +225,10 @@ def _minimum_effects(
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:
-    """Estimate US dollars for these runs: 0 for free models, else from the pilot, or None if unknown."""
+    """Estimate the US dollars for these runs: 0 for free models, otherwise based on the pilot, or None if unknown."""
     return 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
 
 
 def _sizes(tasks: Sequence[ExperimentTask]) -> tuple[int, ...]:
-    """Return the number of tasks of each cluster."""
+    """Return the number of tasks in each cluster."""
     return tuple(map(len, places_by_cluster(tasks)))

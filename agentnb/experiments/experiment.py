@@ -1,4 +1,4 @@
-"""Experiments: which variant works, measured on the same tasks in random order."""
+"""Experiments, which measure on the same tasks, in random order, which variant works."""
 
 from __future__ import annotations
 
@@ -65,38 +65,39 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.workflow.workflow import Workflow
 
 EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
-"""Frozen rule about incomplete runs."""
+"""Frozen rules for incomplete runs."""
 SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_seconds")
-"""Settings that are checked on their own."""
+"""Settings that are checked individually."""
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Variants compared on the same tasks: every task runs under every variant, in random order, even if runs fail.
+    """Compares variants on the same tasks: every task runs under every variant, in random order, even if runs fail.
 
     ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
     checks, ``cluster`` for related tasks, and ``work_dir``, a folder that is copied for each run), functions that return such a
     row for a seed, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its
-    name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, ``home``:
-    the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent, or its settings, that variants change.
-    ``models``: names or objects that every variant runs with; by default each variant has its own. ``repeats``: runs of a task
-    per variant and model. ``seed`` determines order and draws; each task and repeat has its own seed, shared by all variants
-    unless ``seeds="independent"``, and passed to models that take a seed. ``primary``: the check that decides, and ``checks``:
-    further ones, each a name (`answered`, `passed`, `score`, `todos_closed`, `no_loops`), ``within(...)``, a function of the
-    run or of the run and the task's row, an expectation, or a `Judge`. ``folder``: where rows and logs are stored, by default
-    ``.agentnb/experiments/ID``; False for memory only.
+    name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, also
+    ``home``, the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent, or the settings of one, that
+    variants change. ``models``: names or objects that every variant runs with; by default each variant has its own model.
+    ``repeats``: runs of a task per variant and model. ``seed`` determines order and draws. Each task and repeat has its own
+    seed, which all variants share unless ``seeds="independent"``, and which is passed to models that take one. ``primary``: the
+    check that decides; ``checks``: further checks. A check is a name (`answered`, `passed`, `score`, `todos_closed`,
+    `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a `Judge`.
+    ``folder``: where rows and logs are stored, by default ``.agentnb/experiments/ID``; False to keep them in memory only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or any object with its `submit`, or a Dask
-    client, with ``places`` concurrent runs. ``budget``: US dollars for all runs: a run starts only if the active runs cannot
-    exhaust it. ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for external agents:
-    these run inside bubblewrap, unless ``outside_sandbox``. ``aa``: allow variants of equal content, to measure the effect of
-    chance. ``check_seconds``: time limit of each check of a run; beyond it, its value is unknown. ``looks``: the number of
-    planned looks, or the shares of the tasks after which they happen, such as ``[0.5, 1.0]``: `run` ends at each, and continues
-    when called again; intervals are valid across all looks, so you may stop at a look that shows a difference.
+    client, with ``places`` concurrent runs. ``budget``: US dollars for all runs; a run starts only if the active runs cannot
+    exhaust it. ``approve``: decides about calls that need permission; by default ``never``, or ``auto`` for external agents,
+    which run inside bubblewrap unless ``outside_sandbox`` is set. ``aa``: allow variants with equal content, to measure the
+    effect of chance. ``check_seconds``: time limit for each check of a run; if it is exceeded, the check's value is unknown.
+    ``looks``: the number of planned looks, or the shares of the tasks after which they happen, such as ``[0.5, 1.0]``. `run`
+    ends at each look, and continues when called again. Intervals are valid across all looks, so you may stop at a look that
+    shows a difference.
 
-    ``assign``: ``run`` gives each run one variant. ``round`` draws the guidance of each round anew: the variants are guidance
-    sets, drawn with these ``propensities`` by name (equal by default), each task meets all sets in one run, and `lift` measures
-    each against the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
+    ``assign``: ``run`` gives each run one variant. ``round`` draws new guidance for each round: the variants are guidance sets,
+    drawn with these ``propensities`` by name (equal by default), each task meets all sets within one run, and `lift` compares
+    each set with the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
 
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with every problem.
     """
@@ -123,11 +124,11 @@ class Experiment:
     near_outcome: str | None = None
     looks: int | Sequence[float] | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
-    """Experiment that this object extends."""
+    """The experiment that this object extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
-    """Extensions of the original: more tasks, and more repeats."""
+    """The extensions of the original, each with more tasks and more repeats."""
     _source: str = field(default="", repr=False, compare=False)
-    """Source YAML; empty for an experiment written in Python."""
+    """The YAML source; empty for an experiment written in Python."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
@@ -163,10 +164,10 @@ class Experiment:
             raise ExperimentProblems.of(problems)
 
     def design(self, *, pass_rate: float | None = None) -> Design:
-        """Return the cells, the expected cost and time, and the minimum detectable effect. Runs nothing.
+        """Return the cells, the expected cost and time, and the smallest effect that can be detected. Runs nothing.
 
-        ``pass_rate``: the expected share of runs that pass, for an effect without a pilot. Raises `ExperimentProblems` with
-        every problem, such as too few tasks for a comparison.
+        ``pass_rate``: the expected share of runs that pass, for estimating the effect without a pilot. Raises
+        `ExperimentProblems` with every problem, such as too few tasks for a comparison.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a pass rate", "Give a number between 0 and 1, such as 0.6")
@@ -194,9 +195,9 @@ class Experiment:
         return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes, left_out=left_out)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
-        """Run ``n`` random tasks under all variants, two repeats each, and estimate variance, cost and time.
+        """Run ``n`` random tasks under all variants, with two repeats each, and estimate variance, cost and time.
 
-        Pilot runs have their own seeds, and never enter the result.
+        Pilot runs have their own seeds, and are never part of the result.
         """
         self.check()
         schedule, records = self._pilot_schedule(n), self._pilot_records
@@ -208,10 +209,10 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells without a row, up to the next planned look, on the running event loop; return the results.
+        """Run all cells that have no row, up to the next planned look, on the running event loop; return the results.
 
-        After an interrupt, kill or stop, call it again to continue. ``watch`` is called with the `Progress` after each cell;
-        without ``show``, no progress is displayed. Raises `ExperimentProblems` before anything runs.
+        If it is interrupted, killed or stopped, call it again to continue. ``watch`` is called with the `Progress` after each
+        cell; ``show=False`` displays no progress. Raises `ExperimentProblems` before anything runs.
         """
         self.check()
         control = self._control()
@@ -219,7 +220,7 @@ class Experiment:
             return await self._run(control)
 
     def start(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> LiveExperiment:
-        """Start in the background and return a handle with ``progress``, ``pause``, ``resume``, ``stop`` and ``result``."""
+        """Start in the background, and return a handle with ``progress``, ``pause``, ``resume``, ``stop`` and ``result``."""
         self.check()
         control, thread, views = self._control(), LoopThread(), ExitStack()
         views.enter_context(watched(control, watch, show=show))  # here, so that the next cell can steer it
@@ -233,7 +234,7 @@ class Experiment:
         return self.start(watch=watch, show=show).wait()
 
     def extend(self, *, tasks: Any = None, repeats: int = 0) -> Experiment:
-        """Return the experiment with more tasks or repeats. After the first run, every result reports this as a deviation."""
+        """Return the experiment with more tasks or repeats. After the first run, all results report this as a deviation."""
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
         if type(repeats) is not int or repeats < 0:
@@ -245,7 +246,7 @@ class Experiment:
         return replace(self, _original=self._original or self, _more=(*self._more, (more, repeats)))
 
     def retry(self, reason: str) -> Experiment:
-        """Mark the incomplete runs for another attempt by the next `run`; every result reports the reason."""
+        """Mark the incomplete runs to be attempted again by the next `run`; all results report the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
         plan, rows = self._plan, self._own_rows()
@@ -260,9 +261,9 @@ class Experiment:
         return self
 
     def results(self, *, peek: bool = False) -> Results:
-        """Return the results so far. Until all cells are done, variants stay covered, unless ``peek``.
+        """Return the results so far. Until all cells are done, the variants stay covered unless ``peek`` is set.
 
-        A peek is recorded, and every result reports it. Raises `SettingsError` before the first run.
+        A peek is recorded, and all results report it. Raises `SettingsError` before the first run.
         """
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
@@ -302,12 +303,12 @@ class Experiment:
         return write_report(results, setup, path, primary)
 
     def _look_at(self, rows: Sequence[Row]) -> Look | None:
-        """Return the planned look that these rows complete, or None between looks, and without looks."""
+        """Return the planned look that these rows complete, if any."""
         keys = {row.key for row in rows}
         return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
-        """Return placeholder rows for the cells without a row."""
+        """Return placeholder rows for cells that have no row."""
         work, rows = self._work, self._records.rows()
         return tuple(
             [
@@ -381,7 +382,7 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """Schedules of the planned looks, then those of extensions, over the tasks of the last."""
+        """The schedules of the planned looks, followed by those of extensions, which use all tasks of the last look."""
         repeats = (self._original or self).repeats
         count = sum(map(len, self._stages))
         schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
@@ -396,19 +397,19 @@ class Experiment:
 
     @cached_property
     def _stages(self) -> list[list[int]]:
-        """Positions of the tasks that each planned look adds; without looks, all tasks before extensions."""
+        """The positions of the tasks that each planned look adds; without looks, all tasks before extensions."""
         read = (self._original or self)._read
         return stages_of(read.tasks, read.looks, self.seed)
 
     @cached_property
     def _steps(self) -> list[tuple[Look | None, tuple[Schedule, ...]]]:
-        """Planned looks with the schedules up to each, extensions in the last; without looks, all schedules."""
+        """The planned looks, each with the schedules up to it; extensions belong to the last. Without looks, all schedules."""
         looks = looks_of(self._stages) if self._read.looks else (None,)
         return [(look, self._schedules[: look.number] if look and not look.is_last else self._schedules) for look in looks]
 
     @property
     def _due(self) -> tuple[Schedule, ...]:
-        """Schedules up to the first planned look that is not complete."""
+        """The schedules up to the first planned look that is not complete."""
         if not self._read.looks:
             return self._schedules
         plan, rows = self._plan, self._records.rows()
@@ -463,7 +464,7 @@ class Experiment:
 
     @cached_property
     def _pilot_records(self) -> Records:
-        """Records of the pilot, outside the experiment's folder, so that no table of it includes them."""
+        """The records of the pilot, outside the experiment's folder so that none of its tables includes them."""
         if self._original is not None:
             return self._original._pilot_records
         records = self._records
@@ -479,7 +480,7 @@ class Experiment:
         return [*self._pilot_records.rows().values()]
 
     def _own_rows(self) -> dict[str, Row]:
-        """Return the rows of this experiment's cells; its folder may hold more, of an extension."""
+        """Return the rows of this experiment's cells; its folder may also hold rows of an extension."""
         rows = self._records.rows()
         own = _keys_of(self._schedules) if rows else set()
         return {key: row for key, row in rows.items() if key in own}
@@ -508,7 +509,7 @@ class Experiment:
             return results
 
     def _begin(self) -> Plan:
-        """Freeze the plan before the first run, and record later extensions."""
+        """Freeze the plan before the first run, and record any later extensions."""
         plan, is_new = self._plan, self._plan is None
         if plan is None:
             plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
@@ -545,7 +546,7 @@ class Experiment:
         return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, seconds, is_outside)
 
     def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
-        """Return the maximum cost of a run by variant and model, as far as budgets, the pilot or rows bound it."""
+        """Return the maximum cost of a run by variant and model, if budgets, the pilot or rows provide a bound."""
         # The cost of a judge is known only from rows.
         variants = self._read.variants if are_free((), (), self._read.checks) else ()
         return known_bounds(variants, self._models, [*self._pilot_rows(), *rows])
@@ -568,7 +569,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Parts of an experiment, with their problems."""
+    """The parts of an experiment, with their problems."""
 
     tasks: tuple[ExperimentTask, ...]
     variants: tuple[Variant, ...]
@@ -584,7 +585,7 @@ def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
 
 
 def _find_retries(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
-    """Return the cells marked for a retry and not run since, with the number of their next attempt."""
+    """Return the cells that are marked for a retry and have not run since, with the number of their next attempt."""
     marks: dict[str, int] = {}
     for note in plan.notes:
         if note.kind == "retried":

@@ -1,4 +1,4 @@
-"""Pilot: estimates of variance, clustering, cost and time from a few runs, without the means of the variants."""
+"""Pilot runs: estimates of variance, clustering, cost and time from a few runs, leaving out the variants' means."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ from agentnb.experiments.statistics.power import (
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """Estimates from pilot runs. The means of the variants are omitted: a plan based on them would be biased."""
+    """Estimates from pilot runs. The variants' means are omitted, because a plan based on them would be biased."""
 
     runs: int
     tasks: int
     components: Components | None
-    """Variance components of the differences of two variants, for the pair that differs most, or None if the pilot is too
-    small."""
+    """Variance components of the differences between two variants, for the pair that differs most, or None if the pilot is too
+    small.
+    """
     clustering: float | None
-    """Similarity of repeats of a task: the intraclass correlation, averaged over variants, or None if unknown."""
+    """Similarity of a task's repeats: the intraclass correlation, averaged over variants, or None if unknown."""
     cost: float | None
-    """US dollars per run, its judging included, or None if unknown."""
+    """US dollars per run, including its judging; None if unknown."""
     seconds: float | None
     """Seconds per run, or None if unknown."""
     reasons: tuple[tuple[str, str], ...] = ()
-    """Incomplete runs, each with the reason."""
+    """Incomplete runs, each with its reason."""
     pass_rate: float | None = None
-    """Share of runs that pass, over all variants, kept half a run away from 0 and 1, or None for other numbers."""
+    """Share of runs that pass, across all variants, kept half a run away from 0 and 1, or None if the primary is another
+    number.
+    """
 
     def deviation(self, repeats: int) -> float | None:
-        """Return the standard deviation of task differences with this many repeats, or None if unknown."""
+        """Return the standard deviation of task differences with this number of repeats, or None if unknown."""
         return None if self.components is None else compute_task_deviation(self.components, repeats)
 
     def __repr__(self) -> str:
@@ -55,7 +58,7 @@ class Pilot:
 
 
 def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilot:
-    """Estimate the primary's variance, and cost and time, from the rows of a pilot."""
+    """Estimate the primary's variance, the cost and the time from the rows of a pilot."""
     arms = [[row for row in rows if row.variant == name] for name in variants]
     pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
     components = [estimate for a, b in pairs if (estimate := estimate_components(differences_of(a, b))) is not None]

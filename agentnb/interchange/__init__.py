@@ -1,1 +1,1 @@
-"""Find, read, import, convert and analyse traces of other products, and export runs in their formats."""
+"""Finds, reads, imports, converts and analyses traces of other products, and exports runs in their formats."""

@@ -1,4 +1,4 @@
-"""Compressed files (gzip, zip, Zstandard) with bounds on expanded size and nesting depth."""
+"""Reads compressed files (gzip, zip, Zstandard) with limits on their expanded size and nesting depth."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ else:
 MAX_MEMBERS = 100_000
 """Maximum number of files in an archive."""
 MAX_DIRECTORY_BYTES = 20_000_000
-"""Maximum size of an archive's directory, which is held in memory: 100,000 names of 150 bytes."""
+"""Maximum size of an archive's directory, which is held in memory; enough for 100,000 names of 150 bytes."""
 MAX_DEPTH = 3
-"""Maximum nesting of archives. All but the outermost are held in memory."""
+"""Maximum nesting of archives. All except the outermost are held in memory."""
 _STREAMED = frozenset({"lines", "zip"})
-"""Kinds of files that are read piece by piece, and so may exceed the limit for files read whole."""
+"""Kinds of files that are read piece by piece, so they may exceed the limit for files read in one go."""
 _BUFFER_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
-"""Flag bit of a password-protected member."""
+"""Flag bit that marks a member as password-protected."""
 _ZSTANDARD = 93
-"""Zstandard's compression method number."""
+"""The number of Zstandard's compression method."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
-"""Exceptions that truncated or corrupted compressed data causes."""
+"""Exceptions raised for truncated or corrupted compressed data."""
 
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
-    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` unless it is a regular file."""
+    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is not a regular file."""
     with open_regular(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
         expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
@@ -59,9 +59,9 @@ def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
 
 
 def members(archive: TraceFile) -> Iterator[TraceFile]:
-    """Yield the files of a zip archive, in its order, without folders and hidden files.
+    """Yield the files in a zip archive, in archive order, leaving out folders and hidden files.
 
-    Each member is readable, and the archive open, until the next member is requested.
+    Each member can be read, and the archive stays open, until the next member is requested.
     """
     if archive.depth >= MAX_DEPTH:
         raise BoundExceeded(
@@ -78,7 +78,7 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
 
 
 def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_name: Mapping[str, zipfile.ZipInfo]) -> TraceFile:
-    """Return a member of an open archive; ``by_name``: all its members."""
+    """Return a member of an open archive. ``by_name``: all of its members."""
     name = f"{archive.name}/{member.filename}"
     folder = member.filename[: member.filename.rfind("/") + 1]
 
@@ -91,7 +91,7 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
 
 
 def _beside(path: Path, name: str) -> TraceFile | None:
-    """Return the file at this relative path beside another, or None."""
+    """Return the file at this path relative to another file's folder, or None."""
     other = path.parent / name
     return trace_file(other) if other.is_file() else None
 
@@ -108,7 +108,7 @@ class Archive(zipfile.ZipFile):
 
 @contextmanager
 def zip_file(archive: TraceFile) -> Iterator[Archive]:
-    """Open a zip archive. Raises `TraceError` if it is damaged, `BoundExceeded` if its directory is too large."""
+    """Open a zip archive. Raises `TraceError` if it is damaged, or `BoundExceeded` if its directory is too large."""
     with archive.open() as file:
         seekable = file if file.seekable() else io.BytesIO(archive.whole())
         with _unpacking(archive.name):
@@ -118,7 +118,7 @@ def zip_file(archive: TraceFile) -> Iterator[Archive]:
 
 
 def read_member(names: Archive, name: str, max_bytes: int) -> bytes:
-    """Return a file of an open archive. Raises `BoundExceeded` if it expands to more bytes."""
+    """Return the content of a file in an open archive. Raises `BoundExceeded` if it expands to more than this many bytes."""
     with _open_member(names, names.getinfo(name), name) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -145,7 +145,7 @@ def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], 
 
 @contextmanager
 def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator[BinaryIO]:
-    """Open a file of an archive. Raises `TraceError` for a password or an unsupported compression method."""
+    """Open a file in an archive. Raises `TraceError` if it needs a password or uses an unsupported compression method."""
     if member.flag_bits & _ENCRYPTED:
         raise TraceError(f"{name} is protected by a password", "Unpack it with the password first")
     with ExitStack() as stack:
@@ -178,7 +178,7 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 class _Bounded(io.RawIOBase):
-    """Reader of a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, if it is to be checked."""
+    """Reader for a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, if it is to be checked."""
 
     def __init__(self, inner: BinaryIO, expansion: Expansion, name: str, checksum: int | None) -> None:
         self._inner, self._expansion, self._name, self._checksum = inner, expansion, name, checksum
@@ -199,7 +199,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """Guard for reading an archive's directory, which `zipfile` reads at once, at whatever size the archive states."""
+    """Guards the reading of an archive's directory, which `zipfile` reads in one go, whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name

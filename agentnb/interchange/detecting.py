@@ -1,4 +1,4 @@
-"""Detections in the runs of a source of any size, in one process or several."""
+"""Runs detectors on a source of any size, in one process or several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.interchange.workers import results_of
 
 
 class DetectedRun(NamedTuple):
-    """The detections of one run."""
+    """The detections in one run."""
 
     run_id: str
     model: str
@@ -29,11 +29,11 @@ class DetectedRun(NamedTuple):
 def detected_runs(
     source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1, problems: list[Problem] | None = None
 ) -> Iterator[DetectedRun]:
-    """Yield the detections of these presets in each run of a source, in order. Holds one run at a time.
+    """Yield the detections of these presets for each run in a source, in order. Holds only one run at a time.
 
     ``processes``: number of worker processes that read and check the files; runs in memory are checked in this process.
-    Unreadable parts are appended to ``problems``. Raises `SettingsError` for an unknown preset, or for a detector of your own
-    that a worker process cannot import. Errors in detectors propagate.
+    Unreadable parts are appended to ``problems``. Raises `SettingsError` if a preset is unknown, or if a worker process cannot
+    import a detector of your own. Errors in detectors propagate.
     """
     preset_list = as_detectors(presets)
     for preset in preset_list:
@@ -59,13 +59,13 @@ def _detect(source: RunSource, presets: Presets, processes: int, problems: list[
 
 
 def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[DetectedRun], list[Problem]]:
-    """Return the detections in the runs of these files, and the problems with reading them."""
+    """Return the detections in these files' runs, and any problems in reading them."""
     problems: list[Problem] = []
     return [run for file in files for run in in_file(file, presets, problems)], problems
 
 
 def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iterator[DetectedRun]:
-    """Yield the detections of each run of a file. A run's log is folded once for all detectors."""
+    """Yield the detections for each run in a file. A run's log is folded only once for all detectors."""
     for run in file.runs(problems, partial(fold_watched, presets=presets)):
         yield _of_run(run, presets)
 

@@ -1,4 +1,4 @@
-"""Loading runs from files of any format, folders, archives, globs and stores."""
+"""Loads runs from files of any format, folders, archives, globs and stores."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
     | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
-"""Endings of files that are read in a folder; a file named explicitly is read regardless of its ending."""
+"""Endings of the files that are read in a folder; a file named explicitly is read whatever its ending."""
 MAX_WARNINGS = 10
-"""Maximum number of skipped files with a warning each; the others are counted."""
+"""Maximum number of skipped files with individual warnings; the rest are counted."""
 
 
 class Runs(list[Run]):
-    """The runs of a source, and its `problems`: the parts that could not be read."""
+    """The runs of a source, and the `problems`, which are the parts that could not be read."""
 
     def __init__(self, runs: Iterable[Run] = (), problems: Iterable[Problem] = ()) -> None:
         super().__init__(runs)
@@ -48,11 +48,11 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[False] 
 @overload
 def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) -> FollowedRun: ...
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
-    """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
+    """Return the run in a file of any format that agentnb reads. A log without an end gives an ``interrupted`` run.
 
-    Of nested runs and forks in the same file, the outer run is returned; of runs that continue each other, the last.
-    ``strict=False`` skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process
-    writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    If the file has nested runs or forks, the outer run is returned; if runs continue each other, the last. ``strict=False``
+    skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process is writing. Raises
+    `TraceError` if the file cannot be read or holds several runs, and `StoreError` if it cannot be opened.
     """
     path = _resolve(path)
     if path.is_dir():
@@ -72,21 +72,21 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
 
 
 def one_run(source: Run | str | Path) -> Run:
-    """Return the run, or load it from a file or example."""
+    """Return the run itself, or load it from a file or example."""
     return source if isinstance(source, Run) else load_trace(source)
 
 
 def load_traces(
     source: RunSource, *, strict: bool = True, labels: Labels | None = None, threshold: float | None = None
 ) -> Runs:
-    """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
+    """Return all runs in a path, folder, glob, archive or store, or in several of these, ordered by name.
 
-    The returned list has ``problems``, the parts that could not be read. A file named explicitly must be a trace, and with
-    ``strict`` an intact one; in a folder, a glob, an archive or a store, other files are skipped with a warning.
-    ``strict=False`` reads as much of each file as possible, without warnings.
+    The ``problems`` of the returned list are the parts that could not be read. A file named explicitly must be a trace and,
+    with ``strict``, intact; in a folder, glob, archive or store, other files are skipped with a warning. ``strict=False`` reads
+    as much of each file as possible, without warnings.
 
-    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs,
-    and override a ``labels.csv`` beside the files. ``threshold``: lowest recorded score that passes; by default only full marks
+    ``labels``: healthy or failed by ``run.id``, or a file written by `agentnb.label`. They decide the outcomes of the runs, and
+    override a ``labels.csv`` next to the files. ``threshold``: lowest recorded score that passes; by default, only full marks
     do.
     """
     problems: list[Problem] = []
@@ -105,7 +105,7 @@ def iter_traces(
     labels: Labels | None = None,
     threshold: float | None = None,
 ) -> Iterator[Run]:
-    """Yield the runs of `load_traces` one at a time, so that a source of any size fits into memory.
+    """Yield the runs of `load_traces` one at a time, so that a source of any size fits in memory.
 
     Unreadable parts are appended to ``problems``.
     """
@@ -113,7 +113,7 @@ def iter_traces(
 
 
 def labels_beside(source: RunSource) -> Assessments:
-    """Return the assessments by run id from the labels beside the files of a store or path; runs in memory have their own."""
+    """Return the assessments, by run id, from labels next to the files of a store or path; runs in memory have their own."""
     if not isinstance(source, Store | str | Path):
         return {}
     if isinstance(source, Store):
@@ -129,7 +129,7 @@ def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator
 
 
 def _apply_labels(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
-    """Yield the runs with the caller's labels and threshold applied."""
+    """Yield the runs after applying the caller's labels and threshold."""
     by_run = read_given_labels(labels)
     for run in runs:
         if run.id in by_run:
@@ -142,7 +142,7 @@ def _apply_labels(runs: Iterator[Run], labels: Labels | None, threshold: float |
 def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
     """Yield the runs of a source one at a time.
 
-    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always whole.
+    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always complete.
     """
     beside = FolderLabels()
     for part in parts_of(source):
@@ -157,7 +157,7 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
 
 def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
-    """Yield a source's runs in memory and its files, in order. Raises `TraceError` for other objects."""
+    """Yield the runs and files of a source in order. Raises `TraceError` for any other object."""
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store | str | Path):
@@ -170,15 +170,15 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
 
 
 class SourceFile(NamedTuple):
-    """A file of a source. Its path is kept as text because a source may have a hundred thousand files."""
+    """A file in a source. Its path is stored as text, because a source may have a hundred thousand files."""
 
     name: str
     is_named: bool = False
-    """True if it was named explicitly, and so must be a trace."""
+    """True if it was named explicitly, so it must be a trace."""
     is_log: bool = False
-    """True if it must be a log of agentnb."""
+    """True if it must be an agentnb log."""
     root: Path | None = None
-    """The named folder in which it was found, if any; labels there apply too."""
+    """The named folder in which the file was found, if any. Labels there also apply."""
 
     @property
     def path(self) -> Path:
@@ -187,20 +187,20 @@ class SourceFile(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder of the file."""
+        """The folder that contains the file."""
         return os.path.dirname(self.name)  # noqa: PTH120  # a Path takes ten times as long
 
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
-        """Yield its runs, as `each_run` does. If it was not named explicitly, reading errors become problems."""
+        """Yield the file's runs, as `each_run` does. Unless the file was named explicitly, reading errors become problems."""
         read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
         return read if self.is_named else _collect_problems([(self.name, lambda: read)], problems)
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if nothing matches.
+    """Yield the files in a store, folder, glob or path, ordered by name. Raises `StoreError` if nothing matches.
 
-    A folder that a glob matches is searched for files, unless its name ends like a file's. Reading runs of an unfinished
-    experiment is noted in its folder.
+    A folder that matches a glob is searched for files, unless its name has the ending of a file. Reading runs of an unfinished
+    experiment is recorded in the experiment's folder.
     """
     folders: set[str] = set()
     for file in _files_of(source):
@@ -228,7 +228,7 @@ def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
 
 
 def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
-    """Return the matches of a glob, with folders replaced by their files, each file once."""
+    """Return the matches of a glob, each file once, with folders replaced by the files in them."""
     within = {folder: [*map(Path, _files_in(folder))] for folder in folders}
     files: dict[Path, Path] = {}
     for match in found:
@@ -238,15 +238,15 @@ def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
 
 
 def folder_of(source: Store | str | Path) -> Path | None:
-    """Return the folder of a store or at this path, or None."""
+    """Return the folder of a store, or the folder at this path, or None."""
     path = source.folder if isinstance(source, Store) else _resolve(source)
     return path if path.is_dir() else None
 
 
 def _files_in(folder: Path) -> list[str]:
-    """Return the files of a folder and its subfolders that may be traces, without hidden ones.
+    """Return the files in a folder and its subfolders that may be traces, leaving out hidden ones.
 
-    Includes folders without permission, so that reading them reports an error with their name.
+    Folders that may not be read are included, so that reading them reports an error with their name.
     """
     files: list[str] = []
     refused: list[OSError] = []
@@ -262,7 +262,7 @@ def _files_in(folder: Path) -> list[str]:
 def _collect_problems(
     sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]
 ) -> Iterator[AnyRun]:
-    """Yield the runs of these named sources; an unreadable one becomes a problem, and the others continue."""
+    """Yield the runs of these named sources. If one is unreadable, it becomes a problem, and the others are still read."""
     for name, read in sources:
         try:
             yield from read()
@@ -302,7 +302,7 @@ def _of_path(
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of a file, or of the files in an archive of no known format."""
+    """Yield the runs in a file, or in the files of an archive with no known format."""
     try:
         trace_format = format_of(file)
     except UnknownFormat:
@@ -317,7 +317,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
 
 
 def warn_of(problems: list[Problem]) -> None:
-    """Warn of skipped files: those of unknown format in one line, damaged ones by name."""
+    """Warn about skipped files: files of unknown format on one line, damaged ones by name."""
     unknown = [problem for problem in problems if problem.is_unknown]
     named = [problem for problem in problems if not problem.is_unknown] if len(unknown) > 1 else problems
     for problem in named[:MAX_WARNINGS]:
@@ -336,7 +336,7 @@ def source_exists(source: str | Path) -> bool:
 
 
 def _resolve(source: str | Path) -> Path:
-    """Return the path, or that of an example if there is no such file."""
+    """Return the path, or the path of an example if no such file exists."""
     try:
         path = Path(source).expanduser()
         return path if path.exists() else find(str(source)) or path

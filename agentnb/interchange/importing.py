@@ -1,4 +1,4 @@
-"""Copying runs of files into a store."""
+"""Copies runs from files into a store."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
-"""Treatment of a run whose id is in the store: keep both, skip it, replace the stored one, or merge their messages."""
+"""The treatment of a run whose id is in the store: keep both, skip it, replace the stored run, or merge their messages."""
 CHOICES: tuple[str, ...] = get_args(Existing)
 IMPORTED = " (Imported)"
-"""Title suffix of a conversation stored under another id."""
+"""Suffix for the title of a conversation that is stored under another id."""
 
 
 class Imported(NamedTuple):
-    """Result of importing a run."""
+    """The result of importing a run."""
 
     run_id: str
-    """The run's id in the store."""
+    """The id of the run in the store."""
     what: Literal["added", "new", "skipped", "replaced", "merged"]
     messages: int
-    """Number of new messages in the store."""
+    """Number of messages that are new in the store."""
 
 
 def import_traces(source: RunSource, store: Store, existing: Existing | None = None) -> list[Imported]:
-    """Copy the runs of ``source`` into ``store`` as logs, and return the result of each.
+    """Copy the runs in ``source`` to ``store`` as logs, and return the result for each.
 
-    ``existing``: treatment of runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
-    runs; ``replace`` replaces them; ``merge`` adds the messages with new ids, for conversations of SAM, whose messages have
-    ids. By default such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` when changing a run that is
+    ``existing``: what to do with runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
+    runs; ``replace`` replaces these; ``merge`` adds messages with new ids, for SAM conversations, whose messages have ids. By
+    default, such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` if a run to be changed is still
     running.
     """
     if existing is not None and existing not in CHOICES:

@@ -1,6 +1,7 @@
-"""The parts of a large JSON document, one at a time: members of an object, and items of lists.
+"""Reads the parts of a large JSON document one at a time: members of an object, and items of lists.
 
-Only brackets, commas and strings are scanned; the caller decodes each part. Memory holds one part and one block.
+Only brackets, commas and strings are scanned; the caller decodes each part. Only one part and one block are in memory at a
+time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 BLOCK_BYTES = 1_000_000
-"""Bytes per read; doubled while a part continues."""
+"""Bytes per read, doubled for as long as a part continues."""
 _NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
 _NEXT_COMMA = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\],])', re.DOTALL)
-"""Patterns from outside of strings: to the next bracket, or to the next comma or bracket."""
+"""Patterns that, starting outside strings, match up to the next bracket, or the next comma or bracket."""
 _KEY = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
 
 
@@ -21,9 +22,9 @@ class Part(NamedTuple):
     """A part of a document."""
 
     key: str
-    """Name of the member, or of the member whose list has the item; empty for an item of a top-level list."""
+    """Name of the member, or of the member whose list holds the item; empty for an item in a top-level list."""
     place: int | None
-    """Index in the list; None for other members and for an empty list."""
+    """Index in the list, or None for other members, or for an empty list."""
     data: bytes
 
 
@@ -36,9 +37,9 @@ class TooLarge(ValueError):
 
 
 def parts_of(file: BinaryIO, most: int, decoded: Callable[[bytes], Any]) -> Iterator[Part]:
-    """Yield the parts of a document. Raises `TooLarge` for a part above ``most`` bytes, `Malformed` for invalid JSON.
+    """Yield the parts of a document. Raises `TooLarge` if a part exceeds ``most`` bytes, and `Malformed` for invalid JSON.
 
-    ``decoded``: decodes the names of members.
+    ``decoded``: a function that decodes the names of members.
     """
     reader = _Reader(file, most)
     bracket = reader.skip_to_first()
@@ -100,13 +101,13 @@ def _items(reader: _Reader, key: str) -> Iterator[Part]:
 
 
 class _Reader:
-    """A window on a file, from the start of the current part to the scan position."""
+    """A window on a file that extends from the start of the current part to the scan position."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
         self._file, self._most, self._block = file, most, BLOCK_BYTES
         self.data = b""
         self.start = self.place = 0
-        """Start of the part, and scan position, in ``data``."""
+        """The start of the part, and the scan position, in ``data``."""
 
     def skip_to_first(self) -> bytes:
         """Return the first byte that is not white space, and move past it."""
@@ -116,7 +117,7 @@ class _Reader:
         return first
 
     def next(self, sign: re.Pattern[bytes]) -> bytes:
-        """Return the next bracket or comma outside of strings, and move past it."""
+        """Return the next bracket or comma outside strings, and move past it."""
         while True:
             match = sign.match(self.data, self.place)
             if match is not None:
@@ -127,17 +128,17 @@ class _Reader:
                 raise Malformed("its end is missing")
 
     def skip_open(self) -> None:
-        """Move past the closing bracket of the last opening bracket."""
+        """Move past the bracket that closes the last opening bracket."""
         depth = 1
         while depth:
             depth += 1 if self.next(_NEXT_BRACKET) in (b"{", b"[") else -1
 
     def part_data(self) -> bytes:
-        """Return the part, without the delimiter after it."""
+        """Return the part, excluding the delimiter that follows it."""
         return self.data[self.start : self.place - 1]
 
     def _read_on(self) -> bool:
-        """Read the next block, and drop the data before the part. Returns False at the end of the file."""
+        """Read the next block, dropping the data before the part. Returns False at the end of the file."""
         if len(self.data) - self.start > self._most:
             raise TooLarge(f"a part of it has more than {self._most / 1e6:.0f} MB")
         block = self._file.read(self._block)

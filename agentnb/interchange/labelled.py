@@ -1,4 +1,4 @@
-"""Manual labels of runs in files: from a ``labels.csv`` beside them, and from the caller."""
+"""Labels that people gave to runs in files, from a ``labels.csv`` next to the files and from the caller."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from agentnb.errors import SettingsError
 from agentnb.store.run_labels import Label, assessments_by_run, assessments_in, read_labels
 
 Labels: TypeAlias = "Mapping[str, str | None] | str | Path"
-"""Labels by ``run.id`` (only ``healthy`` and ``failed`` are outcomes), or a file that `agentnb.label` wrote."""
+"""Labels by ``run.id`` (only ``healthy`` and ``failed`` are outcomes), or a file written by `agentnb.label`."""
 Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
 """Assessments from labels, by run id."""
 
 
 class FolderLabels:
-    """Labels in folders of traces, read once for each folder."""
+    """The labels in folders of traces, which are read once for each folder."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Path | None], Assessments] = {}
 
     def of(self, folder: str, root: Path | None) -> Assessments:
-        """Return the labels for the runs of a folder's files: in it, and in its parents up to the named ``root``.
+        """Return the labels for runs in a folder's files, from the folder and its parents up to the named ``root``.
 
-        The labels nearest to the files take precedence.
+        Labels closest to the files take precedence.
         """
         if (folder, root) not in self._known:
             path = Path(folder)
@@ -36,7 +36,7 @@ class FolderLabels:
 
 
 def read_given_labels(labels: Labels | None) -> Assessments:
-    """Return the assessments of the given labels. Raises `SettingsError` for other values, and the errors of `read_labels`."""
+    """Return the assessments from these labels. Raises `SettingsError` for any other value, and the errors of `read_labels`."""
     if labels is None:
         return {}
     if isinstance(labels, str | Path):

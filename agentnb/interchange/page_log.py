@@ -1,4 +1,4 @@
-"""A run's log within an HTML page, compressed so that its text cannot become markup, and read again by `load_trace`."""
+"""The log of a run within an HTML page, compressed so that its text cannot become markup, which `load_trace` reads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MAX_LOG_BYTES = 1_000_000_000
 
 
 def packed_log(events: Iterable[AnyEvent]) -> str:
-    """Return the log as the content of the page's element: compressed, in base64."""
+    """Return the log as the content of the page's element, compressed and in base64."""
     data = zlib.compress(b"".join(encode(event) for event in events), 9)
     return base64.b64encode(data).decode()
 
 
 def holds_log(page: bytes) -> bool:
-    """True if this part of a page belongs to a page with a log."""
+    """True if this part of a page shows that the page has a log."""
     return b'content="agentnb"' in page
 
 
 def log_lines(page: bytes, source: str) -> list[bytes]:
-    """Return the lines of the log in a page. Raises `TraceError` if it is missing or damaged."""
+    """Return the lines of the log in a page. Raises `TraceError` if the log is missing or damaged."""
     match = _ELEMENT.search(page)
     if match is None:
         raise TraceError(f"{source} holds no log of its run", "Load the .jsonl file of the run instead")

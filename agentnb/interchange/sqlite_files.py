@@ -1,6 +1,6 @@
-"""SQLite databases of other products, opened for reading without creating, changing or ignoring files beside them.
+"""Opens SQLite databases of other products for reading, without creating, changing or ignoring files next to them.
 
-Only tables are read. Views are refused, since their computation is unbounded.
+Only tables are read. Views are refused because there is no limit on what they compute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_STEPS = 500_000_000
-"""Maximum instructions of SQLite's virtual machine per file: about 10 s."""
+"""Maximum instructions of SQLite's virtual machine per file, which take about 10 s."""
 STEPS_BETWEEN_CHECKS = 100_000
 _TRIES = 3
 _COPIED = "copy.db"
@@ -30,8 +30,8 @@ _COPIED = "copy.db"
 def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
     """Open a database for reading. Raises `TraceError` if it is damaged.
 
-    A database in WAL mode with rows in its ``-wal`` file is copied together with it, and the copy is opened; others are opened
-    in place as immutable files, which leaves nothing beside them. A database in an archive is unpacked.
+    If a database is in WAL mode and has rows in its ``-wal`` file, both files are copied, and the copy is opened. Other
+    databases are opened in place as immutable files, which leaves no files next to them. A database in an archive is unpacked.
     """
     import sqlite3  # imported lazily: only needed for databases
 
@@ -61,7 +61,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
 
 
 class _Steps:
-    """Interrupts SQLite after too many steps."""
+    """Interrupts SQLite after too many instructions."""
 
     def __init__(self) -> None:
         self._left = MAX_STEPS
@@ -72,7 +72,7 @@ class _Steps:
 
 
 class _CountedRows:
-    """Row factory that refuses more data than a file of this size can hold."""
+    """Row factory that refuses to return more data than a file of this size can hold."""
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
@@ -90,14 +90,14 @@ class _CountedRows:
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Allow operations of agentnb's own queries, except within a view."""
+    """Allow the operations of agentnb's own queries, except in a view."""
     import sqlite3
 
     return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY
 
 
 def columns(opened: sqlite3.Connection, table: str) -> set[str]:
-    """Return a table's column names; empty if there is no such table."""
+    """Return the column names of a table; empty if the table does not exist."""
     return {row["name"] for row in opened.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
@@ -111,7 +111,7 @@ def _has_wal(path: Path) -> bool:
 
 
 def _copy_database(file: TraceFile, folder: Path) -> Path:
-    """Copy the database with its ``-wal`` file; retry if another process writes meanwhile."""
+    """Copy the database with its ``-wal`` file, retrying if another process writes in the meantime."""
     target = folder / _COPIED
     if file.path is None:
         target.write_bytes(file.whole())

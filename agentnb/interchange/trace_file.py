@@ -1,6 +1,6 @@
-"""A file of any product that may hold traces: its kind, and bounded ways to read it.
+"""A file from any product that may hold traces: its kind, and ways to read it within limits.
 
-Nothing in a file is ever executed. Held and expanded data is bounded (`agentnb.store.bounds`).
+Nothing in a file is ever executed. The amount of data held and expanded is limited (`agentnb.store.bounds`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from agentnb.store.bounds import (
 )
 
 Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
-"""``json``: one document; ``lines``: JSON Lines of two or more records."""
+"""The kind of a file. ``json`` is a single document; ``lines`` means JSON Lines with two or more records."""
 LARGE_BYTES = 100_000_000
-"""Size above which a document is recognized by its `outline`, and read in parts by formats that can."""
+"""Size above which a document is recognized by its `outline`, and read in parts by formats that are able to."""
 MAX_OUTLINE_ITEMS = 50
-"""Number of items of each list in an `outline`; of large items two."""
+"""Number of items of each list in an `outline`; if items are large, two."""
 START_BYTES = 65_536
-"""Bytes at the beginning of a file by which its kind is recognized."""
+"""Number of bytes at the start of a file used to recognize its kind."""
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
@@ -51,7 +51,7 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PAR1", "parquet"),
 )
 MAX_DIGITS = 300
-"""Maximum digits of an integer; more do not fit into a float."""
+"""Maximum digits of an integer; a longer one would not fit into a float."""
 _LARGE_NUMBER = re.compile(rb"[0-9]{18}|[eE]\+?[0-9]{3}")
 MALFORMED = (
     msgspec.MsgspecError,
@@ -64,7 +64,7 @@ MALFORMED = (
     UnicodeError,
     ValueError,
 )
-"""Exceptions that a malformed record causes."""
+"""Exceptions that a malformed record can cause."""
 T = TypeVar("T")
 
 
@@ -73,17 +73,17 @@ class Problem(NamedTuple):
 
     file: str
     position: str
-    """Position in the file, such as ``line 7``; empty for the whole file."""
+    """Position in the file, such as ``line 7``; empty for the file as a whole."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
-    """Advice on the next step."""
+    """Advice on what to do next."""
     names_file: bool = False
-    """True if ``message`` names the file itself."""
+    """True if ``message`` itself names the file."""
     is_unknown: bool = False
-    """True for a file of unknown format."""
+    """True if the format of the file is unknown."""
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem with its position, with advice for this surface."""
+        """Return the problem with its position and with advice, worded for a surface."""
         location = ", ".join(filter(None, (self.file, self.position)))
         return "".join(pieces(self.message if self.names_file else f"{location}: {self.message}", self.advice, commands))
 
@@ -94,8 +94,8 @@ class Problem(NamedTuple):
 class TraceFile:
     """A file, or a member of an archive, that may hold traces.
 
-    With ``strict`` the first `problem` raises `TraceError`; otherwise as much as possible is read, and `problems` lists the
-    remaining parts.
+    With ``strict``, the first `problem` raises `TraceError`; otherwise as much as possible is read, and `problems` lists the
+    parts that were not.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class TraceFile:
         expansion: Expansion | None = None,
         beside: Callable[[str], TraceFile | None] = lambda name: None,
     ) -> None:
-        """``opener``: opens the file for reading, any number of times; ``path``: None within an archive.
+        """``opener``: opens the file for reading, as often as needed; ``path``: None within an archive.
 
-        ``depth``: number of enclosing archives; ``expansion``: expanded bytes of the outermost one; ``beside``: returns the
-        file at a relative path, or None.
+        ``depth``: number of enclosing archives; ``expansion``: bytes to which the outermost one expands; ``beside``: returns
+        the file at a relative path, or None.
         """
         self.name = name
         self.path = path
@@ -125,20 +125,20 @@ class TraceFile:
 
     @property
     def base_name(self) -> str:
-        """The name without folders."""
+        """The file's name without folders."""
         return self.name.replace("\\", "/").rpartition("/")[2]
 
     # Recognition
 
     @cached_property
     def start(self) -> bytes:
-        """The first bytes of the file, without a byte order mark."""
+        """The first bytes of the file, excluding a byte order mark."""
         with self.open() as file:
             return file.read(START_BYTES).removeprefix(b"\xef\xbb\xbf")
 
     @cached_property
     def kind(self) -> Kind:
-        """The kind of file, from its content; its name does not matter."""
+        """The kind of the file, determined from its content, whatever its name."""
         start = self.start
         for magic, kind in _MAGIC:
             if start.startswith(magic):
@@ -162,9 +162,9 @@ class TraceFile:
 
     @cached_property
     def first(self) -> Any:
-        """The document, or the first record of JSON Lines; None for other kinds, and for invalid JSON.
+        """The document, or the first record of JSON Lines, or None for other kinds, or for invalid JSON.
 
-        For a large document, its `outline`.
+        A large document is represented by its `outline`.
         """
         if self.kind == "lines":
             return next((record for _, record in self.records()), None)
@@ -174,12 +174,12 @@ class TraceFile:
 
     @property
     def first_record(self) -> Any:
-        """The first record of JSON Lines or of a list; any other document itself."""
+        """The first record of JSON Lines or of a list; for any other document, the document itself."""
         return self.first[0] if isinstance(self.first, list) and self.first else self.first
 
     @cached_property
     def is_large(self) -> bool:
-        """True if it has more than `LARGE_BYTES` bytes."""
+        """True if it is larger than `LARGE_BYTES`."""
         with self.open() as file:
             remaining = LARGE_BYTES
             while remaining >= 0 and (block := file.read(min(START_BYTES, remaining + 1))):
@@ -188,7 +188,7 @@ class TraceFile:
 
     @cached_property
     def outline(self) -> Any:
-        """The document with the first items of its lists and its smaller members; None for invalid JSON."""
+        """The document, reduced to its smaller members and the first items of its lists, or None for invalid JSON."""
         members: dict[str, Any] = {}
         remaining = LARGE_BYTES // 10
         held = HeldData(self.name)
@@ -209,7 +209,7 @@ class TraceFile:
     def lacks(self, *keys: str, kind: Kind | None = None) -> str:
         """Return the keys missing from the file's first JSON object, as the end of a sentence; empty if all are present.
 
-        ``kind``: required kind, ``json`` or ``lines``.
+        ``kind``: the kind that is required, ``json`` or ``lines``.
         """
         if kind is not None and self.kind != kind:
             return f"it is not {KIND_WORDS[kind]}"
@@ -224,7 +224,7 @@ class TraceFile:
 
     @property
     def document(self) -> Any:
-        """The whole file as one JSON value. Raises `TraceError` if it is invalid or too large."""
+        """The complete file as one JSON value. Raises `TraceError` if it is invalid or too large."""
         if self._json is None:
             raise self.wrong("It is not JSON, or its end is missing")
         return self._json
@@ -236,16 +236,16 @@ class TraceFile:
         return decode_json(data)
 
     def whole(self) -> bytes:
-        """Return the whole file. Raises `BoundExceeded` if it is too large."""
+        """Return the content of the complete file. Raises `BoundExceeded` if it is too large."""
         with self.open() as file:
             data = file.read(MAX_HELD_BYTES + 1)
         check_bytes(len(data), MAX_HELD_BYTES, self.name)
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def items(self, key: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the items of a list with their positions (empty for a single item): of this member, or of the document.
+        """Yield the items in this member, or in the document, with their positions (empty for a single item).
 
-        A document that is an object is its only item. Of a large document one item is held at a time.
+        If the document is an object, it is the only item. Only one item of a large document is in memory at a time.
         """
         items = self.first[key] if key else self.first
         if not isinstance(items, list):
@@ -259,7 +259,9 @@ class TraceFile:
                     yield str(part.place) if len(items) > 1 else "", decode_json(part.data)
 
     def parts(self) -> Iterator[Part]:
-        """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
+        """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` for invalid
+        JSON.
+        """
         try:
             with self.open() as file:
                 for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decode_json), 1):
@@ -271,9 +273,9 @@ class TraceFile:
             raise self.wrong(str(error).capitalize()) from error
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines that are not blank, with their numbers from 1.
+        """Yield the lines that are not blank, with their numbers counted from 1.
 
-        Raises `BoundExceeded` for a line that is too long, or too many lines.
+        Raises `BoundExceeded` if a line is too long, or if there are too many.
         """
         with self.open() as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
@@ -287,7 +289,7 @@ class TraceFile:
         """Yield the records of JSON Lines with their line numbers.
 
         A truncated last line is noted and skipped; any other invalid line is a `problem`. ``one_by_one``: the caller drops each
-        record before the next, so that a file of any size can be read; otherwise raises `BoundExceeded` for a file too large to
+        record before the next, so a file of any size can be read; otherwise raises `BoundExceeded` if the file is too large to
         hold.
         """
         held = HeldData(self.name)
@@ -305,11 +307,11 @@ class TraceFile:
                 self.note("It was cut off", f"line {number}")
 
     def numbered_records(self) -> Iterable[tuple[int, Any]]:
-        """Return the records of JSON Lines with their line numbers, as `records` does, or the only document as line 1."""
+        """Return the records of JSON Lines with their line numbers, as `records` does; a single document counts as line 1."""
         return self.records() if self.kind == "lines" else [(1, self.document)]
 
     def positioned_records(self) -> Iterator[tuple[str, Any]]:
-        """Yield the records of JSON Lines, or the `items` of a document, with their positions; one is held at a time."""
+        """Yield the records of JSON Lines, or the `items` of a document, with their positions; only one is held at a time."""
         if self.kind == "lines":
             return ((f"line {number}", record) for number, record in self.records(one_by_one=True))
         return self.items()
@@ -317,15 +319,15 @@ class TraceFile:
     def writer(
         self, format_name: str, position: str = "", *, task: str = "", trial: str = "", benchmark: Any = "", **about: Any
     ) -> RunWriter:
-        """Return a writer for a run of this file. ``position``: its position, if the file holds several.
+        """Return a writer for a run in this file. ``position``: the run's position, if the file holds several.
 
-        ``benchmark``: benchmark of the task. None for a trace that does not name it; the file name is used instead.
+        ``benchmark``: the benchmark of the task, or None, meaning the file name, if the trace does not name it.
         """
         benchmark_name = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
         return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark_name), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
-        """Yield the run of each item, read with its position; a malformed item is a `problem`."""
+        """Yield the run of each item, read together with its position. A malformed item is a `problem`."""
         for position, item in items:
             with self.guard(position):
                 yield read(position, item)
@@ -333,9 +335,9 @@ class TraceFile:
     def take_each(
         self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message", first: int = 0
     ) -> None:
-        """Call ``take`` with each part of a run; a malformed part is a `problem`, and the others are read.
+        """Call ``take`` with each part of a run. A malformed part is a `problem`, and the rest are still read.
 
-        ``first``: index of the first item.
+        ``first``: the index of the first item.
         """
         for index, item in enumerate(items, first):
             with self.guard(", ".join(filter(None, (position, f"{what} {index}")))):
@@ -343,7 +345,7 @@ class TraceFile:
 
     @contextmanager
     def guard(self, position: str = "") -> Iterator[None]:
-        """Convert exceptions from malformed data to a `problem`."""
+        """Convert exceptions caused by malformed data to a `problem`."""
         try:
             yield
         except TraceError as error:
@@ -356,17 +358,17 @@ class TraceFile:
     # Problems
 
     def wrong(self, message: str, position: str = "") -> TraceError:
-        """Return an error with the problem and its position."""
+        """Return an error that states the problem and its position."""
         return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="Read the intact parts"))
 
     def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
-        """Raise `TraceError` if the file is read strictly; otherwise note the skipped part."""
+        """Raise `TraceError` if the file is read strictly; otherwise record the part that was skipped."""
         if self.strict:
             raise self.wrong(message, position) from cause
         self.note(message, position)
 
     def note(self, message: str, position: str = "", *, names_file: bool = False) -> None:
-        """Record a skipped part, up to a maximum number."""
+        """Record a part that was skipped, up to a maximum number."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(self.name, position, message, names_file=names_file))
         elif len(self.problems) == MAX_PROBLEMS:
@@ -386,9 +388,9 @@ KIND_WORDS: dict[Kind, str] = {
 
 
 def decode_json(data: bytes) -> Any:
-    """Return the JSON value, or None if it is invalid. Accepts NaN, infinities and lone surrogates, as Python writes them.
+    """Return the JSON value, or None if it is invalid. Accepts NaN, infinities and lone surrogates as Python writes them.
 
-    NaN, infinities and numbers that are too large become None.
+    NaN, infinities and numbers that are too large are replaced by None.
     """
     try:
         return msgspec.json.decode(data)

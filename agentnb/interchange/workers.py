@@ -1,6 +1,6 @@
-"""Worker processes that read files and return only results.
+"""Worker processes that read files and send back only the results.
 
-They are new interpreters on every system (``spawn``): a notebook's process has threads, which a fork would break.
+They are new interpreters on all systems (``spawn``), because the process of a notebook has threads, which a fork would break.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from agentnb.interchange.files import SourceFile
 from agentnb.store.folder_cache import stamp_of
 
 BATCH_BYTES = 2_000_000
-"""Bytes of a worker's batch of files: some tenths of a second of work. A larger file is a batch of its own."""
+"""Bytes of files in a worker's batch, which take some tenths of a second. A larger file is a batch by itself."""
 BATCH_FILES = 256
 BATCHES_AHEAD = 3
-"""Batches read ahead for each process."""
+"""Number of batches that are read ahead for each process."""
 
 ReadFiles: TypeAlias = Callable[[Sequence[SourceFile]], Any]
-"""Function that reads files in a worker process; its result is sent back."""
+"""A function that reads files in a worker process, which sends back its result."""
 Waiting: TypeAlias = "deque[Run | Future[Any]]"
 
 
 def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: int) -> Iterator[Any]:
-    """Yield the runs among these parts, and the results of ``read`` for batches of the files between them, in order.
+    """Yield the runs among these parts and the results of ``read`` for batches of the files between them, in order.
 
-    Reads only a little ahead, so that pending results fit into memory. Raises `SettingsError` if ``read`` cannot be sent to a
-    worker, `AgentnbError` if a worker dies; errors in ``read`` propagate.
+    Reads only a little ahead, so that pending results fit in memory. Raises `SettingsError` if ``read`` cannot be sent to a
+    worker, and `AgentnbError` if a worker dies; errors in ``read`` propagate.
     """
     job = _pickle_job(read)
     waiting: Waiting = deque()
@@ -59,7 +59,7 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
 
 
 def batch_files(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
-    """Yield the runs, and the files between them in batches."""
+    """Yield the runs, and the files between them as batches."""
     batch: list[SourceFile] = []
     size = 0
     for part in parts:
@@ -85,9 +85,9 @@ def _next(waiting: Waiting) -> Any:
 
 
 def _pickle_job(read: ReadFiles) -> bytes:
-    """Pickle the job for the workers. Raises `SettingsError` if a part of it cannot be imported by name.
+    """Pickle the job for the workers. Raises `SettingsError` if any part of it cannot be imported by name.
 
-    With cloudpickle, functions of a notebook are sent with their code.
+    If cloudpickle is installed, functions defined in a notebook are sent with their code.
     """
     try:
         if find_spec("cloudpickle") is None:
@@ -113,7 +113,7 @@ _jobs: list[ReadFiles | SettingsError] = []
 
 
 def _begin(job: bytes) -> None:
-    """Load the job. Errors are raised with the first files, since an error here would only end the worker."""
+    """Load the job. Errors are raised with the first files, because an error here would merely end the worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt reaches all processes: the parent handles it
     try:
         _jobs.append(pickle.loads(job))

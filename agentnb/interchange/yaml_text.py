@@ -1,4 +1,4 @@
-"""YAML documents as plain data, without custom tags, and with bounds on expanded aliases."""
+"""YAML documents as plain data, without custom tags and with limits on expanded aliases."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from agentnb.errors import TraceError
 from agentnb.store.bounds import BoundExceeded, check_bytes
 
 MAX_YAML_BYTES = 50_000_000
-"""Maximum size of a document: one long text of this size takes about 10 s."""
+"""Maximum size of a document. A single long text of this size takes about 10 s."""
 MAX_YAML_TOKENS = 300_000
-"""Maximum tokens of a document: each takes about 20 µs, a hundred times as long as in JSON."""
+"""Maximum tokens in a document. Each takes about 20 µs, a hundred times as long as in JSON."""
 MAX_DEPTH = 200
 """Maximum nesting of lists and mappings in brackets."""
 MAX_VALUES = 5_000_000
-"""Maximum values of a document, with aliases expanded."""
+"""Maximum values in a document, counting expanded aliases."""
 _AS_JSON = "Convert it to JSON, which loads a hundred times faster, or split it"
 
 
 def load_yaml(data: bytes, name: str) -> Any:
-    """Return the first document of the data. ``name``: the file, for errors.
+    """Return the first document in the data. ``name``: the name of the file, for errors.
 
-    Raises `TraceError` if it is not YAML, too large, contains itself, or has tags of custom objects.
+    Raises `TraceError` if it is not YAML, is too large, contains itself, or has tags for custom objects.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import SafeConstructor
@@ -29,13 +29,13 @@ def load_yaml(data: bytes, name: str) -> Any:
     from ruamel.yaml.scanner import Scanner, ScannerError
 
     class PlainConstructor(SafeConstructor):
-        """Constructor of plain data without merge keys, whose nested aliases could expand without bound."""
+        """Constructor for plain data without merge keys, whose nested aliases could expand without limit."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass
 
     class BoundedScanner(Scanner):
-        """Scanner that refuses deep nesting, since scan time grows with the square of the depth."""
+        """Scanner that refuses deep nesting, because scan time grows with the square of the depth."""
 
         def fetch_more_tokens(self) -> Any:
             if self.tokens_taken > MAX_YAML_TOKENS:
@@ -62,7 +62,7 @@ def load_yaml(data: bytes, name: str) -> Any:
 
 
 def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int:
-    """Count the values in this data, with aliases expanded."""
+    """Count the values in this data, including those of expanded aliases."""
     if not isinstance(value, dict | list):
         return 1
     identity = id(value)

@@ -1,4 +1,4 @@
-"""Agents for cells and the panel: the options chosen there, completed by the session's defaults."""
+"""Agents for cells and the panel: the options chosen there, with the session's defaults for the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.session.session_contexts import ContextChoice
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Names as typed, empty if not chosen. ``settings``: further settings of the `Agent`, by parameter name."""
+    """Names as typed, empty if not chosen. ``settings``: other settings of the `Agent`, by parameter name."""
 
     model: str = ""
     tools: Sequence[str] = ()
@@ -45,9 +45,9 @@ class AgentOptions:
 def make_agent(
     chosen: AgentOptions, session: Session, variables: Mapping[str, Any], before: Run | None = None
 ) -> tuple[Agent, str]:
-    """Return the agent, and a note to the person about its model (empty if nothing needs explaining).
+    """Return the agent, and a note to the person about its model (empty if there is nothing to explain).
 
-    ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
+    ``before``: the run to continue; its model is used unless another is chosen. Raises `SettingsError` if an option is invalid.
     """
     if chosen.acp:
         return _foreign_agent(chosen, session, variables)
@@ -75,9 +75,9 @@ def make_agent(
 
 
 def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> tuple[Agent, str]:
-    """Return an external agent, and a note about limits among the session's defaults that cannot reach it.
+    """Return an external agent, and a note about those default limits of the session that cannot be applied to it.
 
-    Only chosen options that cannot reach it are refused.
+    An option that cannot be applied is refused only if it was chosen explicitly.
     """
     refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
     settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMIT_SETTINGS, "unpriced")}
@@ -99,13 +99,13 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:
-    """Return the policy, or None if the context provides one. ``usual``: the session's default."""
+    """Return the policy, or None if the context provides one. ``usual``: the session's default policy."""
     policy = chosen.policy or (None if chosen.context.context is not None else usual)
     return in_workflow_mode(find_policy(policy or usual)) if chosen.workflow_mode else policy
 
 
 def _model(session: Session, context: ContextType | None, before: Run | None) -> tuple[str, tuple[AnyAdvice, ...]]:
-    """Return the model for the context's profile, or the session's, with a note to the person."""
+    """Return the model for the context's profile, or the session's model, with a note to the person."""
     if context is not None and session.defaults[context.profile]:
         return session.defaults[context.profile], ()
     name, note = choose_model(session.defaults["model"], before)
@@ -116,5 +116,5 @@ def _model(session: Session, context: ContextType | None, before: Run | None) ->
 
 
 def _without_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's settings; a limit cancelled there also overrides the context's."""
+    """Return a cell's settings. A limit that the cell cancels also overrides the context's limit."""
     return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in settings.items()}

@@ -1,4 +1,4 @@
-"""Models, tools and guidance sets to choose from for a run, by the names people type."""
+"""The models, tools and guidance sets to choose from for a run, by the names that people type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_USED = 5
 
 
 def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """Return the names to choose from, and each field's default. ``used``: models of the last runs."""
+    """Return the names to choose from, and the default of each field. ``used``: models of the most recent runs."""
     snapshot = dict(variables)  # a running cell may add variables
     return {
         "models": models_to_offer(session, snapshot, used),
@@ -35,7 +35,7 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 
 
 def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return tools in variables, groups of built-in ones, and configured MCP servers."""
+    """Return tools in variables, groups of built-in tools, and configured MCP servers."""
     own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
     used_names = {tool["name"] for tool in own}
     built_in = [group for group in GROUPS.values() if group.word not in used_names]
@@ -45,10 +45,10 @@ def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Return recently used models, the default, variables that hold a model, and the simulated models.
+    """Return recently used models, the default model, variables that hold a model, and the simulated models.
 
-    A log may come from anybody, and choosing a model counts as naming it: a model from a log is offered only if its address is
-    usual or allowed.
+    Anyone may have written a log, and choosing a model counts as naming it. A model from a log is therefore offered only if its
+    address is the usual one or is allowed.
     """
     last = [name for name in dict.fromkeys(used) if can_be_made(name) and is_usual_or_allowed(name)][:MAX_USED]
     own = names_of(variables, is_model)
@@ -56,7 +56,7 @@ def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterab
 
 
 def guidance_to_offer(session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Return guidance sets: built in, written in cells, or held by variables."""
+    """Return the guidance sets: built-in ones, those written in cells, and those in variables."""
     own = names_of(variables, is_kind(GuidanceSet))
     return list(dict.fromkeys([*BUILT_IN, *session.sets, *own]))
 

@@ -1,4 +1,4 @@
-"""Tab completion in lines of agentnb's magics: options, files, models, tools and commands."""
+"""Tab completion on lines with agentnb's magics: options, files, models, tools and commands."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
-"""Maximum interrupted runs offered, as finding them requires reading logs."""
+"""Maximum interrupted runs offered, since finding them requires reading logs."""
 
 
 @cache
 def _options() -> dict[str, list[str]]:
-    """Return the long options of each cell magic, by name with percent signs."""
+    """Return the long options of each cell magic, by its name including percent signs."""
     from agentnb.notebook.experiments.magic import ExperimentMagics
     from agentnb.notebook.magics import AgentMagics
     from agentnb.notebook.workflow_magic import WorkflowMagics
@@ -66,7 +66,7 @@ def _options() -> dict[str, list[str]]:
 
 
 def complete(context: CompletionContext, shell: InteractiveShell, session: Session) -> SimpleMatcherResult:
-    """Return completions for a line of a magic."""
+    """Return the completions for a line with a magic."""
     options = _options()
     before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
     words = before.split(" ")
@@ -111,7 +111,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
 
 
 def _tools(session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
-    """Return the names of tools; after a dot, the functions of the object or module before it."""
+    """Return the names of tools; after a dot, those of the functions in the object or module before it."""
     if fragment.startswith(PREFIX):
         return [*server_words(session), *tool_words(session)]
     return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS, *server_words(session)]
@@ -154,6 +154,6 @@ def _recover_words(before: list[str], session: Session, variables: dict[str, Any
 
 
 def _defaults(session: Session) -> list[str]:
-    """Return each key, and all values of keys with few values."""
+    """Return each key, and all values of those keys that have few."""
     choices = CHOICES | {"policy": tuple(POLICIES), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

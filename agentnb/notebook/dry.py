@@ -19,14 +19,14 @@ from agentnb.policies.run_limits import LIMITS
 from agentnb.tools.mcp.mcp_server import ServerTools
 
 MAX_LINE_CHARACTERS = 100
-"""Maximum characters of a schema's list or object on one line."""
+"""Maximum characters of a list or object of a schema on one line."""
 SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
-"""Fields of a request's wire form already shown as text."""
+"""Fields of a request's wire form that have already been shown as text."""
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
 def limits_line(agent: Agent) -> str:
-    """Return the limits that were set, by option name, or ""."""
+    """Return the limits that are set, by option name, or ""."""
     set_ones = {name: getattr(agent.limits, name) for name, limit in LIMITS.items() if not limit.is_required}
     limits = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
     if "budget" in limits:
@@ -42,9 +42,10 @@ def limits_line(agent: Agent) -> str:
 def dry_text(
     model: str, request: Request, wire: bytes | None = None, limits: str = "", servers: Iterable[ServerTools] = ()
 ) -> str:
-    """Return the first request, its tool schemas and an estimate of its tokens; of its ``wire`` form, only the other fields.
+    """Return the first request, its tool schemas and an estimate of its tokens. From its ``wire`` form, only the other fields
+    appear.
 
-    ``limits``: a line about the run's limits; ``servers``: tools of MCP servers, which a dry run does not start.
+    ``limits``: a line with the run's limits; ``servers``: tools of MCP servers, which a dry run does not start.
     """
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
@@ -66,7 +67,7 @@ def dry_text(
 
 
 def _fold(tool: ToolSpec) -> str:
-    """Return a line for the todo tool, whose description is long and always the same."""
+    """Return one line for the todo tool, whose description is long and always the same."""
     return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 

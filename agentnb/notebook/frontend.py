@@ -1,4 +1,4 @@
-"""The frontend: selects a run's view, and whether the person can be asked while their cell runs."""
+"""The frontend: which view a run gets, and whether the person can be asked while a cell is running."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def view_for(
     variable: str = "run",
     stored: bool = True,
 ) -> CardView | DisplayView | TerminalView:
-    """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
+    """Return a live card if a person may click, a display if only the outputs are kept, or a view with lines for a terminal.
 
-    ``open_widgets``: receives the widgets of ended runs' cards; ``blocks``: the cell waits for the run; ``variable``: holds the
-    run; ``stored``: its log is kept.
+    ``open_widgets``: receives the card's widget once its run has ended; ``blocks``: whether the cell waits for the run;
+    ``variable``: holds the run; ``stored``: whether its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
@@ -41,7 +41,7 @@ def view_for(
 
 
 def is_attended(kernel: Any) -> bool:
-    """True if a person is present: unattended execution (nbconvert, papermill, tests) disallows input."""
+    """True if a person is present. Unattended execution (nbconvert, papermill, tests) disallows input."""
     return bool(getattr(kernel, "_allow_stdin", False))
 
 
@@ -55,7 +55,7 @@ def asker(shell: Any) -> Callable[[str], str] | None:
 def ask_masked(question: str, what: str) -> str:
     """Return a line of hidden input; blank if the person ends the input.
 
-    ``what``: the subject of the question. Raises `SettingsError` if the input would be visible.
+    ``what``: what the question is about. Raises `SettingsError` if the input would be visible.
     """
     try:
         with warnings.catch_warnings():
@@ -73,7 +73,8 @@ def ask_masked(question: str, what: str) -> str:
 def can_ask(shell: Any, *, blocks: bool) -> bool:
     """True if the person can answer, in the card or with ``%agent answer`` in another cell.
 
-    Impossible while a cell blocks a kernel that receives nothing meanwhile. ``blocks``: the cell waits for the run.
+    Impossible while a cell blocks a kernel that cannot receive messages meanwhile. ``blocks``: whether the cell waits for the
+    run.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:

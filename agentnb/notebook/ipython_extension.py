@@ -1,6 +1,6 @@
-"""The IPython extension, registered by ``%load_ext agentnb`` and removed by unloading.
+"""The IPython extension, which ``%load_ext agentnb`` registers and unloading removes.
 
-Loading it imports almost nothing of agentnb: each magic, view and command is imported on first use.
+Loading it imports very little of agentnb: each magic, view and command is imported on first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNDO = "_agentnb_unload"
 _NOTEBOOK = "_agentnb_notebook"
 
 LOG_SECONDS = 2.0
-"""Seconds for remaining runs to end their logs: Jupyter kills a kernel 2.5 s after announcing it."""
+"""Seconds that remaining runs have to finish their logs: Jupyter kills a kernel 2.5 s after announcing it."""
 MAGICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "agentnb.notebook.magics:AgentMagics": {"line": ("agent", "replay", "traces"), "cell": ("agent", "context", "guidance")},
     "agentnb.notebook.workflow_magic:WorkflowMagics": {"cell": ("workflow", "plan")},
@@ -45,7 +45,7 @@ MAGICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 BLANK = ("%%agent", "%%guidance", "%%workflow", "%%plan", "%%experiment")
 """Magics that report a missing body themselves."""
 COMPLETED = ("%agent ", "%replay ", "%traces ", "%%agent ", "%%experiment ", "%%plan ", "%%workflow ")
-"""Beginnings of lines with tab completion."""
+"""Beginnings of lines that have tab completion."""
 VIEWS = {
     "agentnb.detect.run:Run": "agentnb.notebook.shown_values:run",
     "agentnb.experiments.design:Design": "agentnb.experiments.views.design_view:design",
@@ -62,7 +62,7 @@ VIEWS = {
     "agentnb.workflow.plan:Plan": "agentnb.notebook.shown_values:plan",
     "agentnb.workflow.workflow:Workflow": "agentnb.notebook.shown_values:workflow",
 }
-"""Views of a type, as ``MODULE:NAME`` for the functions ``NAME_html`` and ``NAME_text``."""
+"""Views by type, as ``MODULE:NAME`` for the functions ``NAME_html`` and ``NAME_text``."""
 RUNS = ("agentnb.interchange.files", "Runs")
 
 
@@ -70,7 +70,7 @@ _making = threading.Lock()
 
 
 def session_of(shell: Any) -> Session:
-    """Return the kernel's session, created on first use; load the extension if necessary."""
+    """Return the kernel's session, which is created on first use. Loads the extension if necessary."""
     with _making:
         if not hasattr(shell, _UNDO):
             shell.extension_manager.load_extension("agentnb")
@@ -85,9 +85,9 @@ def session_of(shell: Any) -> Session:
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
-    """Return the notebook of a kernel started in this folder, relative to it if inside, or "".
+    """Return the notebook of a kernel started in this folder, as a path relative to it if inside, or "".
 
-    Jupyter's server and VS Code each pass it in a variable. Consoles have a session without a file.
+    Jupyter's server and VS Code each pass it in a variable. A console has a session but no file.
     """
     file = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
     if not isinstance(file, str) or not Path(file).suffix:
@@ -97,7 +97,7 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
 
 class DeferredMagic:
-    """A magic imported on its first call or help request."""
+    """A magic that is imported when it is first called or its help is requested."""
 
     def __init__(self, shell: InteractiveShell, place: str, kind: str, name: str) -> None:
         self._shell, self._place, self._kind, self._name = shell, place, kind, name
@@ -132,14 +132,14 @@ def _at(location: str) -> Any:
 
 
 def blank_body(lines: list[str]) -> list[str]:
-    """Add a blank body to a bare ``%%agent`` line: IPython rejects a cell without a body before we can report it."""
+    """Add a blank body to a bare ``%%agent`` line: otherwise IPython rejects the cell before we can report it."""
     if lines and lines[0].startswith(BLANK) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
 
 def bare_run(variables: Mapping[str, Any], lines: list[str]) -> list[str]:
-    """Show the status for a cell with only ``run`` if that variable does not exist: IPython takes it for %run."""
+    """Show the status for a cell containing only ``run`` if no such variable exists: IPython would take it for %run."""
     return ["%agent status\n"] if "".join(lines).strip() == USUAL_OUT and USUAL_OUT not in variables else lines
 
 
@@ -206,9 +206,9 @@ def _new_cell(shell: Any, source: str) -> BegunCell:
 
 
 def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
-    """Route runs started by the next cell's Python code to that cell. ``source``: its id or its text.
+    """Assign runs that the next cell's Python code starts to that cell. ``source``: the cell's id or text.
 
-    ``info``: IPython's execution info (None for the cell that loads the extension).
+    ``info``: IPython's execution info, or None for the cell that loads the extension.
     """
     if info is not None:
         running_cells[:] = [*filter(None, running_cells), info]
@@ -221,7 +221,7 @@ def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
 
 
 def _end_cell(shell: Any, info: Any) -> None:
-    """Show runs that are not shown yet."""
+    """Show runs that have not been shown yet."""
     running_cells[:] = [cell_info for cell_info in running_cells if cell_info not in (None, info)]
     if (host := begun_cell(shell).made) is not None:
         host.decide()
@@ -230,7 +230,7 @@ def _end_cell(shell: Any, info: Any) -> None:
 
 
 def _leave_runs(change: Any) -> None:
-    """Leave the runs of an ending kernel. Called on its control thread."""
+    """Detach the runs of a kernel that is ending. Called on its control thread."""
     if change["new"]:
         session: Session | None = getattr(change["owner"], _SESSION, None)
         live_runs = [] if session is None else session.leave()
@@ -248,7 +248,7 @@ def _traceback(shell: Any, error: BaseException) -> list[str]:
 
 
 def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -> None:
-    """Register the display of runs and of values derived from them."""
+    """Register the display of runs and of values derived from runs."""
     display: Any = shell.display_formatter  # a running shell has one
     html, plain = display.formatters["text/html"], display.formatters["text/plain"]
     for location, view in VIEWS.items():
@@ -271,7 +271,7 @@ def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
 
 
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
-    """Remove the view of a type, which IPython stores by the type itself after its first use."""
+    """Remove the view of a type. After first use, IPython stores it under the type itself."""
     formatter.deferred_printers.pop(named, None)
     for shown in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
         del formatter.type_printers[shown]

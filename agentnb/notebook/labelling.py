@@ -1,4 +1,4 @@
-"""``agentnb.label``: judge runs by hand, one after the other, with keys."""
+"""``agentnb.label``: judges runs by hand, one after the other, using keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.store.store import Store
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
 FOLLOWED_OR_NOT: Mapping[str, int] = {"followed": 1, "not followed": 0}
 MAX_LABELS = 9
-"""Maximum labels, limited by their keys."""
+"""Maximum number of labels, since each needs a key."""
 AGAIN = "Run this cell again to continue."
 Value = int | str
 
@@ -48,19 +48,20 @@ def label(
     sample: int | None = None,
     seed: int = 0,
 ) -> Labeller:
-    """Return a widget to judge runs one after the other, without the judgements of detectors, guidance and policies.
+    """Return a widget for judging runs one after the other, hiding the judgements of detectors, guidance and policies.
 
-    Keys: 1 to 9 judge the run and move to the next one without a label, n and p move to the next and previous run, u undoes the
-    last judgement. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and the
-    next call continues there; `agentnb.labels` reads it. By default it is ``labels.csv`` in the folder or store of ``source``,
-    whose labels count for the outcomes of its runs, else in the working folder.
+    Keys: 1 to 9 judge the run and move to the next unlabelled one, n and p move to the next and previous run, and u undoes the
+    last judgement. Each judgement is appended to ``path`` at once (as JSON Lines if it ends with ``.jsonl``, otherwise as CSV),
+    and the next call continues there; `agentnb.labels` reads the file. The default is ``labels.csv`` in the folder or store of
+    ``source``, where its labels determine the outcomes of the runs, or else in the working folder.
 
-    ``source``: runs, or what `load_traces` takes. ``labels``: words with their stored values, at most nine; or a list of names.
-    The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: judge each reminder of the runs
-    instead, by the reply to it: followed, or not. ``sample``: only so many runs of each variant of an experiment, drawn at
-    random by ``seed``, the same ones for each person. Runs of several variants, and samples, come in random order.
+    ``source``: runs, or anything that `load_traces` accepts. ``labels``: at most nine words with their stored values, or a list
+    of names. The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: instead of runs, judge
+    whether each reminder in them was followed by the reply to it. ``sample``: the number of runs of each variant of an
+    experiment, drawn at random using ``seed``, so that each person gets the same ones. Samples, and runs of several variants,
+    are shown in random order.
 
-    Raises `SettingsError` for invalid labels, and without runs or reminders.
+    Raises `SettingsError` if the labels are invalid, or if there are no runs or reminders.
     """
     if labels is None:
         labels = FOLLOWED_OR_NOT if followed else HEALTHY_OR_FAILED
@@ -70,7 +71,9 @@ def label(
 
 
 def _draw_sample(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
-    """Return a sample of each variant's runs, in random order; a single variant without a ``sample`` unchanged."""
+    """Return a sample of each variant's runs, in random order. The runs of a single variant are unchanged without a
+    ``sample``.
+    """
     if sample is not None and (type(sample) is not int or sample < 1):
         raise SettingsError(f"sample={sample!r} is not a number of runs", "Give a whole number from 1, such as 30")
     arms: dict[str, list[Run]] = {}
@@ -90,24 +93,24 @@ class Subject(NamedTuple):
 
     run: Run
     reminder: str = ""
-    """Its round and its position in it, from 1, as in `Label`."""
+    """The reminder's round and its position in the round, from 1, as in `Label`."""
     given: Guidance | None = None
 
     @property
     def key(self) -> str:
-        """Its key in labels."""
+        """The subject's key in labels."""
         return subject_of(self.run.id, self.reminder)
 
     @property
     def html(self) -> str:
-        """The run, or for a reminder, the run up to the reply to it."""
+        """The run or, for a reminder, the run up to the reply to it."""
         return (
             blind_html(self.run) if self.given is None else blind_html(self.run, int(self.reminder.split(".")[0]), self.given)
         )
 
 
 def _reminders(run: Run) -> Iterator[Subject]:
-    """Yield the reminders of a run that ask for something and have a reply."""
+    """Yield a run's reminders that ask for something and were replied to."""
     for run_round in run.rounds:
         for number, reminder in enumerate(run_round.guidance, 1):
             if reminder.cell not in INFORMS and run_round.reply is not None:
@@ -115,7 +118,7 @@ def _reminders(run: Run) -> Iterator[Subject]:
 
 
 def _beside(source: RunSource) -> Path:
-    """Return the label file of a source."""
+    """Return the label file for a source."""
     folder = folder_of(source) if isinstance(source, Store | str | Path) else None
     return Path(FILE) if folder is None else folder / FILE
 
@@ -131,7 +134,7 @@ def _check_labels(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Valu
 
 
 class Labeller:
-    """Runs, or reminders, to judge by hand. ``place``: index of the displayed one; ``given``: labels by `Subject.key`."""
+    """Runs or reminders to judge by hand. ``place``: index of the displayed one; ``given``: labels by `Subject.key`."""
 
     def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
         if not subjects:
@@ -143,7 +146,7 @@ class Labeller:
         self.given: dict[str, Value] = {item.subject: item.label for item in own if item.label is not None}
         self._words = {item.subject: item.word for item in own}
         self._undone: list[tuple[int, Value | None, str]] = []
-        """Index, label and word before each judgement of this widget."""
+        """The index, label and word before each judgement made in this widget."""
         self._widget: Any = None
         self.place = 0
         self.go(self._next_open(-1))
@@ -161,7 +164,9 @@ class Labeller:
         return f"{position}, {judged:,} judged"
 
     def judge(self, number: int) -> None:
-        """Label the displayed run, counting labels from 1; save it, and move to the next unlabelled run."""
+        """Label the displayed run, where ``number`` counts labels from 1; save the label, and move to the next unlabelled
+        run.
+        """
         if not 1 <= number <= len(self.labels):
             raise SettingsError(f"There is no label {number}", f"Choose 1 to {len(self.labels)}")
         key = self.subjects[self.place].key
@@ -172,7 +177,7 @@ class Labeller:
         self.go(self._next_open(self.place))
 
     def undo(self) -> None:
-        """Undo the last judgement of this widget, and show its run again."""
+        """Undo the last judgement made in this widget, and show its run again."""
         if not self._undone:
             raise SettingsError("There is no judgement to undo", "Use n and p to reach other runs and judge them again")
         index, value, word = self._undone[-1]
@@ -187,7 +192,7 @@ class Labeller:
         self._show()
 
     def _save(self, index: int, value: Value | None, word: str, seconds: float | None) -> None:
-        """Append the label to the file; None removes the run's label. Updates the run's outcome."""
+        """Append the label to the file, where None removes the run's label. Updates the run's outcome."""
         (run, reminder, _), key = self.subjects[index], self.subjects[index].key
         took = None if seconds is None else round(seconds, 1)
         append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word, reminder))
@@ -199,7 +204,7 @@ class Labeller:
         run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
     def _next_open(self, start: int) -> int:
-        """Return the next unlabelled run after ``start``, wrapping around; without one, ``start``."""
+        """Return the next unlabelled run after ``start``, wrapping around, or ``start`` if all are labelled."""
         indexes = [*range(start + 1, len(self.subjects)), *range(max(0, start))]
         return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, start))
 
@@ -207,7 +212,7 @@ class Labeller:
 
     @property
     def _saved(self) -> str:
-        """The text that remains in the notebook without a kernel, valid at any time, so without a count."""
+        """The text that remains in the notebook without a kernel. Valid at any time, so it gives no count."""
         path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
@@ -244,7 +249,7 @@ class Labeller:
             _worker().do(partial(self._do, message))
 
     def _do(self, message: dict[str, Any]) -> None:
-        """Perform the action of a key or button, unless it was meant for another run, no longer displayed."""
+        """Perform the action of a key or button, unless it was meant for a run that is no longer displayed."""
         if self._widget is None or message.get("place") != self.place:
             return
         actions: dict[str, Callable[[], None]] = {
@@ -279,12 +284,12 @@ def _widget_class() -> Any:
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
         key = Unicode().tag(sync=True)
-        """Id of the model, by which the page finds it in the notebook."""
+        """Id of the widget's model, which the page uses to find the widgetin the notebook."""
         remains = Unicode().tag(sync=True)
-        """Replacement shown by the page if the kernel is gone."""
+        """Content that the page shows instead if the kernel is gone."""
         words = List(Unicode()).tag(sync=True)
         place = Int().tag(sync=True)
         chosen = Int().tag(sync=True)
-        """The displayed run's label, counted from 1; 0 without a label."""
+        """The label of the displayed run, counted from 1; 0 if it has none."""
 
     return LabelWidget

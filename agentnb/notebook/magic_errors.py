@@ -1,4 +1,4 @@
-"""One-line errors for the person: problem and next command, without agentnb's traceback."""
+"""One-line errors for the person: the problem and the next command, without agentnb's traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Show a magic's errors as one line; they still raise, so that Run All and papermill stop."""
+    """Show a magic's errors as one line. They are still raised, so that Run All and papermill stop."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -40,16 +40,16 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_one_line(error: E, line: str) -> E:
-    """Return the error, set up so that IPython shows this line instead of a traceback."""
+    """Return the error, prepared so that IPython shows this line instead of a traceback."""
     setattr(error, RENDERER, lambda: [line])
     error.__context__ = None  # an exception group there would make IPython print the whole traceback
     return error
 
 
 def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
-    """Return the error's traceback as IPython shows it, without frames of agentnb.
+    """Return the error's traceback as IPython shows it, without frames from agentnb.
 
-    ``%xmode Verbose`` has them all.
+    ``%xmode Verbose`` shows them all.
     """
     shown = shell.InteractiveTB
     if shown.mode == "Verbose":
@@ -75,7 +75,7 @@ def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
 
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without frames of agentnb, and of libraries called by agentnb."""
+    """Return the traceback without frames of agentnb or the libraries it calls."""
     kept, is_ours = [], False
     while frames is not None:
         file = frames.tb_frame.f_code.co_filename
@@ -94,15 +94,15 @@ def _quiet(error: E, line: str) -> E:
 
 
 def _hyphenate(option: str, options: list[str]) -> str:
-    """Return the known option that differs only in hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
+    """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
     return better if better in options and option not in options else option
 
 
 def parse_options(magic: Any, line: str, *, see: str = "") -> Any:
-    """Parse the options of a line. Raises `SettingsError` for unknown ones.
+    """Parse the options on a line. Raises `SettingsError` if any are unknown.
 
-    ``see``: a reference to the options, for a line magic, which has no text below it.
+    ``see``: where to read about the options, for a line magic, which has no text below it.
     """
     options = [option for action in magic.parser._actions for option in action.option_strings]
     line = _UNDERSCORED.sub(lambda match: _hyphenate(match.group(), options), line)

@@ -1,4 +1,4 @@
-"""The magics: they parse, call the session and show results. They make no decisions."""
+"""The magics, which parse their lines, call the session and show results. They make no decisions."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from agentnb.session.session import Session
 from agentnb.session.session_contexts import ContextChoice
 
 MAX_PROMPT = 60
-"""Maximum characters of the prompt in the note about a continued run."""
+"""Maximum characters of the prompt in the note on a continued run."""
 
 
 def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
-    """Return the run to continue, and a note identifying it, empty for a run that was named.
+    """Return the run to continue, and a note that identifies it, which is empty if the run was named.
 
-    ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
-    Raises `SettingsError` for an unknown run, or if it has no conversation or has not ended.
+    ``name``: a variable that holds a run, all or part of a run's id, or empty; ``out``: the variable of ``-o``, or empty.
+    Raises `SettingsError` if the run is unknown, has no conversation or has not ended.
     """
     name = unquote(name)
     if name:
@@ -68,7 +68,7 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
 
 
 def _find_run(session: Session, variables: Mapping[str, Any], name: str) -> Run:
-    """Return the run of a variable or of an id."""
+    """Return the run in a variable, or the run with an id."""
     value = variables.get(name)
     if isinstance(value, Run):
         return value
@@ -201,7 +201,7 @@ class AgentMagics(Magics):
         return with_consent(partial(self._run_cell, options, prompt, options.out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:
-        """Start the run of a cell, or show its first request; wait for it unless it is in the background."""
+        """Start the run of a cell, or show its first request; wait for it unless it runs in the background."""
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
             choice = self.session.contexts.choose(unquote(options.context), before)

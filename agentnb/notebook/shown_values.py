@@ -1,4 +1,4 @@
-"""Views of runs, plans and workflows as cell results."""
+"""Displays runs, plans and workflows as cell results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USUAL_PLAN = "plan"
 
 
 def run_html(run: Run) -> str | None:
-    """Return a run as HTML, a line if its card is right above, or None without events."""
+    """Return a run as HTML, a line if its card is directly above, or None if it has no events."""
     if not run.events:
         return None
     kernel = getattr(get_ipython(), "kernel", None)
@@ -45,7 +45,7 @@ def run_html(run: Run) -> str | None:
 
 
 def live_html(live: LiveRun) -> str | None:
-    """Return a handle's run in its current state as HTML, or a line if its card is right above."""
+    """Return the current state of a handle's run as HTML, or a line if its card is directly above."""
     run = live.run
     return running_html(run, hint=MOMENT) if run.events and not _is_above(run) and is_going_on(run) else run_html(run)
 
@@ -74,12 +74,12 @@ def workflow_text(workflow: Workflow) -> str:
 
 
 def runs_text(runs: Runs) -> str:
-    """Return the trace browser of these runs as text."""
+    """Return the text form of the trace browser for these runs."""
     return repr(Browser(runs))
 
 
 def runs_bundle(runs: Runs) -> dict[str, Any]:
-    """Return the trace browser of these runs."""
+    """Return the trace browser for these runs as a display bundle."""
     return Browser(runs)._repr_mimebundle_()
 
 
@@ -88,7 +88,7 @@ def _is_above(run: Run) -> bool:
 
 
 def _variable(shown: Run | Plan, usual: str) -> str:
-    """Return a notebook variable that holds the value; without one, the cells' usual variable."""
+    """Return a notebook variable that holds the value, or else the usual variable of cells."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
     names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
     return usual if usual in names or not names else names[0]

@@ -1,4 +1,4 @@
-"""Lookup of names typed in magics among the notebook's variables."""
+"""Looks up names typed in magics among the notebook's variables."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from agentnb.workflow.files.text_inputs import read_inputs
 
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
-    """Return the names after ``-t``: the option may be repeated, and its names separated by spaces or commas."""
+    """Return the names after ``-t``. The option may be repeated, and names may be separated by spaces or commas."""
     return [part for group in groups or [] for word in group for part in re.split(r"[,\s]+", unquote(word)) if part]
 
 
 def unquote(name: str | None) -> str:
-    """Return the name without the quotation marks that a shell would have removed."""
+    """Return the name without quotation marks, which a shell would have removed."""
     return (name or "").strip("\"'")
 
 
 def names_of(variables: Mapping[str, Any], fits: Callable[[Any], bool]) -> list[str]:
-    """Return the names of public notebook variables whose values fit."""
+    """Return the names of public notebook variables whose values satisfy ``fits``."""
     return [name for name, value in [*variables.items()] if not name.startswith("_") and fits(value)]
 
 
@@ -56,7 +56,7 @@ def is_kind(kind: type[Any]) -> Callable[[Any], bool]:
 def _unusable(
     option: str, name: str, variables: Mapping[str, Any], candidates: list[str], hint: str, held: str = ""
 ) -> SettingsError:
-    """Return the error for a variable that the option cannot use. ``held``: its content in words."""
+    """Return the error for a variable that the option cannot use. ``held``: describes its content."""
     kind = held or f"a {type(variables.get(name)).__name__}"
     problem = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
     return SettingsError(
@@ -67,9 +67,9 @@ def _unusable(
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
     """Return functions, agents, workflows, MCP servers and built-in tools by name; a list is replaced by its items.
 
-    A variable that holds a tool takes precedence over a word for built-in ones. ``groups``: groups with the session's settings.
-    An agent or workflow without its own name is called by its variable. A dotted name refers to a method of an object, or to a
-    function of a module. Raises `UnknownTool` for an undefined name.
+    A variable that holds a tool takes precedence over the name of a built-in group. ``groups``: groups with the session's
+    settings. An agent or workflow without its own name gets the name of its variable. A dotted name refers to a method of an
+    object, or to a function in a module. Raises `UnknownTool` if a name is undefined.
     """
     tools: list[Any] = []
     for name in dict.fromkeys(names):
@@ -78,7 +78,7 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Group
 
 
 def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: Groups) -> list[Any]:
-    """Return the tools available to a workflow: those of these names, and groups with the session's settings."""
+    """Return the tools available to a workflow: those with these names, and groups with the session's settings."""
     tools = find_tools(names, variables, groups)
     own_names = {tool.spec.name for value in tools for tool in tools_of(value)}
     return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in own_names]]
@@ -99,7 +99,7 @@ def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None
 
 
 def _holds_tools(value: Any) -> bool:
-    """True if a variable holds a tool, or a list of tools."""
+    """True if a variable holds a tool or a list of tools."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(_holds_tools, value))
     return isinstance(value, MCPServer) or bool(_tools_in(value))
@@ -113,7 +113,7 @@ def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
-    """Return the functions of these names, as gates. Raises `SettingsError` for other values."""
+    """Return the functions with these names, as gates. Raises `SettingsError` if a value is not a function."""
     gates: list[Callable[..., Any]] = []
     for name in names:
         value = variables.get(name)
@@ -125,9 +125,9 @@ def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Calla
 
 
 def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
-    """Return a run's gates in order: for each name the given gate, else one in a variable of this notebook.
+    """Return a run's gates in order: for each name, the gate passed in, or else one in a variable of this notebook.
 
-    Missing gates are omitted. A lambda cannot be found, as it has no name.
+    Missing gates are omitted. A lambda cannot be found because it has no name.
     """
     others, gates = list(given), []
     for name in names_of_gates(run):
@@ -147,7 +147,7 @@ def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Callable[
 
 
 def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
-    """Return the model object, or the model's name, in the variable of this name; otherwise the name itself."""
+    """Return the model object or model name in the variable with this name; otherwise the name itself."""
     value = variables.get(name)
     if isinstance(value, str) and ":" in value:
         return value
@@ -163,14 +163,14 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
 
 
 def _is_nearly_a_model(name: str, variables: Mapping[str, Any]) -> bool:
-    """True if the variable was probably meant as a model: an object or a class of the notebook."""
+    """True if the variable was probably meant as a model: an object or class defined in the notebook."""
     value = variables.get(name)
     kind = value if isinstance(value, type) else type(value)
     return name in variables and (kind.__module__ == "__main__" or hasattr(value, "stream"))
 
 
 def find_history(name: str | history_settings.History, variables: Mapping[str, Any]) -> history_settings.History:
-    """Return the `History` in the variable of this name, or agentnb's own of this name."""
+    """Return the `History` in the variable with this name, or the built-in one with this name."""
     value = variables.get(name) if isinstance(name, str) else name
     if isinstance(value, history_settings.History):
         return value
@@ -181,7 +181,7 @@ def find_history(name: str | history_settings.History, variables: Mapping[str, A
 
 
 def find_output(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the type, JSON Schema or `Output` in the variable of this name. Raises `SettingsError` for anything else."""
+    """Return the type, JSON Schema or `Output` in the variable with this name. Raises `SettingsError` for anything else."""
     value = variables.get(name)
     if _may_be_output(value):
         return value
@@ -190,9 +190,9 @@ def find_output(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workflow's inputs by name: from a variable, from JSON, or from a JSON or YAML file.
+    """Return a workflow's inputs by name, from a variable, JSON text, or a JSON or YAML file.
 
-    Raises `SettingsError` for unusable values.
+    Raises `SettingsError` if they are unusable.
     """
     name = unquote(given)
     if not name.isidentifier():
@@ -205,7 +205,7 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def input_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of variables with nonempty dicts of inputs."""
+    """Return the names of variables that hold nonempty dicts of inputs."""
     return names_of(variables, lambda value: _holds_inputs(value) and bool(value))
 
 
@@ -214,7 +214,7 @@ def _holds_inputs(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def output_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of the person's own types, of JSON Schemas, and of outputs."""
+    """Return the names of the person's own types, JSON Schemas and outputs."""
     return names_of(variables, _is_likely_output)
 
 
@@ -230,9 +230,9 @@ def _may_be_output(value: Any) -> bool:
 
 
 def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tools of these names: given ones, and those found in any variable or list of this notebook.
+    """Return the tools with these names: those passed in, and those found in any variable or list of this notebook.
 
-    An agent or workflow without its own name has its variable's, as for ``-t``. Missing tools are omitted.
+    An agent or workflow without its own name gets the name of its variable, as with ``-t``. Missing tools are omitted.
     """
     tools: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
     tools |= {item.word: item for item in servers_among(given)}
@@ -245,7 +245,7 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
 
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
-    """Return a run's MCP servers found in variables of this notebook, with its name, and its command or address."""
+    """Return a run's MCP servers that a variable of this notebook holds with the same name and command or address."""
     logged = servers_of_log(run.settings)
     values = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
     servers = [
@@ -272,19 +272,19 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _tools_in(value: Any) -> tuple[Tool, ...]:
-    """Return the tools of a value; empty for text and unusable values."""
+    """Return the tools in a value; empty for text and unusable values."""
     with suppress(InvalidTool):
         return () if isinstance(value, str) else tools_of(value)
     return ()
 
 
 def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
-    """Return advice to name an available model: a bare "Available: model." would not explain itself."""
+    """Return advice to name an available model; a bare "Available: model." would be unclear."""
     return tuple([replace(advice, lead="Variables that hold a model:") for advice in suggest_names(name, models)])
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of the person's functions, of agents, workflows and MCP servers, and of lists of them."""
+    """Return the names of the person's functions, agents, workflows and MCP servers, and of lists of these."""
     return names_of(variables, _may_be_tool)
 
 
@@ -294,7 +294,7 @@ def gate_names(variables: Mapping[str, Any]) -> list[str]:
 
 
 def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
-    """Return the agents in variables of this notebook, by variable."""
+    """Return the agents in variables of this notebook, by variable name."""
     return {name: variables[name] for name in names_of(variables, is_kind(Agent))}
 
 
@@ -304,14 +304,14 @@ def run_names(variables: Mapping[str, Any]) -> list[str]:
 
 
 def check_variable(name: str) -> str:
-    """Return the name if a run can be assigned to it. Raises `SettingsError` otherwise."""
+    """Return the name if a run can be assigned to a variable with this name. Raises `SettingsError` otherwise."""
     if not is_variable(name):
         raise SettingsError(f"-o {name}: {name!r} is not a valid variable name", "Use letters, digits and _")
     return name
 
 
 def tools_before(before: Run, agent: Agent) -> str:
-    """Return a hint if the run to continue had tools and the agent has none, or ""."""
+    """Return a hint if the run to continue had tools but the agent has none, or ""."""
     names = before.tool_words
     if not names or not agent.toolbox.is_empty:
         return ""

@@ -1,4 +1,4 @@
-"""Live views of a run: watchers that show it as it grows. The `Run` is their only source."""
+"""Live views of a run: watchers that show it as it progresses. Everything they show comes from the `Run`."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 1 / 15
-"""Seconds between updates. An update per token costs time, and can even lose messages."""
+"""Seconds between updates. An update for every token would be slow, and could even lose messages."""
 WAIT_RATIO = 10
-"""Minimum ratio of waiting to drawing: drawing takes at most a tenth of the time."""
+"""Minimum ratio of waiting to drawing time: drawing takes about a tenth of the time at most."""
 
 
 class Cell:
-    """The output of the cell that first uses it, replaced by each update."""
+    """The output of the cell that first uses it. Each update replaces it."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -60,7 +60,9 @@ class Cell:
         self.keep(view_bundle(widget) | meanwhile)
 
     def keep(self, data: dict[str, Any]) -> None:
-        """Replace the output. The final form has no widget: JupyterLab would look for it when the notebook is reopened."""
+        """Replace the output. The final form has no widget, since JupyterLab would look for it when the notebook is
+        reopened.
+        """
         if self._handle is None:
             # The run's task has the context of its cell, so this appears there from the loop's thread too.
             self._handle = display(data, raw=True, display_id=True)
@@ -69,13 +71,13 @@ class Cell:
 
 
 class DisplayView:
-    """A cell display updated in place, as HTML and text."""
+    """A cell output, updated in place, as HTML and text."""
 
     shows_prints = True
-    """Its tools' output is shown at their calls."""
+    """The output of its tools is shown at their calls."""
 
     def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
-        """``keep``: shows HTML and text, by default in the starting cell; ``variable``: holds the run."""
+        """``keep``: shows HTML and text, by default in the cell that started the run; ``variable``: holds the run."""
         self._run = Run()
         self._heard: list[str] = []
         self._finished_rounds: dict[int, Html] = {}
@@ -88,11 +90,11 @@ class DisplayView:
         self.nested_runs = NestedRuns()
 
     def nested(self, beginning: Beginning) -> Watcher | None:
-        """Return the watcher of a nested run, which is drawn together with this run."""
+        """Return the watcher of a nested run, which is drawn as part of this run."""
         return self.nested_runs.add(beginning, self.draw_nested)
 
     def draw_nested(self) -> None:
-        """Do nothing: nested runs are drawn with this run's next event."""
+        """Do nothing: nested runs are drawn at the next event of this run."""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update."""
@@ -126,10 +128,10 @@ class DisplayView:
         self._cost = perf_counter() - started
 
     def show(self, live: LiveRun) -> None:
-        """Do nothing: the view appears with the first event."""
+        """Do nothing: the view appears at the first event."""
 
     def show_again(self) -> None:
-        """Show a live run in the current cell, as running the cell again has cleared its output."""
+        """Show a live run in the current cell, because rerunning the cell cleared its output."""
         self._keep = Cell().keep
         self._draw()
 
@@ -141,7 +143,7 @@ class TerminalView:
         self._run = Run()
         self._names = WorkNames()
         self._noted = Counter[str]()
-        """Notes of the open round already written."""
+        """Notes on the open round that have already been written."""
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -179,7 +181,7 @@ class TerminalView:
             self._end_line(ending(self._run))
 
     def _write_notes(self) -> None:
-        """Write new lines about the open round's retries and compactions."""
+        """Write new lines about retries and compactions in the open round."""
         if (current := self._run.open_round) is None:  # a retry of a step's call
             return
         compactions = [compaction_line(compaction, self._run.settings) for compaction in current.compactions]
@@ -188,7 +190,7 @@ class TerminalView:
             self._write_line(line)
 
     def _write_line(self, line: str) -> None:
-        """Write a separate line."""
+        """Write a line of its own."""
         self._end_line("")
         self._write(f"{line}\n")
         self._written = ""

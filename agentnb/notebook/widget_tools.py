@@ -1,4 +1,4 @@
-"""Common parts of the card's and the panel's widgets: scripts, receiving messages, display and closing."""
+"""Shared parts of the widgets: scripts, receiving messages, display and closing."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from agentnb.errors import AgentnbError
 
 STATIC = Path(__file__).parent / "static"
 HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
-"""True if this kernel receives widget messages while a cell keeps its main thread busy: only with subshells."""
+"""True if this kernel receives widget messages while a cell occupies its main thread, which requires subshells."""
 
 
 def script(*names: str, **constants: Any) -> str:
-    """Return these files as one module, as a module sent as text cannot import another; ``constants`` come first."""
+    """Return these files as one module, because a module sent as text cannot import another; ``constants`` come first."""
     lines = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
     return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
 def hear_while_busy(widget: Any) -> Any:
-    """Set up the widget to receive messages while a cell runs, if the kernel supports that, and return it.
+    """Set up the widget to receive messages while a cell is running, if the kernel supports that, and return it.
 
-    Its messages do not fire the hooks of a cell.
+    Its messages do not trigger cell hooks.
     """
     # ipykernel 7.4 sends messages of the browser to the shell that last used the comm, which is the busy one. The attribute
     # that leads back to the browser's own subshell is private; if it has another name, nothing is changed.
@@ -40,7 +40,7 @@ def hear_while_busy(widget: Any) -> Any:
 
 
 def error_words(error: Exception, what: str) -> str:
-    """Return the words for an error shown by a widget, with keys redacted; unexpected errors are logged.
+    """Return the text of an error to show in a widget, with keys redacted; unexpected errors are logged.
 
     ``what``: the action that failed.
     """

@@ -1,4 +1,4 @@
-"""A thread that runs jobs in sequence, for jobs that must not block the caller."""
+"""A thread that runs jobs one at a time, for work that must not block the caller."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from queue import SimpleQueue
 
 
 class Worker:
-    """Runs jobs in the order of their submission."""
+    """Runs jobs in the order they were submitted."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def do(self, job: Callable[[], object]) -> None:
-        """Queue a job. Callable from any thread; returns at once."""
+        """Queue a job. Thread-safe; returns at once."""
         self._jobs.put(job)
 
     def end(self) -> None:
-        """End the thread after the jobs queued before."""
+        """End the thread once all queued jobs are done."""
         self._jobs.put(None)
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""The magics ``%%workflow`` and ``%%plan``: they parse, call the session and show."""
+"""The magics ``%%workflow`` and ``%%plan``, which parse their lines, call the session and show results."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class WorkflowMagics(Magics):
     def _options(self, line: str) -> tuple[Namespace, str]:
         """Return the options, and the inputs as typed.
 
-        ``{name}`` and ``$name`` are replaced as in every magic, except in JSON.
+        ``{name}`` and ``$name`` are replaced as in any magic, except in JSON.
         """
         written = parse_options(WorkflowMagics.workflow_cell, line).inputs
         options: Namespace = parse_options(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
@@ -234,7 +234,7 @@ class WorkflowMagics(Magics):
         return workflow.orchestration(**arguments), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
-        """Return the run whose outputs ``--rerun-from`` uses, or None without that option."""
+        """Return the run whose outputs ``--rerun-from`` uses, or None if that option is not set."""
         if not options.rerun_from:
             return None
         earlier = self.shell.user_ns.get(options.out)

@@ -1,4 +1,4 @@
-"""Ids like the providers', the same each time a server is started; and seals that identify a server's own content."""
+"""Ids like the providers', identical each time a server starts, and seals that identify a server's own content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Ids:
         self._numbers = itertools.count(1)
 
     def letters(self, prefix: str, length: int) -> str:
-        """Return an id such as ``toolu_01`` and ``length`` letters and digits."""
+        """Return an id such as ``toolu_01`` followed by ``length`` letters and digits."""
         number = int.from_bytes(self._bytes(32), "big")
         letters = []
         for _ in range(length):
@@ -29,7 +29,7 @@ class Ids:
         return prefix + "".join(letters)
 
     def hexadecimal(self, prefix: str, length: int = 48) -> str:
-        """Return an id such as ``fc_`` and ``length`` hexadecimal digits."""
+        """Return an id such as ``fc_`` followed by ``length`` hexadecimal digits."""
         return prefix + self._bytes(32).hex()[:length]
 
     def _bytes(self, size: int) -> bytes:
@@ -38,13 +38,13 @@ class Ids:
 
 
 def make_seal(content: Any) -> str:
-    """Encode content as a text that proves its origin: any server of this package can open it, and no other can make it."""
+    """Encode content as text that proves its origin: only servers of this package can make it, and any of them can open it."""
     inner = canonical(content)
     return base64.b64encode(hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() + inner).decode()
 
 
 def open_seal(seal: Any) -> Any:
-    """Return the sealed content, or None for a forged or changed seal."""
+    """Return the sealed content, or None if the seal is forged or altered."""
     try:
         raw = base64.b64decode(seal, validate=True)
         inner = raw[_DIGEST:]
@@ -56,5 +56,5 @@ def open_seal(seal: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Encode as JSON that is the same for equal values."""
+    """Encode as JSON so that equal values have equal encodings."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""HTTP on the socket level, which chunks, pauses and broken connections need."""
+"""HTTP at the socket level, as needed for chunks, pauses and broken connections."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Post: TypeAlias = Callable[[str, bytes, dict[str, str]], tuple[Received | None, 
 Get: TypeAlias = Callable[[str, dict[str, str]], Delivery]
 
 LOOK_EVERY = 0.02
-"""Seconds between checks during a pause whether the client is still connected."""
+"""Seconds between checks, during a pause, that the client is still connected."""
 THREAD = "agentnb-loopback"
 PATIENCE = 5.0
-"""Maximum seconds that closing waits for a thread."""
+"""Maximum seconds to wait for a thread when closing."""
 
 
 class Listener:
-    """Listens on a port of this machine, with a thread for each connection."""
+    """Listens on a local port, with a thread for each connection."""
 
     def __init__(self, post: Post, get: Get) -> None:
         self.post = post
@@ -43,11 +43,11 @@ class Listener:
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Start answering."""
+        """Start serving."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and break open connections."""
+        """Stop serving, and break open connections."""
         if self.closed.is_set():
             return
         self.closed.set()
@@ -93,7 +93,7 @@ class _Server(ThreadingHTTPServer):
             self._open.pop(threading.current_thread(), None)
 
     def break_connections(self) -> None:
-        """Wake the threads that wait for a client, and wait for their end."""
+        """Wake the threads that are waiting for a client, and wait for them to exit."""
         for thread, connection in list(self._open.items()):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -106,7 +106,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _HungUp(ConnectionError):
-    """The client has disconnected, or the server is being closed."""
+    """The client has disconnected, or the server is closing."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._deliver(self.server.listener.get(urlsplit(self.path).path, self._headers()))
 
     def log_message(self, *_: Any) -> None:
-        """Suppress the log."""
+        """Do not log."""
 
     def version_string(self) -> str:
         return "loopback"

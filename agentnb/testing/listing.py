@@ -8,7 +8,7 @@ AT = "2026-09-01T00:00:00Z"
 
 
 def models_body(model: str, anthropic: bool) -> dict[str, Any]:
-    """Return the list of this one model."""
+    """Return a list containing only this model."""
     if not anthropic:
         return {"object": "list", "data": [{"id": model, "object": "model", "created": 1_788_220_800, "owned_by": "agentnb"}]}
     entry = {

@@ -1,4 +1,4 @@
-"""A server on this machine that answers like the providers, and is as strict."""
+"""A local server that answers like the providers, and is as strict."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from agentnb.testing.replies.wires import CHAT, MESSAGES, WIRES
 from agentnb.testing.requests.request_rules import key_problem, problems
 
 MODEL = "loopback"
-"""The model it lists; requests may name any other."""
+"""The model that the server lists; requests may name any other."""
 
 
 class LoopbackServer:
-    """Speaks Anthropic's Messages API, Chat Completions and the Responses API on a port of this machine.
+    """Serves Anthropic's Messages API, Chat Completions and the Responses API on a local port.
 
         with LoopbackServer(["Hello", ToolCall("add", {"a": 1, "b": 2}), Status(429, retry_after=1), "done"]) as server:
             agent = Agent(server.model("anthropic"), tools=[add])
 
-    Each request of any API takes one line of the script: any line of a `ScriptedModel`, an `Answer`, a `Misbehaviour`, or a
-    function of the request's body. A function instead of a list answers every request; it may be called from several threads at
-    once. Requests that a provider would refuse are refused in the provider's words and take no line; so are those after the
-    last
-    line, unless ``repeat`` starts the script again.
+    Each request, to any of the APIs, takes one line of the script: any line of a `ScriptedModel`, an `Answer`, a
+    `Misbehaviour`, or a function of the request's body. A function in place of the list answers every request, and may be
+    called from several threads at once. Requests that a provider would refuse are refused with the provider's message and take
+    no line; so are requests after the last line, unless ``repeat`` restarts the script.
 
-    Only ``key`` is accepted, or any key without it. ``minimal=True`` makes it a small compatible server: it refuses fields
-    outside the minimal list, and requires a key only if one was given here. ``like="mistral"``, or another server that agentnb
-    knows by name, makes it as particular as that one. ``lenient=True`` also answers requests with problems, where possible; the
-    request keeps these. ``requests`` has the received requests, ``problems`` all their problems.
+    Only ``key`` is accepted, or any key if it is not set. ``minimal=True`` imitates a small compatible server, which refuses
+    fields outside the minimal list and requires a key only if ``key`` is set. ``like="mistral"``, or the name of another server
+    that agentnb knows, makes it as particular as that server. ``lenient=True`` also answers requests that have problems, where
+    possible, and records them with the request. ``requests`` holds the received requests, ``problems`` all their problems.
     """
 
     def __init__(
@@ -84,14 +83,14 @@ class LoopbackServer:
         return f"http://127.0.0.1:{self._listener.port}"
 
     def start(self) -> LoopbackServer:
-        """Start listening; ``with`` does it, and closes too."""
+        """Start listening. A ``with`` block does this, and closes the server at its end."""
         if self._listener is None:
             self._listener = Listener(self._answer, self._get)
             self._listener.start()
         return self
 
     def close(self) -> None:
-        """Stop answering, and close all connections. The received requests stay."""
+        """Stop answering, and close all connections. The received requests are kept."""
         if self._listener is not None:
             self._listener.close()
 
@@ -101,7 +100,7 @@ class LoopbackServer:
         return [problem for received in self.requests for problem in received.problems]
 
     def model(self, provider: str = "", **options: str | float) -> str:
-        """Return the name of its model for this provider, or the imitated server, with options if given.
+        """Return the model name to use for this provider, or for the imitated server, including any options.
 
         For example ``server.model("openai", stream="no")``.
         """
@@ -166,7 +165,7 @@ class LoopbackServer:
 
 
 def _like(name: str) -> Like:
-    """Return the kind of server of this name."""
+    """Return the kind of server with this name."""
     if name not in SERVERS:
         raise SettingsError(f"{name!r} is not a server to imitate", suggest_names(name, SERVERS))
     row = SERVERS[name]

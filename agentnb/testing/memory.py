@@ -8,9 +8,8 @@ from agentnb.testing.ids import canonical
 
 
 class Memory:
-    """Records blocks without seals, paused replies of the Messages API, and the reasoning before each item of the Responses
-    API.
-    Thread-safe.
+    """Records blocks that have no seal, paused replies of the Messages API, and the reasoning before each item of the Responses
+    API. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -19,7 +18,7 @@ class Memory:
         self._thoughts: dict[str, str] = {}
 
     def sent_block(self, block: dict[str, Any]) -> None:
-        """Record a block that was sent."""
+        """Record a block that has been sent."""
         self._blocks.add(plain_block(block))
 
     def knows(self, block: Any) -> bool:
@@ -27,7 +26,7 @@ class Memory:
         return plain_block(block) in self._blocks
 
     def record_pause(self, blocks: list[dict[str, Any]]) -> None:
-        """Record a paused reply of these blocks."""
+        """Record a paused reply consisting of these blocks."""
         self._paused.add(tuple(plain_block(block) for block in blocks))
 
     def was_paused(self, blocks: list[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Prompt caches: the part of a request that a provider has cached from an earlier one."""
+"""Prompt caches: which part of a request a provider has cached from an earlier one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Piece(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Tokens of a request, and its prefixes to cache if it is answered."""
+    """The tokens of a request, and the prefixes to cache if it is answered."""
 
     usage: Usage
     beginnings: frozenset[bytes]
 
 
 class PromptCache:
-    """Cached prefixes of earlier requests. Thread-safe. Every prefix counts, however short; nothing expires."""
+    """The cached prefixes of earlier requests. Thread-safe. Every prefix counts, however short, and nothing expires."""
 
     def __init__(self) -> None:
         self._written: set[bytes] = set()
@@ -39,14 +39,14 @@ class PromptCache:
         self._written.update(count.beginnings)
 
     def of_messages(self, body: dict[str, Any]) -> Count:
-        """Count the tokens of a request of the Messages API, which reads and writes up to its ``cache_control`` markers."""
+        """Count the tokens of a Messages API request, which reads and writes the cache up to its ``cache_control`` markers."""
         pieces = list(_pieces_of_messages(body))
         marks = [index for index, piece in enumerate(pieces) if piece.marked]
         seen = {index - back for index in marks for back in range(LOOK_BACK + 1)}
         return self._count(body.get("model"), pieces, marks, seen)
 
     def automatic(self, body: dict[str, Any]) -> Count:
-        """Count the tokens of a request of the other APIs, which read every prefix sent before."""
+        """Count the tokens of a request to the other APIs, which read any prefix sent before."""
         items = body.get("messages", body.get("input")) or []
         start = [body.get("instructions"), *(body.get("tools") or [])]
         blocks = [*start, *(items if isinstance(items, list) else [items])]

@@ -9,29 +9,29 @@ from typing import Any
 HIDDEN = "…"
 SECRET = frozenset({"authorization", "x-api-key"})
 MAX_SHOWN = 200
-"""Maximum characters shown of a name, or of problems."""
+"""Maximum characters shown of a name or of the problems."""
 
 
 @dataclass
 class Received:
-    """A request, and its answer."""
+    """A request and the answer to it."""
 
     wire: str
     """``messages``, ``chat`` or ``responses``."""
     raw: bytes
     headers: Mapping[str, str]
-    """Headers by lower-case name; keys are hidden."""
+    """Headers by lower-case name, with keys hidden."""
     body: dict[str, Any] = field(default_factory=dict)
-    """Empty unless the request was a JSON object."""
+    """Empty if the request was not a JSON object."""
     answered: int | None = None
-    """HTTP status, or None without an answer (yet)."""
+    """HTTP status, or None if there is no answer (yet)."""
     problems: tuple[str, ...] = ()
-    """Violated rules of the API."""
+    """The API rules that it violates."""
     hung_up: bool = False
     """True if the client disconnected before the end of the reply."""
 
     def __repr__(self) -> str:
-        """Return one line without the content: a body may have megabytes."""
+        """Return one line that omits the content, since a body may be megabytes long."""
         messages = self.body.get("messages", self.body.get("input", ()))
         count = len(messages) if isinstance(messages, list) else 1 if messages else 0
         status = "no answer" if self.answered is None else f"answered {self.answered}"
@@ -46,5 +46,5 @@ def _short(value: Any) -> str:
 
 
 def without_keys(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers without secrets."""
+    """Return the headers with secrets removed."""
     return {name.lower(): HIDDEN if name.lower() in SECRET else value for name, value in headers.items()}

@@ -21,7 +21,7 @@ from agentnb.errors import SettingsError, suggest_names
 from agentnb.session.recovery import place_of
 
 MAX_OF_A_QUESTION = 120
-"""Maximum characters of a question in a list of several."""
+"""Maximum characters shown of a question in a list of several."""
 
 
 def answer(args: Namespace) -> Outcome:
@@ -33,7 +33,7 @@ def answer(args: Namespace) -> Outcome:
 
 
 def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
-    """Return the answer of the command line, else the answer typed at the terminal."""
+    """Return the answer from the command line, or the one typed at the terminal."""
     if args.no_answer is not None:
         if args.value is not None:
             word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is args.no_answer)

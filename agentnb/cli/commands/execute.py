@@ -48,11 +48,11 @@ from agentnb.workflow.plans.default_planner import planner_text
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 
 RESULTS = "results"
-"""Input of a plan."""
+"""The input of a plan."""
 
 
 class _Prepared(NamedTuple):
-    """Checked file, ready to run."""
+    """A checked file, ready to run."""
 
     start: Callable[[RunOptions], LiveRun]
     steps: list[str]
@@ -95,7 +95,7 @@ def _print_planner(path: Path) -> Outcome:
 
 
 def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
-    """Return the workflow or task file of this path, ready to run."""
+    """Return the workflow or task file at this path, ready to run."""
     workflow = read_workflow(path, tools, strict=args.strict, inputs=inputs)
     allow_urls(args.allow_urls)
     # Before anything is written: the user may be asked, and then the command restarts.
@@ -114,7 +114,7 @@ def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, A
 
 
 def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
-    """Return the plan of this path, ready to run."""
+    """Return the plan at this path, ready to run."""
     plan = read_plan(path, tools)
     if args.prompt is not None:
         raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")

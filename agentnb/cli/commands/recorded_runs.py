@@ -30,9 +30,9 @@ from agentnb.store.summaries import families
 from agentnb.workflow.files.nested_files import path_of
 
 SHOWN = 20
-"""Default number of listed runs, without ``-n``."""
+"""Number of runs listed without ``-n``."""
 MAX_PROBLEMS = 5
-"""Maximum number of skipped files that are named; beyond, only their count."""
+"""Maximum number of skipped files that are named; any others are only counted."""
 NO_LOG = "no readable run log"
 
 
@@ -59,7 +59,7 @@ def runs(args: Namespace) -> str:
 
 
 def _runs_of_files(args: Namespace) -> str:
-    """List the runs of a file, or of a folder of files, of any format, with their numbers."""
+    """List the numbered runs of a file, or of a folder of files, in any format."""
     problems: list[Problem] = []
     traces = [*iter_traces(args.folder, strict=False, problems=problems)]
     for line in problem_lines(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
@@ -121,7 +121,7 @@ def replay(args: Namespace) -> str:
 
 
 def _guidance(name: str | None) -> str | GuidanceSet | None:
-    """Return the name of a built-in set, or the set in a Markdown file."""
+    """Return the name of a built-in guidance set, or the set read from a Markdown file."""
     if name is None or name in BUILT_IN:
         return name
     path = path_of(name)

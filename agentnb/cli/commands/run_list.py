@@ -1,4 +1,4 @@
-"""Numbered runs of files as lines of text, for a shell."""
+"""Lists the runs in files, numbered, as text for a shell."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def files_text(
     outcome: Outcome | None = None,
     is_folder: bool = False,
 ) -> str:
-    """Render a line for each run of a file or folder, at most ``most``, with all of these words and this outcome.
+    """Return one line for each run of a file or folder: at most ``most`` runs, with all of these words and this outcome.
 
-    A line has the number of the run from 1, the end of its id, its state, prompt and figures; in a folder also its file.
+    Each line has the run's number (from 1), the end of its id, its state, prompt and figures, and in a folder its file.
     """
     rows = [row_of(index, run) for index, run in enumerate(runs)]
     fitting = [row for row in rows if outcome in (None, row.outcome) and all(_fits(row, word) for word in words)]

@@ -16,7 +16,7 @@ from agentnb.workflow.files.nested_files import path_of
 
 
 def store_in(folder: Path | None) -> Store:
-    """Return the store of a folder, by default the current one."""
+    """Return the store of a folder; the current folder by default."""
     if folder is None:
         return default_store()[0]
     if not folder.is_dir():
@@ -31,7 +31,7 @@ def _runs_within(folder: Path) -> Path:
 
 
 def holds_other_files(path: Path) -> bool:
-    """True for a file, an example, or a folder without run logs of agentnb."""
+    """True for a file, an example, or a folder that contains no agentnb run logs."""
     folder = path_of(path)
     if not folder.is_dir():
         return source_exists(path)
@@ -53,7 +53,7 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
 
 
 def choose_run(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
-    """Return the run with this number from 1, or the end of this id; by default the only run that is not nested."""
+    """Return the run with this number (from 1) or id ending; by default, the only run that is not nested."""
     if not which:
         ids = {run.id for run in runs}
         fits = [run for run in runs if run.parent_id not in ids]
@@ -68,7 +68,7 @@ def choose_run(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
 
 
 def source_of(name: str) -> Path:
-    """Return a file, a folder or a glob unchanged, or the log of a run named by its id."""
+    """Return a file, folder or glob unchanged, or the log of the run with this id."""
     path = path_of(name)
     if path.is_dir():
         return _runs_within(path)
@@ -83,6 +83,6 @@ def _is_file(path: Path) -> bool:
 
 
 def write_file(data: bytes, path: Path, noun: str) -> str:
-    """Write the file and return no text for standard output."""
+    """Write the file, and return the empty text for standard output."""
     write_whole(path_of(path), [data], noun)
     return ""

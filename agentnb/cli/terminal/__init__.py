@@ -1,1 +1,1 @@
-"""Terminal: streams, progress, questions, interrupts."""
+"""The terminal: streams, progress, questions and interrupts."""

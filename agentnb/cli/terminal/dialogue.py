@@ -1,4 +1,4 @@
-"""Question as a dialogue of lines: prompts, and the meaning of typed lines."""
+"""A question as a dialogue of lines: prompts, and parsing of the typed lines."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
 BY_FIELD = "Answer field by field, or type all fields as a JSON object. An empty line omits a field or uses its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
-"""Length of a page of the call in question."""
+"""Length of one page of the call that a question is about."""
 MAX_DIGITS = 10
-"""Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
+"""Maximum digits in the number of a choice: Python refuses to parse numbers with thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all arguments as a JSON object. An empty line keeps the value in brackets."
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
-    """Ask the question until an answer fits, and return it, or the `NoAnswer` that was typed."""
+    """Ask the question until the input is a valid answer, and return it, or the `NoAnswer` that was typed."""
     origin = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
     instead = [] if question.kind == "approval" else [INSTEAD]
     lines = [f"{origin}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
@@ -51,9 +51,9 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
 
 
 def read_typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
-    """Parse a typed answer: like `answer_in_words`, or as the number of one of the choices.
+    """Parse a typed answer as `answer_in_words` does, or as the number of one of the choices.
 
-    Raises `SettingsError` with what would fit.
+    Raises `SettingsError`, which describes the valid input.
     """
     listed = _find_numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):
@@ -62,7 +62,7 @@ def read_typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None 
 
 
 def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
-    """Ask until an answer fits. ``remaining``: the part of the call not yet shown; an empty line shows its next page."""
+    """Ask until the answer is valid. ``remaining``: the part of the call not yet shown; an empty line shows the next page."""
     schema, name = question.schema, _name(question.schema)
     choices = [choice for choice, _ in _choices(question)]
     form = question_form(question) if _is_approval(question) else None
@@ -88,7 +88,7 @@ def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
 
 
 def _ask_arguments(form: QuestionForm) -> Dialogue:
-    """Ask for other arguments of a call until they fit, and return them."""
+    """Ask for new arguments for a call until they are valid, and return them."""
     if isinstance(form.initial, dict) and divided_fields(form):
         return (yield from form_dialogue(f"{EDIT_BY_FIELD}\n", form))
     words = ""
@@ -101,7 +101,7 @@ def _ask_arguments(form: QuestionForm) -> Dialogue:
 
 
 def _page(text: str) -> tuple[str, str]:
-    """Split a text into its first page, with a line end unless empty, and the remainder."""
+    """Split a text into its first page, which ends with a newline unless it is empty, and the remainder."""
     page = "\n".join(text[:PAGE_CHARACTERS].split("\n")[:PAGE_LINES])
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
@@ -119,7 +119,7 @@ def _list_choices(question: WaitingOnUser) -> str:
 
 
 def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
-    """Return the numbered choices, each with its words, including the offered grants."""
+    """Return the numbered choices, including the grants on offer, each with its text."""
     choices = [(choice, choice_in_words(choice)) for choice in _find_numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
@@ -141,7 +141,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _find_numbered(schema: dict[str, Any]) -> Sequence[Any]:
-    """Return the numbered choices; empty for yes or no, or if a choice looks like a number."""
+    """Return the numbered choices; empty for a yes/no question, or if a choice looks like a number."""
     choices = answer_form(schema).choices
     is_plain = all(not choice_in_words(choice).isdecimal() for choice in choices)
     return [] if choices == [True, False] or not is_plain else choices

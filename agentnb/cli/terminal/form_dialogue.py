@@ -1,4 +1,4 @@
-"""Form as a dialogue of lines: each field is asked for and checked on its own, then the whole form."""
+"""A form as a dialogue of lines: asks for and checks each field on its own, then checks the whole form."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import QuestionForm
 
 Dialogue: TypeAlias = Generator[str, str, Any]
-"""Yields the text to write before a line is read, receives the line, and returns the answer."""
+"""A generator that yields text to write before reading a line, receives the line, and returns the answer."""
 MAX_OF_A_VALUE = 200
-"""Maximum characters of a current value that a prompt repeats."""
+"""Maximum characters of a current value repeated in a prompt."""
 EMPTY_TEXT = '""'
-"""Input for the empty text."""
+"""Input that means the empty text."""
 _KINDS = {"text": "text", "lines": "text", "integer": "a whole number", "number": "a number", "json": "JSON"}
 _BOOLEAN = ("true", "false")
 
 
 class _Typed(NamedTuple):
-    """Input at a field: the texts of the form, or the end of the dialogue."""
+    """The input for a field: the texts of the form, or the end of the dialogue."""
 
     texts: Mapping[str, str] = {}
     whole: Any = None
@@ -38,9 +38,9 @@ def divided_fields(form: QuestionForm) -> list[FormField]:
 
 
 def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) -> Dialogue:
-    """Ask for the fields of a form until they fit, and return its value.
+    """Ask for the fields of a form until they are valid, and return the form's value.
 
-    ``words``: text to write first; ``may_leave``: True if a `NoAnswer` may be typed instead.
+    ``words``: text to write first; ``may_leave``: whether a `NoAnswer` may be typed instead.
     """
     while True:
         texts: dict[str, str] = {}
@@ -57,7 +57,7 @@ def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) ->
 
 
 def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, may_leave: bool) -> Generator[str, str, _Typed]:
-    """Ask for one field until the input fits."""
+    """Ask for one field until the input is valid."""
     initial = _value_at(form.initial, field.path)
     name = visible_name(".".join(field.path))
     while True:
@@ -83,7 +83,7 @@ def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, 
 
 
 def _notes(field: FormField) -> str:
-    """Describe the accepted input of a field in a line."""
+    """Describe the input that a field accepts, in one line."""
     title = field.label.removesuffix(f" ({field.path[-1]})") if field.label != field.path[-1] else ""
     descriptions = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
     limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
@@ -102,7 +102,7 @@ def _describe_input(field: FormField) -> str:
 
 
 def _show_kept(field: FormField) -> str:
-    """Return the value that an empty line keeps, in brackets."""
+    """Return the value that an empty line keeps, in square brackets."""
     if not field.has_value:
         return ""
     labels = {option.text: option.label for option in field.options}
@@ -113,7 +113,7 @@ def _show_kept(field: FormField) -> str:
 
 
 def _texts(field: FormField, text: str) -> dict[str, str]:
-    """Return the texts of the form for a typed line."""
+    """Return the form's texts for a typed line."""
     if field.may_be_empty and text == EMPTY_TEXT:
         return {field.key: "", f"{field.key}.{EMPTY}": "yes"}
     if field.kind == "choice":
@@ -124,7 +124,7 @@ def _texts(field: FormField, text: str) -> dict[str, str]:
 
 
 def _choice(options: Sequence[Option], text: str) -> str:
-    """Return the typed option: by its label, its value, or its number unless a label is a number; else the text."""
+    """Return the typed option, matched by label, value, or number (unless a label is a number); otherwise return the text."""
     folded = text.casefold()
     for option in options:
         if folded in (option.label.casefold(), option.text.casefold(), option.text.strip('"').casefold()):

@@ -1,4 +1,4 @@
-"""Progress of a run on standard error: a line for each step, and in a terminal a bar below them."""
+"""The progress of a run on standard error: a line for each step and, in a terminal, a bar below them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from agentnb.runtime.host.host import Beginning
 
 
 class Progress:
-    """Watcher of a run and its nested runs. Pass it as their watcher; `close` it when the run has ended."""
+    """Watcher for a run and its nested runs. Call `close` when the run has ended."""
 
     def __init__(self, steps: Collection[str] = (), *, after: int = 0) -> None:
-        """``steps``: ids of the top-level steps, if known, for the bar; ``after``: number of known events of the run, which are
-        not shown again.
+        """``steps``: ids of the top-level steps, if known, for the bar; ``after``: number of earlier events, which are not
+        shown again.
         """
         self._lock = threading.Lock()  # nested runs may run on other threads
         self._steps = frozenset(steps)
@@ -67,7 +67,7 @@ class Progress:
         return watch
 
     def prints(self) -> Any:
-        """Return the stream for output of tools: standard error, above the bar."""
+        """Return the stream for tools' output: standard error, above the bar."""
         if self._bar is None:
             return sys.stderr
         from tqdm.contrib import DummyTqdmFile  # type: ignore[import-untyped]  # as below
@@ -75,7 +75,7 @@ class Progress:
         return DummyTqdmFile(sys.stderr)
 
     def pause(self) -> None:
-        """Hold back lines while the user is asked."""
+        """Hold lines back while the user is answering a question."""
         with self._lock:
             self._held = []
             if self._bar is not None:
@@ -83,7 +83,7 @@ class Progress:
                 self._bar.disable = True  # also for output of tools, which would redraw it
 
     def resume(self) -> None:
-        """Show the held lines, and continue."""
+        """Show the lines held back, and stop holding them."""
         with self._lock:
             held, self._held = self._held or [], None
             if self._bar is not None:

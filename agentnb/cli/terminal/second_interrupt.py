@@ -1,8 +1,8 @@
-"""Second Ctrl-C: ends the program at once, even if a function holds the interpreter.
+"""Ends the program at once on a second Ctrl-C, even if a function holds the interpreter.
 
-Python records a signal and handles it when its own code runs next, which in ``sum(range(10**13))`` is never. A shell beside
-this process receives each Ctrl-C of the terminal as well: it prints a message at the first, and kills the process at the
-second.
+Python records a signal and handles it the next time Python code runs; in ``sum(range(10**13))`` that is never. A shell
+alongside this process also receives each Ctrl-C typed in the terminal: it prints a message at the first, and kills the process
+at the second.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ cat <&3 >/dev/null &
 while [ $count -lt 2 ]; do wait && exit; done
 kill -KILL "$1"
 """
-"""``cat`` ends with the process, which holds the only other end of its pipe; ``wait`` also returns at each signal."""
+"""``cat`` exits when the process does, which holds the only other end of its pipe; ``wait`` also returns at each signal."""
 SECONDS = 1.0
-"""Seconds that the shell has to end."""
+"""Seconds that the shell has to exit."""
 
 
 @contextmanager
 def second_interrupt_kills(message: str = MESSAGE) -> Iterator[None]:
-    """Kill the process at the second Ctrl-C within this block. Written logs are kept.
+    """Kill the process at the second Ctrl-C within this block. Logs that have been written are kept.
 
-    ``message``: text that the first Ctrl-C writes to standard error.
+    ``message``: text written to standard error at the first Ctrl-C.
     """
     shell = shutil.which("sh") if hasattr(os, "killpg") else None
     if shell is None or threading.current_thread() is not threading.main_thread():

@@ -17,7 +17,7 @@ from agentnb.errors import StoreError
 
 
 def write(text: str) -> None:
-    """Write a text to standard output: in UTF-8, and to a terminal without control characters."""
+    """Write text to standard output as UTF-8; in a terminal, control characters are removed."""
     out = sys.stdout
     if out is None:  # closed before the program began
         raise StoreError("There is no standard output", "Write to a file: -o FILE")
@@ -36,7 +36,7 @@ def complain(text: str) -> None:
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Write lines to standard error, without known keys and control characters."""
+    """Write lines to standard error, with known keys redacted and control characters removed."""
     out = sys.stderr
     if out is None:  # it was closed before the program began
         return
@@ -61,7 +61,7 @@ def write_outcome(outcome: str | Outcome) -> int:
 
 
 def forget_standard_output() -> None:
-    """Discard output to a closed pipe at exit, which Python would report."""
+    """Discard output to a closed pipe at exit; otherwise Python would report an error."""
     with suppress(OSError, ValueError, AttributeError):  # not a file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -72,7 +72,7 @@ def _describe_warning(message: Warning | str) -> str:
 
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
-    """Write warnings to standard error like errors, without their line of code."""
+    """Write warnings to standard error in the form of errors, without the source line."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(_describe_warning(message))

@@ -1,4 +1,4 @@
-"""Exit of the program after a run has ended while a plain function blocks the main thread."""
+"""Exits the program if a plain function still blocks the main thread after the run has ended."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agentnb.cli.command import FAILED
 from agentnb.runtime.host.live_run import LiveRun
 
 GRACE_SECONDS = 0.5
-"""Seconds that an interrupted function has to return after its run has ended."""
+"""Seconds that an interrupted function has to return once its run has ended."""
 
 
 @contextmanager
 def exit_after(live: LiveRun, conclude: Callable[[], int]) -> Iterator[None]:
-    """End the process if this block continues after the run has ended, such as in a function that ignores its interrupt.
+    """End the process if this block outlives the run, for example in a function that ignores interrupts.
 
-    ``conclude`` then writes the outcome, in another thread, and returns the exit code.
+    In that case ``conclude`` writes the outcome, in another thread, and returns the exit code.
     """
     is_done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Questions of a run at the terminal: written to standard error, answered on standard input."""
+"""Questions of a run in the terminal: written to standard error, answered on standard input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
 
 PATIENCE = 1.0
-"""Seconds that the thread has to end with its run."""
+"""Seconds that the thread has to finish once its run has ended."""
 
 
 def is_at_terminal() -> bool:
@@ -38,7 +38,7 @@ def ask(question: str) -> str:
 
 
 def ask_question(question: WaitingOnUser) -> Any:
-    """Ask a question until an answer fits, and return it; raises `SettingsError` if the user leaves it open."""
+    """Ask a question until the answer is valid, and return it; raises `SettingsError` if the user leaves it open."""
     talk = dialogue(question)
     words = next(talk)
     try:
@@ -55,7 +55,7 @@ class NotAsked(Exception):
 
 
 class Lines:
-    """Reader of typed lines, which another thread can wake."""
+    """Reader of typed lines that another thread can wake."""
 
     # Does not use `sys.stdin`: a thread that waits in it cannot be woken, and Python cannot exit.
 
@@ -65,7 +65,7 @@ class Lines:
         self._typed = b""
 
     def read(self) -> str:
-        """Return the next line. Raises EOFError at the end of input (Ctrl-D), and `NotAsked` if it was woken."""
+        """Return the next line. Raises EOFError at the end of input (Ctrl-D), and `NotAsked` when woken."""
         while b"\n" not in self._typed:
             ready, _, _ = select.select([self._fd, self._wakes], [], [])
             if self._wakes in ready:
@@ -91,17 +91,17 @@ class Lines:
             os.read(self._wakes, 1)
 
     def wake(self) -> None:
-        """Stop waiting for a line. May be called from any thread."""
+        """Stop waiting for a line. Thread-safe."""
         os.write(self._wake, b"x")
 
     def close(self) -> None:
-        """Close the pipe, once no thread reads."""
+        """Close the pipe once no thread is reading."""
         os.close(self._wakes)
         os.close(self._wake)
 
 
 class TerminalQuestions:
-    """Watcher of a run, like `Progress`, that asks its questions one by one. `close` it when the run has ended."""
+    """Watcher of a run that asks its questions one by one. Like `Progress`, call `close` when the run has ended."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -1,1 +1,1 @@
-"""Views of a whole run: live card, saved card, page, text."""
+"""Views of a complete run: live card, saved card, page and text."""

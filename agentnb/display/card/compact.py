@@ -1,4 +1,4 @@
-"""A run in a few kilobytes of HTML, whatever its length, for lists of runs."""
+"""A run in a few kilobytes of HTML, whatever its length, for use in lists of runs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
 MAX_LINE_CHARACTERS = 130
-"""Maximum characters of a line about a round."""
+"""Maximum characters of the line about a round."""
 MAX_HTML_BYTES = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
-"""Maximum bytes of HTML of each part; the whole stays under 15,000."""
+"""Maximum bytes of HTML for each part; the total stays under 15,000."""
 
 
 def compact_html(run: Run) -> Html:
-    """Return state, prompt, answer, todos, a line for each of the last rounds, and the command that shows the whole run."""
+    """Return state, prompt, answer, todos, a line for each of the most recent rounds, and the command that shows the entire
+    run.
+    """
     return inline_css(tag("div", "compact", _head(run), *compact_pieces(run)))
 
 
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
-    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` can load the run."""
+    """Return the pieces of `compact_html` below its first line. ``stored``: whether `%agent load` can load the run."""
     hint = tag(
         "div",
         "compact-hint",
@@ -76,7 +78,7 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Return the last rounds, without a final answer shown above; in a run without rounds, its steps."""
+    """Return the most recent rounds, without a final answer that is shown above; for a run without rounds, return its steps."""
     if has_steps(run):
         return _lines("compact-lines", _fit([line[2:] for line in work_lines(run)], MAX_HTML_BYTES["rounds"], newest=True))
     rounds = rounds_at_end(run)
@@ -93,7 +95,7 @@ def _rounds(run: Run) -> Html:
 
 
 def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
-    """Return ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
+    """Return a round as one line: ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     asked = by_call(questions)
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
@@ -114,7 +116,7 @@ def _lines(kind: str, lines: list[str]) -> Html:
 
 
 def _fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
-    """Return as many lines as fit into ``room`` bytes of HTML: the first, or with ``newest`` the last."""
+    """Return as many lines as fit into ``room`` bytes of HTML: the first ones or, with ``newest``, the last."""
     kept: list[str] = []
     for line in reversed(lines) if newest else lines:
         room -= _size(words(line)) + 1

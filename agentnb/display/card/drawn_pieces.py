@@ -1,4 +1,4 @@
-"""Cache of a growing card's pieces."""
+"""Caches the pieces of a growing card."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentnb.display.markup import Html
 
 
 class DrawnPieces:
-    """Redraws a piece only if one of its sources was replaced."""
+    """Redraws a piece only if one of its sources has been replaced."""
 
     def __init__(self) -> None:
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
@@ -26,5 +26,7 @@ class DrawnPieces:
 
 
 def _is_other(before: object, current: object) -> bool:
-    """True if a source was replaced: by value for numbers and words, by identity for objects, which are slow to compare."""
+    """True if a source has been replaced. Numbers and text are compared by value; objects by identity, as comparing them is
+    slow.
+    """
     return before != current if isinstance(current, int | str) else before is not current

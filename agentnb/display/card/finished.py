@@ -1,4 +1,4 @@
-"""The part of a finished run's card around its transcript: answer or reason, figures, problems."""
+"""The parts of a finished run's card around its transcript: answer or reason, figures, problems."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answer_html(text: str) -> Html:
 
 
 def result_html(run: Run) -> Html:
-    """Return the answer or, without one, the reason, the last reply, and the open questions."""
+    """Return the answer or, if the run has none, the reason, the last reply and the open questions."""
     answer = shown_answer(run)
     is_failed = run.status == "failed"
     reason = pieces_html(ending_pieces(run) if is_failed else reason_pieces(run), lead="bad" if is_failed else "warn")
@@ -65,12 +65,12 @@ def result_html(run: Run) -> Html:
 
 
 def has_last_reply(run: Run) -> bool:
-    """True if the run ended before its model could answer, but has a reply with text."""
+    """True if the run ended before its model could answer but has a reply with text."""
     return not shown_answer(run) and run.status in ("limited", "stopped", "cancelled") and bool(run.text.strip())
 
 
 def _traceback(run: Run) -> Html:
-    """Return the traceback of the person's own model, folded like those of tools."""
+    """Return the traceback of an error in the person's own model, folded like those of tools."""
     if run.error is None or not run.error.traceback:
         return NOTHING
     body = long_html(run.error.traceback, Way(where="run.error.traceback"))
@@ -79,7 +79,7 @@ def _traceback(run: Run) -> Html:
 
 
 def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
-    """Mark up the commands among these pieces as code, and the first sentence in the tone ``lead``."""
+    """Mark up the commands among these pieces as code, and the first sentence with the tone ``lead``."""
     marked: list[Html] = []
     for piece in pieces:
         if isinstance(piece, Command):
@@ -95,7 +95,7 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
 
 
 def pictured_calls(run: Run) -> list[CallRecord]:
-    """Return the last calls whose pictures fit above the transcript."""
+    """Return the most recent calls whose pictures fit above the transcript."""
     pictured: list[CallRecord] = []
     room, count = MAX_OF_PICTURES, 0
     for record in reversed([record for run_round in run.rounds for record in run_round.records]):
@@ -114,7 +114,7 @@ def figures_html(records: list[CallRecord]) -> Html:
 
 
 def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
-    """Return folds for the transcript, todos and details, the problems, and the next command."""
+    """Return folds for the transcript, todos and details, then the problems and the next command."""
     items = [*_folds(run, totals, form, shown)]
     step = next_step(run)
     if step is not None and run.status != "failed":  # else it is beside the error, after what to do first

@@ -1,6 +1,6 @@
-"""A run as HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
+"""A run as HTML that survives saving: inline styles and ``<details>``, but no script or style sheet.
 
-All text of models and tools is escaped, or sanitised Markdown; pictures from tools are embedded as data, and nothing is
+All text from models and tools is either escaped or sanitised Markdown. Pictures from tools are embedded as data, and nothing is
 fetched. The live card uses the same pieces.
 """
 
@@ -45,10 +45,10 @@ def run_html(
     variable: str = "run",
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
 ) -> Html:
-    """Return a finished run: its answer first, then problems, and a folded transcript.
+    """Return a finished run: first its answer, then problems, and a folded transcript.
 
-    ``folds``: folds that the person opened or closed in the live card, which stay so; ``details``: show details in the rounds;
-    ``variable``: the variable that holds the run; ``nested``: returns a call's nested runs.
+    ``folds``: folds that the person opened or closed in the live card, which are kept that way; ``details``: whether rounds
+    show details; ``variable``: the variable that holds the run; ``nested``: returns a call's nested runs.
     """
     form = Form(folds=folds or {}, details=details, variable=variable, nested=nested)
     return wrap_output(plain_html(run, form, prompt=prompt))
@@ -88,7 +88,7 @@ def _prompt_html(run: Run, form: Form) -> Html:
 
 
 def _user_messages(run: Run, form: Form) -> Html:
-    """Return the person's messages in a run without rounds."""
+    """Return the person's messages in a run that has no rounds."""
     user_messages = UserMessages(run.events, USER if form.foreign else "").during(0)
     return tag("div", "list", said_html(user_messages, by_you=not form.foreign)) if user_messages else NOTHING
 
@@ -101,7 +101,7 @@ def running_html(
     hint: str = "",
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
 ) -> Html:
-    """Return a run in progress for places without a live card: its last rounds, and the streaming text.
+    """Return a run in progress for places without a live card: its most recent rounds, and the streaming text.
 
     ``drawn`` caches finished rounds between calls.
     """
@@ -131,19 +131,19 @@ def _draw_round(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, qu
 
 
 def head_html(run: Run, totals: Totals) -> Html:
-    """Return state and usage, on one line where possible."""
+    """Return the state and usage, on one line where possible."""
     return tag("div", "head", state_html(run, leads=True), " ", meta_html(run, totals))
 
 
 def without_rounds(run: Run) -> Sequence[str]:
-    """Return lines about the events of a run without rounds, except for its steps."""
+    """Return lines about the events, other than steps, of a run without rounds."""
     if run.rounds:
         return ()
     return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
 
 
 def notes_html(run: Run, also: Sequence[str] = ()) -> Html:
-    """Return the notes to the person, the reason for the end and the next command, preceded by the lines ``also``."""
+    """Return the notes to the person, why the run ended and the next command, preceded by the lines ``also``."""
     return join_html(_also(also, Form()), *[tag("div", "why", pieces_html(note)) for note in closing_pieces(run)])
 
 

@@ -1,7 +1,7 @@
-"""Content of a live card as data: the pieces of the run so far, and those changed since the last frame.
+"""The content of a live card as data: the pieces of the run so far, and those that have changed since the last frame.
 
-It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can request the whole;
-the whole and the frames since then give the same picture.
+Independent of widgets and threads. Each frame has a number, so a browser that missed one can request the complete picture,
+which shows the same as all the frames together.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ from agentnb.display.texts.user_messages import UserMessages
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")
-"""Commands that the run's loop reads later, between two rounds."""
+"""Commands that the run's loop reads later, between rounds."""
 MAX_ASKED = 2_000
-"""Characters shown of a message that the run has not read yet."""
+"""Maximum characters shown of a message that the run has not read yet."""
 
 
 class LiveCard:
-    """The growing picture of one run. Pass it each event and delta; take a frame whenever one may be sent."""
+    """The growing picture of one run. Pass it every event and delta, and take a frame whenever one may be sent."""
 
     def __init__(self, *, controls: bool = True) -> None:
-        """``controls``: whether clicks are received while the run is live."""
+        """``controls``: whether clicks reach the run while it is live."""
         self.run = Run()
         self._controls = controls
         self.nested = NestedRuns()
-        """The runs that its calls began."""
+        """The runs that its calls started."""
         self._findings = LiveFindings()
         self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks, run=self.run)
         self._totals = Totals()
@@ -89,21 +89,21 @@ class LiveCard:
         self._also = AlsoHappened()
         self._elapsed = Elapsed()
         self._steps: LiveSteps | None = None
-        """Pieces of a run that works in steps."""
+        """The pieces of a run that works in steps."""
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn = DrawnPieces()
         self._progress: dict[str, Progress] = {}
         """Progress of each call in the open round."""
         self._printed: dict[str, str] = {}
-        """Last printed output of each call in the open round."""
+        """The last output printed by each call in the open round."""
         self._stale: set[int] = set()
         self._slots: dict[str, Html] = {}
         self._blocks = Blocks()
         self._settled: list[Html] = []
         self._thought = ""
         self.heard: list[Delta] = []
-        """The deltas of a reply that is not complete yet, in order."""
+        """The deltas of an incomplete reply, in order."""
         self._new_text: list[str] = []
         self._new_thought: list[str] = []
         self._seq = 0
@@ -135,11 +135,11 @@ class LiveCard:
         return self._steps is not None
 
     def nested_changed(self) -> None:
-        """Note that a nested run has changed: the open round is drawn again."""
+        """Note that a nested run has changed, so that the open round is redrawn."""
         self._stale.add(len(self.run.rounds) - 1)
 
     def asked(self, name: str, text: str = "") -> None:
-        """Record a command that the run has not read yet: it is shown until its event comes."""
+        """Record a command that the run has not read yet, to be shown until its event arrives."""
         if name in ASKED:
             self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
 
@@ -192,7 +192,7 @@ class LiveCard:
         return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
 
     def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:
-        """Return what has changed since the last frame; None if nothing has. ``todos``: the list as it is on its board now."""
+        """Return the changes since the last frame, or None if nothing has changed. ``todos``: the current list on its board."""
         slots = self._new_slots(todos)
         rounds = self._new_rounds()
         stream = self._new_stream()
@@ -203,7 +203,7 @@ class LiveCard:
         return {**self._frame(), "slots": slots, "rounds": rounds, "stream": stream}
 
     def whole(self, todos: tuple[Todo, ...] | None = None) -> Frame:
-        """Return the whole picture, for a view that is new or has missed a frame."""
+        """Return the complete picture, for a view that is new or has missed a frame."""
         self.frame(todos)  # brings the kept pieces up to date; its number becomes that of the whole
         rounds = [{"index": index, "keys": list(pieces), "html": dict(pieces)} for index, pieces in self._rounds.items()]
         stream = {
@@ -261,7 +261,7 @@ class LiveCard:
         return join_html(hint, _button(do, label), _button("stop", "Stop"))
 
     def _now_html(self) -> Html:
-        """Return the second button of the message field, for an external agent, which works in turns."""
+        """Return the message field's second button, for an external agent, which works in turns."""
         if not (self._controls and is_going_on(self.run) and is_external(self.run)):
             return NOTHING
         return tag("button", "button", "Now", type="submit", value="now", title="End its turn, so that it reads this at once")
@@ -284,7 +284,7 @@ class LiveCard:
         return changed
 
     def _changed(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
-        """Keep the pieces of a round, or the steps in place of the first, and return the new ones as a frame has them."""
+        """Keep the pieces of a round (or, in place of the first round, the steps), and return the new ones in frame form."""
         before = self._rounds.get(index, {})
         self._rounds[index] = pieces
         new = {key: html for key, html in pieces.items() if before.get(key) != html}
@@ -311,7 +311,9 @@ class LiveCard:
     def _kept_pieces(
         self, one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]], updates: Mapping[int, CallRecord]
     ) -> Pieces:
-        """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
+        """Return the pieces of an open round that may be numerous or long. Each is redrawn only when a source object is
+        replaced.
+        """
         form = self._form
         parts = {
             "compactions": self._drawn.get("compactions", (one.compactions,), lambda: compactions_html(one, form)),
@@ -335,7 +337,7 @@ class LiveCard:
         return {key: html for key, html in parts.items() if html}
 
     def _new_stream(self) -> Frame:
-        """Return the blocks that later text can no longer change, and the raw text after them."""
+        """Return the blocks that later text can no longer change, and the raw text that follows them."""
         frame: Frame = {}
         if self._new_thought:
             more = "".join(self._new_thought)

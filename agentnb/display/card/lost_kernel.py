@@ -1,4 +1,4 @@
-"""The card of a run whose kernel died: a frame that the page fills with its last received content."""
+"""The card of a run whose kernel died: a frame that the page fills with the last content it received."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NOT_STORED = (
 
 
 def remains_html(run_id: str = "") -> Html:
-    """Return the frame with the next command. ``run_id``: the run's id if its log is kept, so that it can be recovered.
+    """Return the frame with the next command. ``run_id``: the run's id, if its log is kept and it can be recovered.
 
-    The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
+    The page fills each ``data-slot`` element from a slot of the card, and the ``data-rounds`` element with its rounds.
     """
     kind = TONES["interrupted"]
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
@@ -39,5 +39,5 @@ def remains_html(run_id: str = "") -> Html:
 
 @cache
 def inline_styles() -> dict[str, str]:
-    """Return the inline style of each class, for content filled in by the page."""
+    """Return the inline style of each class, for content that the page fills in."""
     return {name: style for name in rules() if (style := inline_style(name))}

@@ -1,4 +1,4 @@
-"""Many runs on one line: their number by state, the elapsed time, and their cost."""
+"""Many runs on one line: their number by state, the elapsed time, and the cost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentnb.display.texts.run_figures import meta
 from agentnb.display.texts.states import STATES, chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
-"""Order of the states on the line."""
+"""The order of states on the line."""
 WORST_FIRST = ("bad", "warn", "asking", "neutral", "good")
-"""Tones from worst to best; the line has the worst tone of its ended runs."""
+"""Tones from worst to best; the line gets the worst tone of its ended runs."""
 MAX_LISTED = 100
-"""Maximum ended runs listed, and as many failed ones besides."""
+"""Maximum ended runs listed, and maximum failed runs listed in addition."""
 MAX_PROMPT_CHARACTERS = 100
 """Maximum characters of a prompt in the list."""
 
 
 class ManyRuns:
-    """Counts runs. For an ended run it keeps a line of text instead of the run."""
+    """Counts runs. When a run ends, keeps a line of text instead of the run."""
 
     def __init__(self) -> None:
         self._live: dict[str, Run] = {}
@@ -37,7 +37,7 @@ class ManyRuns:
         self._left_out = 0
 
     def add(self, run_id: str, run: Run) -> None:
-        """Start counting this run."""
+        """Start counting a run."""
         self._since = self._since or perf_counter()
         self._live[run_id] = run
 
@@ -68,7 +68,7 @@ class ManyRuns:
 
     @property
     def states(self) -> str:
-        """``5 done, 1 running, 1 failed``."""
+        """The number of runs by state: ``5 done, 1 running, 1 failed``."""
         counts = self._ended + Counter(run.status for run in list(self._live.values()))
         return ", ".join(f"{counts[status]:,} {STATES[status].lower()}" for status in ORDER if counts[status])
 
@@ -84,11 +84,11 @@ class ManyRuns:
 
     @property
     def text(self) -> str:
-        """``7 runs: 5 done, 1 running, 1 failed · 3:07 · $0.0123``."""
+        """The line as text: ``7 runs: 5 done, 1 running, 1 failed · 3:07 · $0.0123``."""
         return " · ".join([f"{pluralize(self.count, 'run')}: {self.states}", *self._figures])
 
     def html(self) -> Html:
-        """Return the line, with a bar while runs are in progress; afterwards it opens to a line for each run."""
+        """Return the line, with a bar while runs are in progress; after that, it expands to one line per run."""
         kind = (
             next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral") if self.is_over else "active"
         )
@@ -114,7 +114,7 @@ def many_runs_html(runs: ManyRuns) -> Html:
 
 
 def run_line_html(run: Run, told: str) -> Html:
-    """Return a line for a run that is shown elsewhere."""
+    """Return one line for a run that is shown elsewhere."""
     return wrap_output(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
 
 

@@ -17,13 +17,13 @@ from agentnb.display.texts.run_figures import meta
 from agentnb.runtime.host.host import Beginning
 
 MAX_CARDS = 4
-"""Maximum runs of a call shown individually; more become a single line."""
+"""Maximum runs of a call that are shown individually; more than that share a single line."""
 MAX_KEPT = 200
-"""Maximum nested runs kept whole; beyond it, as for the steps of a long workflow, the oldest become a line."""
+"""Maximum nested runs kept in full; beyond it, as with the steps of a long workflow, the oldest are reduced to a line."""
 MAX_DEPTH = 3
 """Maximum levels of nested runs shown."""
 MAX_SAYING = 2_000
-"""Maximum characters kept of a streaming reply; its last line is shown."""
+"""Maximum characters kept of a streaming reply, whose last line is shown."""
 
 
 class NestedRun:
@@ -44,7 +44,7 @@ class NestedRun:
         self._spoke = spoke
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Record a change of the run."""
+        """Record a change in the run."""
         if isinstance(item, Event):
             self.is_over = self.is_over or isinstance(item, RunFinished)
             self.saying = ""
@@ -62,7 +62,7 @@ class NestedRun:
         self._changed()
 
     def html(self, folds: Mapping[str, bool]) -> Html:
-        """Return the run, folded to its state and progress; it opens to its rounds."""
+        """Return the run, folded to its state and progress; it expands to its rounds."""
         key = f"nested:{self.run_id}"
         name = tag("b", "nested-name", first_line(self.name, 60)) if self.name else NOTHING
         figures = tag("span", "meta", first_line(", ".join(meta(self.run)), 200))
@@ -74,7 +74,7 @@ class NestedRun:
 
 
 class NestedRuns:
-    """The runs nested in a run, by the tool call that started them."""
+    """The runs nested within a run, by the tool call that started them."""
 
     def __init__(self, depth: int = 0) -> None:
         self._depth = depth
@@ -88,7 +88,7 @@ class NestedRuns:
     ) -> NestedRun | None:
         """Return the watcher for a new run.
 
-        ``changed`` is called, from any thread, when it changes; ``spoke`` when more of a reply arrives.
+        ``changed`` is called, from any thread, when the run changes; ``spoke`` when more of a reply arrives.
         """
         call_id = beginning.call_id
         if call_id is None or self._depth >= MAX_DEPTH:
@@ -121,18 +121,18 @@ class NestedRuns:
                 self._few[call_id] = [kept for kept in self._few[call_id] if kept is not run]
 
     def share(self, other: NestedRuns) -> None:
-        """Share the contents of ``other``, and all later additions to either."""
+        """Share the contents of ``other``, including all later additions to either."""
         self._few, self._many, self._changes, self._kept = other._few, other._many, other._changes, other._kept
 
     @property
     def plan_position(self) -> PlanPosition | None:
-        """The position in the plan that the newest of them is executing, if any."""
+        """The current position in a plan that the newest nested run is executing, if any."""
         positions = (nested_run.run.plan_position for _, nested_run in reversed([*self._kept]) if not nested_run.is_over)
         return next((position for position in positions if position is not None), None)
 
     @property
     def calls(self) -> list[str]:
-        """The calls that started runs."""
+        """The calls that started nested runs."""
         return list(self._many)
 
     def changes(self, call_id: str) -> int:
@@ -140,12 +140,12 @@ class NestedRuns:
         return self._changes.get(call_id, 0)
 
     def saying(self, call_id: str) -> str:
-        """Return the last line of the reply streaming in a call's newest run, or ""."""
+        """Return the last line of the reply that is streaming in a call's newest run, or ""."""
         cards = self._few.get(call_id)
         return cards[-1].saying.rstrip().rpartition("\n")[2] if cards else ""
 
     def html(self, call_id: str, folds: Mapping[str, bool]) -> Html:
-        """Return a call's runs, individually or as one line."""
+        """Return a call's runs, either individually or as one line."""
         counted_runs = self._many.get(call_id)
         if counted_runs is None:
             return NOTHING

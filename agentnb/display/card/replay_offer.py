@@ -1,4 +1,4 @@
-"""The offer to replay a failed run under ``matrix``: a command, which a notebook replaces by a button."""
+"""The offer to replay a failed run under ``matrix``: a command, which a notebook replaces with a button."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_offered(run: Run) -> bool:
 def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
     """Return the advice to replay the run, if offered.
 
-    ``variable``: the expression that holds the run, by default the variable of its cell.
+    ``variable``: an expression for the run; by default, the variable of its cell.
     """
     if not is_offered(run):
         return None

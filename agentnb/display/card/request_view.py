@@ -1,4 +1,4 @@
-"""The request of a round as HTML, with the origin of each piece in words.
+"""The request of a round as HTML, with a description of where each piece comes from.
 
 All text is shown as sent, in ``<pre>``, except for control characters.
 """
@@ -18,15 +18,15 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
-"""Maximum characters of a tool's schema in a saved notebook; the todo tool's alone has twelve thousand in each run."""
+"""Maximum characters of a tool's schema in a saved notebook. The todo tool's schema alone has twelve thousand in every run."""
 MAX_INLINE_CHARACTERS = 100
-"""Maximum characters of JSON on one line."""
+"""Maximum characters of JSON shown on one line."""
 MAX_NAMES = 200
-"""Maximum characters of the line with the tools' names."""
+"""Maximum characters of the line that lists the tools' names."""
 
 STORED = "stored; some earlier messages of round {} are not sent"
 NEWEST = 2
-"""Messages added by a round: a reply, and the message after it."""
+"""The number of messages that a round adds: a reply, and the message after it."""
 
 WHY_LEFT_OUT = {
     "workflow_mode": "text that workflow mode continued from is not sent again",
@@ -36,7 +36,7 @@ WHY_LEFT_OUT = {
 
 
 class _Origin(NamedTuple):
-    """Origin of a piece."""
+    """The origin of a piece."""
 
     kind: str
     mark: str
@@ -44,7 +44,7 @@ class _Origin(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """Maximum characters shown; None: unlimited."""
+    """Maximum characters shown, or None for no limit."""
 
     result: int | None = None
     text: int | None = None
@@ -57,8 +57,8 @@ _CUT = _Form(MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT)
 def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:
     """Return the request of a round.
 
-    ``whole``: all of it; otherwise its new parts, and a line about the others, so that the requests of a long run take no more
-    room than the run. ``schemas``: include the tools' full schemas in any case.
+    ``whole``: show all of it; otherwise only the new parts, and a line about the rest, so that the requests of a long run take
+    no more room than the run. ``schemas``: always include the tools' full schemas.
     """
     form = _WHOLE if whole else _CUT
     has_frame = whole or seen.index == 0
@@ -67,7 +67,7 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
 
 
 def summary(seen: SentRequest) -> str:
-    """Return ``7 messages, about 2.1k tokens, 5 as in the previous round (cached 1.8k tokens)``."""
+    """Return a summary: ``7 messages, about 2.1k tokens, 5 as in the previous round (cached 1.8k tokens)``."""
     prefix = "about " if seen.tokens_estimated else ""
     parts = [pluralize(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
@@ -139,7 +139,7 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
-    """Return all messages in order: those of the previous round on one line or folded, then the new ones."""
+    """Return all messages in order: those from the previous round on one line or folded, followed by the new ones."""
     repeated, origin = _repeated_messages(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
@@ -158,7 +158,7 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
 
 
 def _is_made_anew(seen: SentRequest) -> bool:
-    """True if messages in the middle of the previous request are no longer sent, with or without a summary."""
+    """True if messages from the middle of the previous request are no longer sent, with or without a summary."""
     return seen.kept < seen.sent_before - 1
 
 
@@ -198,7 +198,7 @@ def _message_range(
 
 
 def _gap(seen: SentRequest) -> Html:
-    """Return lines about messages missing after the first."""
+    """Return lines about messages missing after the first one."""
     lines = []
     if count := _dropped_count(seen):
         lines.append(f"{pluralize(count, 'stored message')} left out: they could not be summarized")
@@ -220,7 +220,9 @@ def _message(seen: SentRequest, index: int, form: _Form) -> Html:
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Return the index of the message with the summary, if any: one of the first, possibly with other text."""
+    """Return the index of the message with the summary, if any: one of the first messages, which may have other text as
+    well.
+    """
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
@@ -228,7 +230,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
 
 
 def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """Return whether the message holds only the summary, and the message; any other text in it is stored text."""
+    """Return whether the message contains only the summary, and the message; any other text in it is stored text."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
@@ -244,7 +246,7 @@ def _summary_words(seen: SentRequest) -> str:
 
 
 def _ephemeral(seen: SentRequest) -> Html:
-    """Return the full reminder, which ends the request."""
+    """Return the complete reminder, which ends the request."""
     if not seen.ephemeral:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
@@ -327,7 +329,7 @@ def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """Return a line if opaque data for the provider is sent with the part."""
+    """Return a line saying so if opaque data for the provider is sent with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
@@ -345,7 +347,7 @@ _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
 
 
 def size(count: int) -> str:
-    """Format a number of bytes: ``312 B``, ``12 kB``, ``3.4 MB``."""
+    """Format a number of bytes, such as ``312 B``, ``12 kB``, ``3.4 MB``."""
     if count < 1_000:
         return f"{count} B"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

@@ -1,4 +1,4 @@
-"""A self-contained page of a run: no script, nothing fetched, readable in light and dark."""
+"""A self-contained page of a run, readable in light and dark, which has no script and fetches nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT_OUT = "Very long texts are shortened on this page, where marked"
 
 
 def page_html(run: Run) -> str:
-    """Return the complete page with the request of each round, and with the run's log for loading it again."""
+    """Return the complete page, with the request of each round, and with the run's log so that the run can be loaded again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     origin = " · ".join(part for part in (run.id, started, pluralize(len(run.events), "event")) if part)
@@ -38,9 +38,7 @@ def page_html(run: Run) -> str:
 
 
 def page_of(title: str, *content: Html, style: str = "") -> str:
-    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules in addition to the common
-    ones.
-    """
+    """Return a light and dark page that fetches nothing and runs no script. ``style``: rules in addition to the common ones."""
     head = join_html(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),
@@ -54,12 +52,12 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
 
 
 def _is_cut(run: Run) -> bool:
-    """True if the page truncates a text of the run."""
+    """True if the page truncates any text of the run."""
     return any(length > most for length, most in _lengths(run))
 
 
 def _lengths(run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the length of each text that may be truncated, and its limit."""
+    """Yield the length and the limit of each text that may be truncated."""
     yield len(run.prompt), MAX_OF_A_TEXT
     for run_round in run.rounds:
         yield len(run_round.text), MAX_OF_A_TEXT

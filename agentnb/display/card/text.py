@@ -1,4 +1,4 @@
-"""A run as plain text, for terminals, nbconvert and readers of the saved file."""
+"""A run as plain text, for terminals, nbconvert and people who read the saved file."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 MIN_SECONDS = 0.1
-"""Minimum duration of a call that is shown, in seconds."""
+"""Minimum duration, in seconds, for a call's duration to be shown."""
 ROUNDS_WHILE_RUNNING = 12
-"""Rounds shown of a run in progress; a finished run shows all."""
+"""Number of rounds shown of a run in progress; a finished run shows all."""
 MARGIN = "     "
 MAX_LINE_CHARACTERS = 110
-"""Maximum characters of a line with a result."""
+"""Maximum characters of a line that shows a result."""
 MAX_INNER = 20
-"""Maximum lines for calls made by a tool."""
+"""Maximum lines for the calls that a tool made."""
 MAX_PRINTED = 3
-"""Maximum lines shown of a tool's output; the last ones."""
+"""Maximum lines shown of a tool's output, counted from the end."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
-"""Maximum characters read for the first words of a text."""
+"""Maximum characters read to get the first words of a text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
-    """Return the whole run: its state, its answer, then a few lines per round. ``commands``: the surface's wording of
+    """Return the complete run: its state, its answer, then a few lines per round. ``commands``: a surface's wording of
     advice.
     """
     lines = [head_line(run)]
@@ -84,7 +84,7 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
 
 
 def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list[str]:
-    """Return commands for each possible answer to an approval question."""
+    """Return a command for each possible answer to an approval question."""
     if not isinstance(step, AnswerRun) or not run.waiting:
         return []
     answers = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
@@ -92,7 +92,7 @@ def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list
 
 
 def head_line(run: Run) -> str:
-    """Return the state, the outcome and the figures: ``Done, reward 0: 3 rounds, 2 tool calls``."""
+    """Return the state, outcome and figures: ``Done, reward 0: 3 rounds, 2 tool calls``."""
     chip = states.with_outcome(states.chip(run), run.assessment)
     return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(run_figures.meta(run))}"
 
@@ -135,12 +135,12 @@ def round_lines(
 
 
 def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each message of the person."""
+    """Yield a line for each of the person's messages."""
     return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), MAX_LINE_CHARACTERS) for text in messages)
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
-    """Yield a line for each of the last calls made by the tool."""
+    """Yield a line for each of the most recent calls that the tool made."""
     calls = [call for _, call in with_inner(record.inner)]
     if len(calls) > MAX_INNER:
         yield f"       ↳ {len(calls) - MAX_INNER:,} earlier calls"
@@ -150,7 +150,7 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:
-    """Yield the last lines printed by the tool."""
+    """Yield the last lines that the tool printed."""
     lines = record.printed.rstrip().split("\n")
     if len(lines) > MAX_PRINTED:
         yield f"       | {labels.pluralize(len(lines) - MAX_PRINTED, 'earlier line')} printed"

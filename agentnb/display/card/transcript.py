@@ -1,4 +1,4 @@
-"""The rounds of a finished run, within the size limits of a saved notebook."""
+"""The rounds of a finished run, kept within the size limits of a saved notebook."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
 
 
 class Transcript(NamedTuple):
-    """Rendered rounds of a run."""
+    """The rendered rounds of a run."""
 
     rounds: Html
     details: Html
-    """A line of guidance for each round, which opens to its request."""
+    """A line with each round's guidance, which expands to the round's request."""
 
 
 def transcript(run: Run, form: Form) -> Transcript:
-    """Return the rounds and their details. Rounds beyond the size limits are cut, with a note."""
+    """Return the rounds and their details. Rounds that exceed the size limits are cut, with a note."""
     rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if form.whole or not _is_left_out(run, index)]
     saw, details = _requests(run, rounds, form)
     drawn = _draw_rounds(run, rounds, form, saw)
@@ -49,7 +49,7 @@ def transcript(run: Run, form: Form) -> Transcript:
 
 
 def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
-    """Return each round, and whether it is complete: the last ones are, while there is room."""
+    """Return each round, and whether it is drawn in full: the most recent ones are, as far as space allows."""
     answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
     user_messages, also, room = (
@@ -92,7 +92,7 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
 
 
 def size(html: str) -> int:
-    """Return the size of the HTML in bytes, without pictures."""
+    """Return the size of the HTML in bytes, excluding pictures."""
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
 
 
@@ -101,7 +101,7 @@ def _is_left_out(run: Run, index: int) -> bool:
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
-    """Return a note on the cuts, with the command that shows the whole run."""
+    """Return a note on what was cut, with the command that shows the entire run."""
     if form.whole:
         return NOTHING
     lines = sum(not is_whole for _, is_whole in drawn)
@@ -123,7 +123,7 @@ def _is_remarkable(run_round: WorkflowRound) -> bool:
 
 
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:
-    """Return the requests of rounds that show them, and details for the other rounds."""
+    """Return the requests of those rounds that show them, and details for the other rounds."""
     views = _views(run, form)
     shown = {run_round.index for run_round in rounds if form.details or ignored_guidance(run_round)}
     lines = [
@@ -147,9 +147,9 @@ def _views(run: Run, form: Form) -> dict[int, Html]:
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None, above: Collection[str] = ()) -> frozenset[int]:
-    """Return the rounds with visible pictures: from the last backwards, while there is ``room`` (bytes; None: for all).
+    """Return the rounds whose pictures are shown: as many as fit into ``room`` bytes, starting from the last (None: all).
 
-    Pictures of the calls ``above`` are shown elsewhere, but count.
+    Pictures of the calls ``above`` are shown elsewhere, but count towards the limit.
     """
     indexes: set[int] = set()
     for run_round in reversed(list(rounds)):

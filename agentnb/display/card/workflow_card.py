@@ -1,4 +1,4 @@
-"""The card of a workflow's run: its graph, and its steps with their nested runs, finished or live."""
+"""The card of a workflow's run, finished or live: its graph, and its steps with their nested runs."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 MAX_PRINTED = 200
-"""Maximum characters of the last line printed by a step or streaming from its agent."""
+"""Maximum characters of the last line that a step prints or its agent streams."""
 _NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
-    """The steps and plans of a run as pieces of its card. Pass it each event of a growing run."""
+    """The steps and plans of a run as pieces of its card. If the run is growing, pass every event to it."""
 
     def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
         self._run = run
@@ -113,7 +113,7 @@ class StepPieces:
         draw: Callable[[], Html],
         asked: Iterable[AskedQuestion],
     ) -> Iterator[tuple[str, Html]]:
-        """Yield the piece of a step, redrawn if a source was replaced, and the pieces below it."""
+        """Yield the piece of a step, redrawn if a source has been replaced, followed by the pieces below it."""
         changes = 0 if record is None else self._nested.changes(record.id)
         yield key, self._drawn.get(key, (*sources, changes), draw)
         if record is not None and (line := self._last_line(record)):
@@ -169,7 +169,7 @@ class StepPieces:
         ]
 
     def _last_line(self, record: StepRecord) -> Html:
-        """Return the last line printed by a running step or streaming from its agent; short, as it changes often."""
+        """Return the last line that a running step printed or its agent is streaming. Kept short, because it changes often."""
         if record.status != "running":
             return NOTHING
         text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
@@ -179,30 +179,30 @@ class StepPieces:
 
 
 def graph_in(run: Run) -> Drawing | None:
-    """Return the workflow's graph of a run, or None for other runs and logs without it."""
+    """Return the graph of the workflow that was run, or None for other runs and for logs without a graph."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
     return None if spec is None else drawing_of(spec)
 
 
 def workflow_html(run: Run) -> Html:
-    """Return the graph of a workflow's run, coloured by its steps' states; empty for other runs."""
+    """Return the graph of a workflow's run, with each step coloured by its state; empty for other runs."""
     graph = graph_in(run)
     return NOTHING if graph is None else GraphPicture(graph).html(node_states(graph, run))
 
 
 def steps_html(run: Run, form: Form) -> Html:
-    """Return the steps of a run, each with its results and questions; empty for a run with rounds."""
+    """Return the steps of a run, each with its results and questions; empty if the run has rounds."""
     return tag("div", "steps", *StepPieces(run, run.events).pieces(form).values()) if has_steps(run) else NOTHING
 
 
 def steps_title(run: Run) -> str:
-    """Return the title of the list: ``Steps 12``, or for a run that plans ``Plans 3``."""
+    """Return the title of the list: ``Steps 12`` or, for a run that makes plans, ``Plans 3``."""
     plans = PlanHistory(run.events).plans
     return f"Plans {len(plans):,}" if plans else f"Steps {len(shown_records(run)):,}"
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines, outlined by its workflow if the log has it, and the runs started by tools."""
+    """Yield the steps of a run as lines, outlined by its workflow if the log contains it, and the runs that tools started."""
     graph = graph_in(run)
     if graph is None:
         yield from work_lines(run)
@@ -213,7 +213,7 @@ def workflow_lines(run: Run) -> Iterator[str]:
 
 
 class LiveSteps(StepPieces):
-    """The steps of a growing run, with its graph."""
+    """The steps of a growing run, with the run's graph."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -225,7 +225,7 @@ class LiveSteps(StepPieces):
 
     @staticmethod
     def of(run: Run) -> LiveSteps | None:
-        """Return the steps of a new run, or None for an agent's run."""
+        """Return the steps of a new run, or None if it is an agent's run."""
         return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:
@@ -236,7 +236,7 @@ class LiveSteps(StepPieces):
             self._progress.take(event)
 
     def graph_html(self) -> Html:
-        """Return the current graph; empty if the log does not have it."""
+        """Return the current graph; empty if the log has none."""
         if self._picture is not None and self._progress is not None and self._is_stale:
             self._graph = self._picture.html(self._progress.states(self._run))
         self._is_stale = False

@@ -1,1 +1,1 @@
-"""Graphs of workflows: layout, HTML and text."""
+"""Graphs of workflows, with their layout, HTML and text."""

@@ -1,4 +1,4 @@
-"""Folding of large graphs: the steps of a long list and the branches of a wide block become single nodes."""
+"""Folds large graphs: steps in a long list, or branches in a wide block, become single nodes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
-"""Maximum steps drawn of a list; beyond it, the first, the last, and those between with other edges."""
+"""Maximum steps drawn of a list; in a longer one, only the first, the last, and those in between that have other edges."""
 ENDS = 6
-"""Steps always drawn at either end of a long list."""
+"""Number of steps that are always drawn at each end of a long list."""
 MAX_BRANCHES = 9
 """Maximum branches drawn of a parallel step."""
 MAX_DEPTH = 3
 """Maximum levels of nested blocks drawn."""
 FOLDED = "folded"
-"""Kind of a node that represents several steps."""
+"""The kind of node that represents several steps."""
 URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
-"""States by priority: a node of several steps shows the first that occurs."""
+"""States by priority: a node that represents several steps shows the first of these that occurs."""
 
 
 class Folded(NamedTuple):
@@ -30,10 +30,10 @@ class Folded(NamedTuple):
 
     graph: Drawing
     members: Mapping[str, tuple[str, ...]]
-    """Paths of the steps represented by a folded node, by its path."""
+    """Paths of the steps that a folded node represents, by the node's path."""
 
     def states(self, states: Mapping[str, NodeState]) -> dict[str, NodeState]:
-        """Return the states of its nodes; a folded node counts its steps' states."""
+        """Return the states of the graph's nodes; a folded node counts the states of its steps."""
         result = dict(states)
         for path, members in self.members.items():
             counts = Counter(state.status for candidate in members if (state := states.get(candidate)) is not None)
@@ -81,14 +81,14 @@ def _kept(graph: Drawing) -> set[str]:
 
 
 def _runs(nodes: Sequence[DrawnNode], kept: set[str]) -> Iterator[list[DrawnNode]]:
-    """Yield each kept node by itself, and the others in groups between them."""
+    """Yield each kept node on its own, and the nodes in between as groups."""
     for is_kept, group in groupby(nodes, lambda node: node.path in kept):
         run = [*group]
         yield from ([node] for node in run) if is_kept else [run]
 
 
 def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> DrawnNode:
-    """Return a node with folded children."""
+    """Return a node whose children have been folded."""
     if not node.children:
         return node
     if depth >= MAX_DEPTH:

@@ -1,7 +1,7 @@
-"""Layout of a workflow's graph: positions of its nodes and edges, in pixels.
+"""Lays out a workflow's graph: the positions of its nodes and edges, in pixels.
 
-The order of the nodes and their columns come from fast-sugiyama, a library for layered graphs; this module adds their sizes and
-the routes of the edges between the layers. Blocks are laid out separately, as large nodes around their contents.
+The order of the nodes and their columns come from fast-sugiyama, a library for layered graphs; this module adds the sizes of
+nodes and routes the edges between layers. Blocks are laid out separately, as large nodes around their contents.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ NODE_GAP = 12
 WIRE_WIDTH = 26
 """Width of an edge that passes between nodes."""
 MAX_ROW = 640
-"""Width at which the branches of a parallel step wrap into another row; fits a card of 700 pixels."""
+"""Width at which the branches of a parallel step wrap to another row; fits a card 700 pixels wide."""
 TITLE, PADDING = 26, 10
-"""Height of a block's title, and the padding around its contents."""
+"""Height of a block's title, and padding around the block's contents."""
 LOOP_OFFSET = 7
-"""Distance from the middle of a node's side at which loops leave and enter."""
+"""Distance from the middle of a node's side to where loops leave and enter."""
 LOOP_GAP = 14
 """Pixels between adjacent loops."""
 LETTER_WIDTH = 6.2
-"""Width of a letter of an edge's label."""
+"""Width of a letter in an edge's label."""
 LEFT, RIGHT = -1, 1
 _ROOT = 0
 
 
 class Box(NamedTuple):
-    """A positioned node."""
+    """A node with its position."""
 
     node: DrawnNode
     left: float
@@ -47,17 +47,17 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """X of its middle."""
+        """The x of its middle."""
         return self.left + self.width / 2
 
     @property
     def right(self) -> float:
-        """X of its right side."""
+        """The x of its right side."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """Y of its lower side."""
+        """The y of its lower side."""
         return self.top + self.height
 
     def edge(self, side: int) -> float:
@@ -66,7 +66,7 @@ class Box(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """A positioned edge: its corners, ending with the arrowhead, and its label's position."""
+    """An edge with its position: its corners, ending at the arrowhead, and where its label is."""
 
     edge: Edge
     corners: tuple[tuple[float, float], ...]
@@ -75,7 +75,7 @@ class Wire(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """A positioned graph."""
+    """A graph with the positions of its parts."""
 
     boxes: list[Box] = field(default_factory=list)
     """Blocks precede their contents."""
@@ -84,7 +84,7 @@ class Plan:
     height: float = 0
 
     def add(self, inner: Plan, left: float, top: float) -> None:
-        """Add the contents of a block."""
+        """Add the laid-out contents of a block."""
         self.boxes += [box._replace(left=box.left + left, top=box.top + top) for box in inner.boxes]
         for wire in inner.wires:
             corners = tuple((x + left, y + top) for x, y in wire.corners)
@@ -92,17 +92,17 @@ class Plan:
 
 
 def lay_out(graph: Drawing) -> Plan:
-    """Lay out a graph, which should be folded: the time grows faster than its size."""
+    """Lay out a graph. Fold it first, because the time grows faster than the size."""
     return _Level(graph).plan()
 
 
 def label_of(edge: Edge, count: int = 0) -> str:
-    """Return the label of an edge; for a loop, with its number of iterations."""
+    """Return the label of an edge; for a loop, including its number of iterations."""
     return ", ".join([*([" / ".join(edge.labels)] if edge.labels else []), *([times(count)] if edge.is_back and count else [])])
 
 
 class _Inside(NamedTuple):
-    """The contents of a node, and the node's size."""
+    """The laid-out contents of a node, and the node's size."""
 
     plan: Plan | None
     width: float
@@ -126,7 +126,7 @@ def _inside(node: DrawnNode) -> _Inside:
 
 
 class _Vertex(NamedTuple):
-    """A position in a layer, occupied by a node or a passing edge."""
+    """A position in a layer, taken by a node or by an edge that passes through."""
 
     x: float
     layer: int
@@ -151,7 +151,7 @@ class _Level:
         self._vertices = self._place_vertices()
         self._layers = max((vertex.layer for vertex in self._vertices.values()), default=-1) + 1
         self._gaps = [Gap() for _ in range(self._layers + 1)]
-        """The gap above each layer, and the one below the last."""
+        """The gaps above each layer and below the last."""
 
     def plan(self) -> Plan:
         if not self._graph.nodes:
@@ -173,7 +173,7 @@ class _Level:
     # The library
 
     def _place_vertices(self) -> dict[int, _Vertex]:
-        """Return the vertices by number: nodes, and the library's dummy vertices of passing edges."""
+        """Return the vertices by number: nodes, and the library's dummy vertices for edges that pass through."""
         ends = list(dict.fromkeys((self._index[edge.source], self._index[edge.target]) for edge in self._forward))
         reached = {target for _, target in ends}
         ends += [(_ROOT, vertex) for vertex in self._index.values() if vertex not in reached]
@@ -201,7 +201,7 @@ class _Level:
         return self._inside[vertex - 1].width if vertex <= len(self._inside) else WIRE_WIDTH
 
     def _unmirror(self, columns: dict[int, float]) -> dict[int, float]:
-        """Return the columns mirrored if necessary, so that the first declared branch, such as ``true``, is on the left."""
+        """Return the columns, mirrored if necessary so that the first declared branch, such as ``true``, is on the left."""
         firsts: dict[str, float] = {}
         for edge in self._forward:
             x = columns[self._chain(edge)[1]]
@@ -212,7 +212,7 @@ class _Level:
 
     @staticmethod
     def _scale(columns: dict[int, float], layers: dict[int, int], widths: dict[int, float]) -> dict[int, _Vertex]:
-        """Spread the columns so that no two vertices of a layer touch."""
+        """Spread the columns so that no two vertices in a layer touch."""
         rows: dict[int, list[int]] = {}
         for vertex in sorted(columns, key=columns.__getitem__):
             rows.setdefault(layers[vertex], []).append(vertex)
@@ -225,7 +225,7 @@ class _Level:
     # From top to bottom
 
     def _reserve(self) -> None:
-        """Reserve height for the horizontal segments of edges in the gaps between layers."""
+        """Reserve height in the gaps between layers for the horizontal segments of edges."""
         for edge in self._forward:
             chain = self._chain(edge)
             for above, below in pairwise(chain):
@@ -248,15 +248,15 @@ class _Level:
         return self._vertices[self._index[edge.source]], self._vertices[self._index[edge.target]]
 
     def _is_outermost(self, vertex: _Vertex, side: int) -> bool:
-        """True if no vertex of its layer is further out on this side."""
+        """True if no vertex in its layer is further out on this side."""
         return not any(other.layer == vertex.layer and side * other.x > side * vertex.x for other in self._vertices.values())
 
     def _side(self, source: _Vertex) -> int:
-        """Return the side of a loop that starts here: right, unless only the left is free."""
+        """Return the side for a loop that starts here: the right, unless only the left is free."""
         return LEFT if not self._is_outermost(source, RIGHT) and self._is_outermost(source, LEFT) else RIGHT
 
     def _top_of(self, layer: int) -> float:
-        """Return the top of a layer; for the index after the last, the bottom of the last."""
+        """Return the y of a layer's top or, for the index after the last layer, of the last layer's bottom."""
         top = sum(gap.height(is_outer=not index) for index, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
         heights = dict.fromkeys(range(self._layers), 0.0)
         for number, vertex in self._vertices.items():
@@ -304,7 +304,7 @@ class _Level:
             yield Wire(edge, tuple(corners), label_at or (x, y))
 
     def _loop_wires(self, boxes: dict[int, Box]) -> Iterator[Wire]:
-        """Yield the loops, which run outside all nodes, shorter ones further inside."""
+        """Yield the loops, which run outside all nodes; shorter ones are further in."""
         spans = [source.layer - target.layer for source, target in map(self._ends, self._loops)]
         lanes = {LEFT: 0, RIGHT: 0}
         for index in sorted(range(len(spans)), key=spans.__getitem__):
@@ -330,7 +330,7 @@ class _Level:
             yield Wire(edge, (*first, (x, leave_y), (x, enter_y), *last), (label_x, leave_y - 16))
 
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
-        """Return the x of a side's innermost loop, outside all nodes and the loops' labels."""
+        """Return the x of the innermost loop on a side, outside all nodes and loop labels."""
         outer = [side * box.edge(side) + LOOP_GAP for box in boxes.values()]
         loops = [edge for edge in self._loops if self._side(self._ends(edge)[0]) == side]
         labels = [side * boxes[self._index[edge.source]].edge(side) + _label_width(edge) + 8 for edge in loops]
@@ -353,7 +353,9 @@ def _label_width(edge: Edge) -> float:
 
 
 def _assign_layers(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:
-    """Return the position of each vertex, and the edges, split at the layers they pass; each layer is 1 below the previous."""
+    """Return the position of each vertex, and the edges, split where they pass a layer. Each layer is 1 below the one
+    before.
+    """
     from fast_sugiyama import from_edges
 
     positions: dict[Any, tuple[float, float]] = {}

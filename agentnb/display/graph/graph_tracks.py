@@ -1,4 +1,4 @@
-"""Gaps between the layers of a graph, in which horizontal segments of edges get separate heights."""
+"""The gaps between a graph's layers, where each horizontal edge segment gets its own height."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MARGIN = 9
-"""Pixels above the first segment in a gap, and below the last."""
+"""Pixels above the first segment in a gap and below the last one."""
 TRACK_HEIGHT = 8
-"""Vertical pixels between two segments."""
+"""Pixels between segments, vertically."""
 LABEL_HEIGHT = 17
-"""Height of a label below its segment."""
+"""Height of the label below a segment."""
 SEGMENT_GAP = 10
-"""Horizontal pixels between two segments at the same height."""
+"""Pixels between segments at the same height, horizontally."""
 MIN_GAP_HEIGHT = 24
 """Minimum height of a gap."""
 
@@ -22,7 +22,7 @@ class Bar(NamedTuple):
     """A horizontal segment of an edge."""
 
     key: Hashable
-    """Segments with the same key lead to the same node and form one line."""
+    """Segments with the same key lead to the same node, and form one line."""
     source: Hashable
     """Segments from the same node may touch."""
     start: float
@@ -49,7 +49,7 @@ class Gap:
     _has_label: bool = False
 
     def add(self, bar: Bar, *, is_labelled: bool = False) -> None:
-        """Reserve room for a segment, and for a label below it."""
+        """Reserve space for a segment and, if it has one, its label below it."""
         self._has_label = self._has_label or is_labelled
         start, end = sorted((bar.start, bar.end))
         line = self._lines.get(bar.key)
@@ -60,19 +60,19 @@ class Gap:
         line.sources.add(bar.source)
 
     def height(self, *, is_outer: bool = False) -> float:
-        """Return its height in pixels. ``is_outer``: it is above the first layer or below the last."""
+        """Return the height in pixels. ``is_outer``: whether the gap is above the first layer or below the last."""
         if is_outer and not self._lines:
             return 1
         bars = (self._tracks() - 1) * TRACK_HEIGHT if self._lines else 0
         return max(MIN_GAP_HEIGHT, MARGIN + max(bars, 0) + (LABEL_HEIGHT if self._has_label else 0) + MARGIN)
 
     def offset(self, key: Hashable) -> float:
-        """Return a segment's distance from its top."""
+        """Return a segment's distance from the top of the gap."""
         self._tracks()
         return MARGIN + max(self._lines[key].track, 0) * TRACK_HEIGHT
 
     def _tracks(self) -> int:
-        """Assign each horizontal line the first free height; return the number of heights."""
+        """Assign each horizontal line the first height that is free, and return the number of heights."""
         tracks: list[list[_Line]] = []
         for line in sorted(self._lines.values(), key=lambda one: one.right - one.left):
             if line.right - line.left < 1:

@@ -1,7 +1,7 @@
-"""The graph of a workflow as HTML: positioned boxes and lines, coloured by state.
+"""A workflow's graph as HTML: positioned boxes and lines, coloured by state.
 
-Not SVG: in untrusted notebooks, JupyterLab drops it and leaves its text. Positioned boxes stay; where styles are dropped too,
-they become a list of the steps with their states, and the labels of edges name their targets.
+JupyterLab would drop SVG in untrusted notebooks and leave only the text. Positioned boxes are kept. If styles are dropped as
+well, they become a list of steps with their states, and edge labels name the targets.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
-"""Shapes of nodes other than plain boxes, by kind."""
+"""Shapes of nodes that are not plain boxes, by kind."""
 GREY = "#808080"
-"""The colour of lines: contrast 3 on both light and dark backgrounds."""
+"""The colour of lines, with a contrast of 3 on both light and dark backgrounds."""
 MAX_UNSCALED_WIDTH = 480
-"""Width in pixels above which a graph is scaled down in a narrow window."""
+"""Width in pixels above which a graph is scaled down to fit a narrow window."""
 
 
 class GraphPicture:
-    """A workflow's graph, laid out once; `html` colours it."""
+    """A workflow's graph, which is laid out once; `html` colours it."""
 
     def __init__(self, graph: Drawing) -> None:
         self._folded: Folded = fold_graph(graph)
@@ -37,7 +37,7 @@ class GraphPicture:
         self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
 
     def html(self, states: Mapping[str, NodeState] | None = None) -> Html:
-        """Return the graph without its classes' inline styles. ``states``: by path; without them nothing has begun."""
+        """Return the graph without inlined class styles. ``states``: by path; if omitted, no step has started."""
         shown = self._folded.states(states or {})
         plan = self._plan
         lines = [_lines(wire) for wire in plan.wires]
@@ -65,7 +65,7 @@ class GraphPicture:
 
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
-    """Return a workflow's graph as a cell output, coloured by the steps' states (by path), if given."""
+    """Return a workflow's graph as a cell output, coloured by the steps' states (by path) if these are passed."""
     return wrap_output(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
 
 

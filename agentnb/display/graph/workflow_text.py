@@ -13,12 +13,12 @@ from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return a workflow as an outline, with its steps' states (by path), if given."""
+    """Return a workflow as an outline, including its steps' states (by path) if these are passed."""
     return "\n".join(graph_lines(drawing_of(spec), states or {}))
 
 
 def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str]:
-    """Yield a line for each step, and for each edge that does not lead to the step below."""
+    """Yield a line for each step, and for each edge that does not lead to the next step."""
     small = fold_graph(graph)
     yield from _lines(small.graph, small.states(states), "")
 

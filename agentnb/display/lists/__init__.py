@@ -1,1 +1,1 @@
-"""Views of several runs: lists, the trace browser, two runs side by side."""
+"""Views of several runs: lists, the trace browser, and two runs side by side."""

@@ -1,4 +1,4 @@
-"""A run for a person who judges it: prompt, calls, results and answer, without any of agentnb's judgements."""
+"""A run for a person to judge: prompt, calls, results and answer, without any of agentnb's own judgements."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentnb.display.texts.states import rounds_at_end
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150
-"""First and last rounds shown of a longer run."""
+"""Number of first and last rounds shown of a longer run."""
 MAX_OF_AN_ERROR = 2_000
 
 
 def blind_html(run: Run, until: int | None = None, given: Guidance | None = None) -> Html:
-    """Return a run to be judged: its prompt, its rounds, its todos and its error, without judgements.
+    """Return a run to be judged: its prompt, rounds, todos and error, without judgements.
 
-    ``until``: only so many rounds, to judge whether the last of them follows the guidance ``given``.
+    ``until``: the number of rounds to show, for judging whether the last of them follows the guidance ``given``.
     """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
     rounds = [_without_judgements(run_round) for run_round in rounds_at_end(run)][:until]
@@ -47,7 +47,7 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
 
 
 def _without_judgements(run_round: WorkflowRound) -> WorkflowRound:
-    """Return the round without guidance, warnings and verdicts, which reveal agentnb's judgement."""
+    """Return the round without guidance, warnings and verdicts, which would reveal agentnb's judgement."""
     return replace(
         run_round,
         status="running" if run_round.status == "running" else "success",

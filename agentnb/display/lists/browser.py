@@ -1,4 +1,4 @@
-"""The trace browser as HTML and text: rows of runs, the opened run, and the form for a saved notebook."""
+"""The trace browser as HTML and text: rows of runs, the open run, and the form for a saved notebook."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from agentnb.display.texts.states import with_outcome
 from agentnb.interchange.trace_file import Problem
 
 MAX_EXPANDABLE_RUNS = 10
-"""Runs of a saved list that open to a short form; the others on its first page are lines."""
+"""Number of runs in a saved list that expand to a short form; the others on its first page are single lines."""
 OPENED = "<!-- the opened run -->"
-"""Placeholder for the opened run in the frame of `saved_frame`."""
+"""Placeholder for the open run in the frame from `saved_frame`."""
 AGAIN = "Run this cell again to search, filter and step through the runs."
 UNKNOWN = "unknown"
-"""Model of a trace without a model name."""
+"""Shown as the model of a trace that names none."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
-"""Maximum characters read for the first words of a prompt."""
+"""Maximum characters read to get the first words of a prompt."""
 STATE_WIDTH = 36
-"""Width of state and outcome in a line of text, in characters."""
+"""Width, in characters, of the state and outcome in a line of text."""
 _OPEN = {"rounds": True, "findings": True}
 
 
 def key_class(key: str) -> str:
-    """Return the class by which a page finds this browser's saved output; empty without a key."""
+    """Return the class by which a page finds this browser's saved output; empty if there is no key."""
     return f" browser-{key}" if key else ""
 
 
 def rows_html(rows: Iterable[RunRow]) -> Html:
-    """Return a button for each run, with its index among all runs in ``data-place``."""
+    """Return a button for each run, whose ``data-place`` is the run's index among all runs."""
     return tag("ol", "browser-runs", *map(_row, rows))
 
 
 def no_hit_html(find: str) -> Html:
-    """Return the list for a search without results."""
+    """Return the list shown when a search finds nothing."""
     words = first_line(clean(find), MAX_OF_A_PROMPT)
     return tag("p", "browser-none", f"No run has “{words}”." if words else "No runs match these filters.")
 
@@ -85,7 +85,7 @@ def _prompt_line(run: Run) -> str:
 
 
 def figures(row: RunRow) -> list[str]:
-    """Return rounds or steps, calls, failures, findings, tokens, cost and model of a run, as far as they are known."""
+    """Return a run's known figures: rounds or steps, calls, failures, findings, tokens, cost and model."""
     usage: Usage = row.run.usage
     tokens = (usage.input or 0) + (usage.output or 0)
     steps = row.run.step_count
@@ -102,12 +102,14 @@ def figures(row: RunRow) -> list[str]:
 
 
 def opened_html(run: Run, variable: str) -> Html:
-    """Return a run as its finished card, with findings and transcript open. ``variable``: the Python expression of the run."""
+    """Return a run as its finished card, with findings and transcript expanded. ``variable``: a Python expression for the
+    run.
+    """
     return wrap_output(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
 
 
 def runs_title(formats: Iterable[str]) -> str:
-    """Return the number of runs, and their formats."""
+    """Return the number of runs and their formats."""
     counts = Counter(formats)
     count = counts.total()
     if len(counts) == 1:
@@ -124,9 +126,9 @@ def page_words(first: int, shown: int, fitting: int, total: int) -> str:
 
 
 def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:
-    """Return the form for a saved notebook: the first rows, and `OPENED` in place of the opened run's HTML.
+    """Return the form for a saved notebook: the first rows, and `OPENED` in place of the open run's HTML.
 
-    ``rows``: the first page of ``total`` runs; ``key``: the browser that a page shows instead while there is a kernel.
+    ``rows``: the first page of ``total`` runs; ``key``: identifies the browser that a page shows instead while it has a kernel.
     """
     listed = [_saved_row(row) for row in rows[:MAX_EXPANDABLE_RUNS]]
     if lines := rows[MAX_EXPANDABLE_RUNS:RUNS_IN_A_PAGE]:
@@ -141,7 +143,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
 
 
 def saved_html(frame: str, opened: Html = NOTHING) -> Html:
-    """Return the frame with the opened run."""
+    """Return the frame with the open run inserted."""
     return Html(frame.replace(OPENED, opened))
 
 
@@ -160,7 +162,7 @@ def line(row: RunRow) -> str:
 
 
 def state_and_outcome(row: RunRow) -> str:
-    """Return the marked state and the outcome: ``✓ Done, reward 0``."""
+    """Return the state, with its mark, and the outcome: ``✓ Done, reward 0``."""
     return first_line(f"{MARKS[row.tone]} {with_outcome(row.state, row.run.assessment)}", STATE_WIDTH)
 
 
@@ -173,7 +175,7 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
 def problem_lines(
     problems: Sequence[Problem], most: int, *, see_all: str = ": see .problems for all", commands: Commands = NOTEBOOK
 ) -> list[str]:
-    """Return the number of omitted files or parts, and a line for each of the first with its reason."""
+    """Return the number of omitted files or parts, and lines that name the first of them with the reasons."""
     if not problems:
         return []
     shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]

@@ -1,4 +1,4 @@
-"""Two runs side by side, as HTML and as text: figures, divergence, aligned rounds, todos."""
+"""Two runs side by side, as HTML and as text: figures, divergence, aligned rounds and todos."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from agentnb.display.texts.states import chip, rounds_at_end
 from agentnb.rerun.run_diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]
-"""Differing calls of a round by position, each with notes on the differences."""
+"""The differing calls in a round by position, each with notes on the differences."""
 MAX_OF_AN_ARGUMENT = 160
 MAX_ARGUMENTS = 6
-"""Maximum arguments of a call named; the others are counted."""
+"""Maximum arguments of a call that are named; the rest are counted."""
 CONTEXT_CHARACTERS = 20
-"""Characters shown before the first difference."""
+"""Number of characters shown before the first difference."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def differing_calls(one: WorkflowRound, other: WorkflowRound) -> Calls:
-    """Return the calls of ``one`` that ``other`` lacks, or has with a different result.
+    """Return the calls of ``one`` that ``other`` lacks or has with a different result.
 
-    Calls are matched by name and arguments, the remaining ones by name in order, to find differing arguments.
+    Calls are matched by name and arguments; the rest are matched by name, in order, to find differing arguments.
     """
     remaining = [*other.records]
     unmatched: list[tuple[int, CallRecord]] = []
@@ -96,9 +96,9 @@ def _argument(value: Any) -> Html:
 
 
 MAX_ROUND_HTML_BYTES = 300_000
-"""Maximum bytes of HTML for differing rounds, beyond which they are a line each. Equal rounds have as much again."""
+"""Maximum bytes of HTML for differing rounds; beyond it, each is a single line. Equal rounds have the same limit."""
 MAX_PAIRS = 400
-"""Maximum differing pairs of rounds shown; the others are counted."""
+"""Maximum pairs of differing rounds that are shown; the rest are counted."""
 MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
 UNKNOWN = "-"
@@ -114,7 +114,7 @@ _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
 
 
 def diff_html(diff: RunDiff) -> Html:
-    """Return both runs side by side where possible, otherwise stacked. Equal rounds are folded."""
+    """Return both runs, side by side where possible and otherwise stacked, with equal rounds folded."""
     heading = tag("div", "diff-heads", _head_of("a", diff.a), _head_of("b", diff.b))
     parts = (heading, _sentence(diff), _figures(diff), _todos(diff), tag("div", "diff-rounds", *_rounds(diff)))
     return wrap_output(tag("div", "diff", *parts))
@@ -136,7 +136,7 @@ def _head_of(side: str, run: Run) -> Html:
 
 
 def _source(run: Run) -> str:
-    """Return the file name of a foreign run, otherwise the end of the run's id."""
+    """Return the file name of a foreign run, or the end of the run's id otherwise."""
     return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
@@ -151,7 +151,7 @@ def _sentence(diff: RunDiff) -> Html:
 
 
 def _figures(diff: RunDiff) -> Html:
-    """Return a row for each differing figure, and equal ones on one line, without figures unknown for both runs."""
+    """Return a row for each figure that differs, and one line for the equal ones. Figures unknown for both runs are omitted."""
     figures = [*_known_figures(diff)]
     rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
@@ -186,7 +186,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _todos(diff: RunDiff) -> Html:
-    """Return the todos whose final state differs, by title."""
+    """Return the todos whose final states differ, by title."""
     rows = _differing_todos(diff)
     if not rows:
         return NOTHING
@@ -227,7 +227,7 @@ def _form(side: str, run: Run) -> Form:
 
 
 def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
-    """Return equal rounds, folded and drawn once."""
+    """Return equal rounds, which are folded and drawn only once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
     drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
     summary = tag("summary", "quiet", alike_words(pairs))
@@ -235,7 +235,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
-    """Return ``rounds 1 to 5 are alike``, with b's numbers if they differ."""
+    """Return ``rounds 1 to 5 are alike``, including the numbers of b if they differ."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (
@@ -247,7 +247,7 @@ def alike_words(pairs: Sequence[RoundPair]) -> str:
 
 
 def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: bool) -> Html:
-    """Return two corresponding rounds side by side with marked differences, or a round without a counterpart."""
+    """Return two corresponding rounds side by side with their differences marked, or a round without a counterpart."""
     sides = (("a", pair.a, pair.b), ("b", pair.b, pair.a))
     columns = [_column(diff, side, own, counterpart, forms[side], cut=cut) for side, own, counterpart in sides]
     return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
@@ -271,7 +271,7 @@ def _round(diff: RunDiff, side: str, run_round: WorkflowRound, pieces: Pieces, f
 
 
 def _mark(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces) -> Pieces:
-    """Return the pieces of a round, with those marked that its counterpart lacks."""
+    """Return the pieces of a round, marking those that its counterpart lacks."""
     if counterpart is None:
         return pieces
     differing: Calls = differing_calls(own, counterpart)
@@ -293,7 +293,7 @@ def _anchor(diff: RunDiff, side: str, index: int) -> str:
 
 
 def diff_text(diff: RunDiff) -> str:
-    """Return the diff as lines of text: divergence, differing figures, rounds and todos."""
+    """Return the diff as lines of text: the divergence, differing figures, rounds and todos."""
     lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [

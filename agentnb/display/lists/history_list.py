@@ -15,20 +15,20 @@ from agentnb.display.texts.states import RunState, outcome_words, state_words, w
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
-"""Maximum runs of a list that can be opened, as they are saved in the notebook. The others are lines of text."""
+"""Maximum runs of a list that can be opened, since these are saved in the notebook. The rest are lines of text."""
 WIDTH, WIDTH_WITH_OUTCOME = 26, 44
-"""Width of a state, and of a state with an outcome, in a line of text, in characters."""
+"""Width, in characters, of a state and of a state with an outcome in a line of text."""
 MAX_NOTEBOOK = 60
-"""Maximum characters of a notebook's name in a list."""
+"""Maximum characters shown of a notebook's name in a list."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
-    """Return a line per run, below the title ``told``."""
+    """Return one line per run, below the title ``told``."""
     return "\n".join([clean(told), *_lines(found)])
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
-    """Return the list, newest first; the first `MAX_OPENING` open to the result of ``open_run`` for their id."""
+    """Return the list, newest first. The first `MAX_OPENING` runs expand to the result of ``open_run`` for their id."""
     rows = [_row(summary, open_run) for summary in found[:MAX_OPENING]]
     remaining = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
     return wrap_output(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
@@ -37,7 +37,7 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
 def list_title(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
     """Return the title of a list: ``30 runs in runs, the newest 20 matching “failed”``.
 
-    ``count``: runs in the folder; ``most``: maximum top-level runs requested; ``wanted``: the words to match.
+    ``count``: number of runs in the folder; ``most``: maximum top-level runs requested; ``wanted``: the words to match.
     """
     top_level = [summary for summary in found if not summary.depth]
     is_cut = len(top_level) == most and count > sum(1 + summary.nested for summary in top_level)
@@ -50,7 +50,7 @@ def list_title(found: Sequence[RunSummary], *, count: int, folder: str, most: in
 
 
 def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
-    """True if each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
+    """True if every word occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
 
     ``outcome``: match only runs with this outcome.
     """
@@ -71,7 +71,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 
 def _remarks(summary: RunSummary) -> list[str]:
-    """Return ``recovered``, ``2 nested`` (its number of nested runs) and its notebook, where they apply."""
+    """Return the applicable remarks: ``recovered``, ``2 nested`` (the number of nested runs), and its notebook."""
     notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
     return [
         *filter(
@@ -81,7 +81,7 @@ def _remarks(summary: RunSummary) -> list[str]:
 
 
 def _lines(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return a line for each run; the column of states is wider if an outcome is known."""
+    """Return a line for each run. The state column is wider if any outcome is known."""
     width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in summaries) else WIDTH
     return [_line(summary, width) for summary in summaries]
 
@@ -96,7 +96,7 @@ def _line(summary: RunSummary, width: int) -> str:
 
 
 def _indent(summary: RunSummary) -> str:
-    """Return the indentation of a nested run's prompt, by depth."""
+    """Return the indentation of a nested run's prompt, which depends on its depth."""
     return f"{'  ' * (summary.depth - 1)}↳ " if summary.depth else ""
 
 
@@ -111,17 +111,17 @@ def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
 
 
 def tag_words(one: RunSummary) -> str:
-    """Return the tags of a run: ``#night #v2``."""
+    """Return the tags of a run, such as ``#night #v2``."""
     return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
 
 
 def status_html(one: RunSummary) -> Html:
-    """Return the marked state, including which limit was reached, and the outcome."""
+    """Return the state with its mark, including which limit was reached, and the outcome."""
     return listed_state_html(tone_of(_state(one)), status_words(one), one.outcome, outcome_words(one.assessment))
 
 
 def status_words(one: RunSummary) -> str:
-    """Return the state in words: ``Done, todos open``, ``Limit reached: 3 rounds``."""
+    """Return the state in words, such as ``Done, todos open`` or ``Limit reached: 3 rounds``."""
     return state_words(_state(one))
 
 
@@ -141,13 +141,13 @@ def _state(summary: RunSummary) -> RunState:
 
 
 def work_words(one: RunSummary) -> str:
-    """Return ``3 rounds``, or for a run that works in steps, such as a workflow's, ``6 steps``."""
+    """Return ``3 rounds`` or, for a run that works in steps, such as a workflow's, ``6 steps``."""
     in_steps = not one.rounds and (one.steps or one.kind != "agent")
     return pluralize(one.steps, "step") if in_steps else pluralize(one.rounds, "round")
 
 
 def start_time(one: RunSummary, form: str) -> str:
-    """Return its start in local time; empty if unknown."""
+    """Return the start of the run in local time; empty if it is unknown."""
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
 
@@ -157,7 +157,7 @@ def asked_html(one: RunSummary) -> Html:
 
 
 def _figures(summary: RunSummary) -> Html:
-    """Return time, rounds, tokens, cost, model and id, in columns."""
+    """Return time, rounds, tokens, cost, model and id as columns."""
     cells = [
         ("when", start_time(summary, "%d %b %H:%M"), start_time(summary, "%Y-%m-%d %H:%M:%S")),
         ("rounds", work_words(summary), None),
@@ -171,20 +171,20 @@ def _figures(summary: RunSummary) -> Html:
 
 
 def cost_words(one: RunSummary) -> str:
-    """Return the cost including nested runs; an unknown price is not shown as free."""
+    """Return the cost including nested runs. An unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
     return f"${one.cost:.4f}" if one.cost else "$0"
 
 
 def _rest(summaries: Sequence[RunSummary]) -> Html:
-    """Return runs that cannot be opened, as text in one fold."""
+    """Return the runs that cannot be opened, as text in one fold."""
     summary = tag("summary", "history-summary", f"{pluralize(len(summaries), 'run')} before these")
     return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
-    """Return a button for each run, with its id in ``data-run``, newest first."""
+    """Return a button for each run, newest first, whose ``data-run`` is the run's id."""
     if not found:
         return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))

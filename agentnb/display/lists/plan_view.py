@@ -16,14 +16,14 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
-"""Maximum characters of a text or of a call's arguments."""
+"""Maximum characters of a text or of the arguments of a call."""
 MAX_TOOLS = 5
 """Maximum tools named in the command."""
 _NAMES = {NOOP: "does nothing", ABORT: "ends the run"}
 
 
 def plan_html(plan: Plan, variable: str = "plan") -> Html:
-    """Return the plan as a list of its steps. ``variable``: the variable that holds it, for the next command."""
+    """Return the plan as a list of its steps. ``variable``: the variable that holds it, used in the next command."""
     rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),

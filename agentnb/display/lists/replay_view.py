@@ -1,4 +1,4 @@
-"""A replay as HTML and as text: recorded beside hypothetical decisions, round by round, with their divergence."""
+"""A replay as HTML and as text: recorded decisions next to hypothetical ones, round by round, and where they diverge."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_o
 from agentnb.rerun.turn_endings import AfterText
 
 MAX_ROUNDS = 400
-"""Maximum rounds shown; the others are counted, and `table` has them all."""
+"""Maximum rounds shown. The rest are counted; `table` has them all."""
 MAX_OF_GUIDANCE = 2_000
 HYPOTHETICAL = "hypothetical: the recording does not show what the model would have done"
 OF_ITSELF = ("tool_results", "continued")
-"""Uninformative reasons of a round."""
+"""Reasons of a round that tell the reader nothing."""
 ENDED = "would have ended earlier"
 CUT_OFF = "cut off"
 END_NOT_RECORDED = "end not recorded"
@@ -32,25 +32,25 @@ AFTER_TEXT: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "",
 }
-"""The event after a reply without a tool call, in words; empty if the decision already says it."""
+"""The event after a reply without a tool call, in words; empty if the decision already says so."""
 HEADINGS = ("round", "recorded", "would be", "guidance for the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Row(NamedTuple):
-    """A round's row, as text."""
+    """The row of a round, as text."""
 
     number: int
     recorded: str
     would_be: str
     told: str
-    """The hypothetical guidance of the next request, and whether the recorded reply follows it."""
+    """The hypothetical guidance in the next request, and whether the recorded reply follows it."""
     notes: tuple[str, ...]
 
 
 def rows(replay: Replay) -> list[Row]:
-    """Return the rows of the rounds in order, at most `MAX_ROUNDS`."""
+    """Return the rows of the rounds, in order, up to `MAX_ROUNDS`."""
     return [_row(replay, replayed) for replayed in replay.rounds[:MAX_ROUNDS]]
 
 
@@ -69,7 +69,7 @@ def _row(replay: Replay, replayed: ReplayedRound) -> Row:
 def _decision(decision: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
     """Return a decision in words.
 
-    ``instead``: replaces its reason; ``undecided``: the words for a record that does not say whether it continued.
+    ``instead``: replaces the reason; ``undecided``: the words for a record that does not show whether the run continued.
     """
     parts = ["tools" if decision.tools else "text"]
     parts += [f"{decision.open} open"] if decision.open else []
@@ -104,7 +104,7 @@ def _notes(replay: Replay, replayed: ReplayedRound) -> list[str]:
 
 
 def replay_html(replay: Replay) -> Html:
-    """Return the replay as a table: a row per round, grey after the first divergence, with expandable guidance."""
+    """Return the replay as a table with one row per round, grey after the first divergence, and with guidance that expands."""
     shown = rows(replay)
     heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
     body = [_row_html(replay, replayed, row) for replayed, row in zip(replay.rounds, shown, strict=False)]
@@ -142,7 +142,7 @@ def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
 
 
 def _link_rounds(replay: Replay, sentence: str) -> Html:
-    """Return the sentence with links to the rounds in it."""
+    """Return the sentence, with its round numbers as links to the rounds."""
     pieces = _ROUND.split(sentence)
     linked = [words(pieces[0])]
     for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -169,7 +169,7 @@ def _source(replay: Replay) -> str:
 
 
 def replay_text(replay: Replay) -> str:
-    """Return the replay as lines of text: the decisions, and a table with a row for each round."""
+    """Return the replay as lines of text: the decisions, and a table with one row per round."""
     shown = rows(replay)
     cells = [(str(row.number), row.recorded, row.would_be, row.told, ", ".join(row.notes)) for row in shown]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]

@@ -1,4 +1,4 @@
-"""Runs of a trace browser as rows of facts, with search and filters."""
+"""The runs of a trace browser as rows of facts, with search and filters."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ from agentnb.display.texts.run_figures import call_counts
 from agentnb.display.texts.states import STATES, chip, outcome_words
 
 OWN = "agentnb"
-"""The format of agentnb's own runs."""
+"""The format name of agentnb's own runs."""
 NO_FINDING = "none"
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
 MAX_OF_A_NAME = 60
-"""Maximum characters of a name to filter by: formats, tools and findings come from files."""
+"""Maximum characters of a name to filter by, as formats, tools and findings come from files."""
 
 
 class RunRow(NamedTuple):
-    """Facts of a run for lists and filters."""
+    """The facts about a run that lists and filters need."""
 
     place: int
     """Its index in the list of runs."""
     run: Run
     tone: str
     state: str
-    """Its state in words: ``Limit reached: 50 rounds``."""
+    """Its state in words, such as ``Limit reached: 50 rounds``."""
     outcome: Outcome
     outcome_words: str
-    """Its outcome in words: ``reward 0``; empty if unknown."""
+    """Its outcome in words, such as ``reward 0``; empty if unknown."""
     status: str
     format: str
     rounds: int
     calls: int
     updates: int
-    """Calls of todo tools, not included in ``calls``."""
+    """Number of calls to todo tools, which ``calls`` does not include."""
     failed: int
     findings: tuple[str, ...]
     """The rule of each finding."""
     tools: frozenset[str]
-    """Names of called tools."""
+    """Names of the tools that were called."""
 
 
 class Wanted(NamedTuple):
-    """Search and filter criteria; empty criteria match any run."""
+    """Search and filter criteria. Empty criteria match every run."""
 
     find: str = ""
-    """Words that must all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` a phrase."""
+    """Words that must all occur in the prompt, texts, results, or names and arguments of tools; ``"in quotes"`` means a
+    phrase.
+    """
     status: str = ""
     outcome: str = ""
     finding: str = ""
@@ -65,7 +67,7 @@ class Wanted(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A filter value with its number of runs."""
+    """A filter value, and the number of runs with it."""
 
     value: str
     label: str
@@ -73,7 +75,7 @@ class Choice(NamedTuple):
 
 
 def row_of(place: int, run: Run) -> RunRow:
-    """Return the facts of a run in a list."""
+    """Return the facts that a list shows of a run."""
     records = [*outer_calls(run)]
     return RunRow(
         place,
@@ -109,7 +111,7 @@ def with_words(rows: Iterable[RunRow], find: str) -> list[RunRow]:
 
 
 def choices(rows: Sequence[RunRow], wanted: Wanted) -> dict[str, list[Choice]]:
-    """Return the values of each filter, most frequent first, among rows that match the other filters and the words."""
+    """Return the values of each filter, most frequent first, among the rows that match the words and the other filters."""
     fitting = with_words(rows, wanted.find)
     return {name: _choices(matching(fitting, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
 
@@ -133,16 +135,16 @@ VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
     "format": lambda row: (row.format,),
     "tool": lambda row: row.tools,
 }
-"""Filters, as functions that return a run's values."""
+"""Filters, as functions that return a run's values for the filter."""
 
 
 def words_of(text: str) -> list[str]:
-    """Return the search words in lower case; a quoted phrase is one word."""
+    """Return the search words in lower case; a quoted phrase counts as one word."""
     return [quoted or word for quoted, word in _WORDS.findall(text.casefold())]
 
 
 def contains(run: Run, words: Iterable[str]) -> bool:
-    """True if each of these words, in lower case, occurs somewhere in the run."""
+    """True if each of these words, which are in lower case, occurs somewhere in the run."""
     missing = [*words]
     for text in _texts(run):
         folded = text.casefold()
@@ -153,7 +155,7 @@ def contains(run: Run, words: Iterable[str]) -> bool:
 
 
 def _texts(run: Run) -> Iterator[str]:
-    """Yield the searchable texts of a run: prompt and id first, then messages and calls."""
+    """Yield the searchable texts of a run: first its prompt and id, then messages and calls."""
     yield run.prompt
     yield f"{run.id} {run.model} {' '.join(run.tags)}"
     if run.origin is not None:

@@ -1,4 +1,4 @@
-"""``%agent mcp``: the MCP servers, with state, tools and latest standard error, as HTML and as text."""
+"""``%agent mcp``: the MCP servers with state, tools and recent standard error, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100
-"""Maximum servers listed; the others are counted."""
+"""Maximum servers listed; the rest are counted."""
 MAX_TEXT_LINES = 3
-"""Maximum lines of standard error in text; HTML has all kept lines, folded."""
+"""Maximum lines of standard error in text. HTML has all lines that were kept, folded."""
 
 
 def server_list_html(rows: list[ListedServer], hint: str) -> Html:
@@ -34,7 +34,7 @@ def server_list_html(rows: list[ListedServer], hint: str) -> Html:
 
 
 def server_head_html(row: ListedServer) -> Html:
-    """Return the first line of a server: state, name, command or address, and figures."""
+    """Return the first line about a server: state, name, command or address, and figures."""
     tone, state = state_of(row)
     first = tag(
         "span",
@@ -54,7 +54,7 @@ def server_head_html(row: ListedServer) -> Html:
 
 
 def stderr_html(row: ListedServer) -> Html:
-    """Return the last lines of standard error in a fold, if any."""
+    """Return the last lines of standard error in a fold, if there are any."""
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
@@ -63,7 +63,7 @@ def stderr_html(row: ListedServer) -> Html:
 
 
 def problem_html(row: ListedServer) -> Html:
-    """Return the reason for a failed start."""
+    """Return why starting the server failed."""
     problem = problem_words(row)
     return tag("div", "server-problem", problem) if problem else NOTHING
 
@@ -76,7 +76,7 @@ def _row(row: ListedServer) -> Html:
 
 
 def server_list_text(rows: list[ListedServer], hint: str) -> str:
-    """Return a line for each server, followed by its failure and its latest standard error."""
+    """Return a line for each server, followed by its failure and its recent standard error."""
     lines = [server_count(rows)]
     width = max((len(row.live.server.name) for row in rows[:MAX_SERVERS]), default=0)
     for row in rows[:MAX_SERVERS]:
@@ -86,7 +86,7 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
 
 
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
-    """Return the lines of a server: its facts, its failure, its latest standard error."""
+    """Return the lines about a server: its facts, its failure and its recent standard error."""
     tone, state = state_of(row)
     name = safe_line(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))

@@ -15,16 +15,16 @@ from agentnb.tools.mcp.resources import prompt_arguments
 from agentnb.tools.mcp.server_tool import tools_of_server
 
 MAX_ROWS = 200
-"""Maximum tools, resources or prompts listed; the others are counted."""
+"""Maximum tools, resources or prompts listed; the rest are counted."""
 MAX_OPEN = 40
-"""Maximum rows of a list that is initially open."""
+"""Maximum rows of a list that is open initially."""
 MAX_LINE = 1_000
-"""Maximum characters of a line of instructions."""
+"""Maximum characters of one line of the instructions."""
 INSTRUCTIONS = "Server instructions, shown only to you: no model reads them"
 
 
 class Section(NamedTuple):
-    """A list of a server's items: for each, name or URI, arguments or kind, and the server's description."""
+    """A list of a server's items. Each has a name or URI, arguments or a kind, and the server's description."""
 
     noun: str
     rows: list[tuple[str, str, str]]
@@ -53,7 +53,7 @@ def _row(name: str, kind: str | None, description: str | None) -> tuple[str, str
 
 
 def facts_words(row: ListedServer) -> str:
-    """Return the server's own name, the protocol, and its roots."""
+    """Return the name that the server gives itself, the protocol, and its roots."""
     if row.live.facts is None:
         return ""
     facts = row.live.facts
@@ -104,7 +104,7 @@ def _instructions_html(text: str) -> Html:
 
 
 def _plain(text: str) -> str:
-    """Return the text with its line breaks, with known keys redacted."""
+    """Return the text with line breaks kept and known keys redacted."""
     return "\n".join(safe_line(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
 
 

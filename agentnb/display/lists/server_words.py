@@ -1,4 +1,4 @@
-"""Wording for MCP servers: states, facts, arguments of tools. Server texts become single, bounded lines with keys redacted."""
+"""Wording for MCP servers: states, facts, tool arguments. Text from servers is reduced to one bounded line and redacted."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ STATES: dict[State, tuple[str, str]] = {
     "failed": ("bad", "Failed"),
     "stopped": ("warn", "Stopped"),
 }
-"""Tone and words of each state."""
+"""The tone and words for each state."""
 MAX_TARGET, MAX_NAME, MAX_TEXT, MAX_PROBLEM = 300, 80, 200, 500
-"""Maximum characters of a command or address, a name, a description, and a reason."""
+"""Maximum characters of a command or address, a name, a description, and a reason, respectively."""
 MAX_ARGUMENTS = 12
-"""Maximum arguments of a tool named; the others are counted."""
+"""Maximum arguments of a tool that are named; the rest are counted."""
 
 
 def safe_line(text: object, most: int = MAX_TEXT) -> str:
-    """Return an untrusted text on one bounded line, without known keys and control characters."""
+    """Return untrusted text on one bounded line, with known keys redacted and control characters removed."""
     return first_line(clean(redact(str(text))), most)
 
 
 def state_of(row: ListedServer) -> tuple[str, str]:
-    """Return tone and words of a server's state."""
+    """Return the tone and words for a server's state."""
     tone, state = STATES[row.live.state]
     return tone, "Connected" if row.live.server.is_remote and row.live.state == "ready" else state
 
 
 def figures_of(row: ListedServer) -> list[str]:
-    """Return its number of tools, its start time, and where it is configured."""
+    """Return its number of tools, when it started, and where it is configured."""
     figures = []
     if row.live.facts is not None:
         figures.append(pluralize(len(row.live.tools), "tool"))
@@ -47,19 +47,19 @@ def figures_of(row: ListedServer) -> list[str]:
 
 
 def problem_words(row: ListedServer) -> str:
-    """Return the reason for a failed start or connection, or ""."""
+    """Return why starting or connecting failed, or ""."""
     verb = "reached" if row.live.server.is_remote else "started"
     lead = f"Could not be {verb}: " if row.live.state == "failed" else ""
     return f"{lead}{safe_line(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
 def server_count(rows: list[ListedServer]) -> str:
-    """Return ``3 MCP servers``, counting a server with several connections once."""
+    """Return ``3 MCP servers``, counting a server with several connections only once."""
     return pluralize(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
 
 
 def argument_list(schema: Mapping[str, Any]) -> str:
-    """Return a tool's arguments: ``a: integer, note?: string``; ``?`` marks optional ones."""
+    """Return a tool's arguments, such as ``a: integer, note?: string``, where ``?`` marks optional ones."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return ""

@@ -1,4 +1,4 @@
-"""The result of an undo in words."""
+"""The result of an undo, as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100
-"""Maximum calls listed, and characters of each."""
+"""Maximum calls listed, and maximum characters of each."""
 DONE = {"restore": "Restored", "delete": "Deleted (created by the run)", "none": "Already as before the run"}
 WHY: dict[Why, str] = {
     "changed_since": "it has changed since",
@@ -25,11 +25,11 @@ WHY: dict[Why, str] = {
     "denied": "a rule of the run denies it",
     "failed": "it could not be written",
 }
-"""Reasons why changes to a file remain."""
+"""Reasons why changes to a file were not undone."""
 
 
 def undo_text(report: UndoReport) -> str:
-    """Return the restored and deleted files, the untouched ones with the reason, and other effects that remain."""
+    """Return the files restored and deleted, those left alone and why, and other effects that remain."""
     return "\n".join(clean(line) for line in _lines(report))
 
 

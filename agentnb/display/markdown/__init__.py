@@ -1,1 +1,1 @@
-"""Models' Markdown as safe HTML, also while streaming."""
+"""Models' Markdown as safe HTML, even while it is streaming."""

@@ -1,4 +1,4 @@
-"""Models' Markdown as HTML: parsed by one library, sanitised by another, and bounded for any text."""
+"""Models' Markdown as HTML: parsed by one library, sanitised by another, and bounded whatever the text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 LANGUAGES = frozenset(
     "bash console css html javascript js json julia py python r rust sh shell sql toml ts typescript xml yaml yml".split()  # noqa: SIM905
 )
-"""Highlighted languages, by the word after the fence."""
+"""Languages that are highlighted, by the word after the fence."""
 CLASSES = frozenset(f"language-{name}" for name in LANGUAGES)
 MAX_COLOURED = 20_000
-"""Maximum characters of a highlighted block; longer ones are plain."""
+"""Maximum characters of a highlighted block; longer ones are shown plain."""
 _BLOCK = re.compile(r'<pre><code(?: class="([^"]*)")?>(.*?)</code></pre>', re.DOTALL)
 _KINDS = (
     ("Comment", "code-comment"),
@@ -34,7 +34,7 @@ _KINDS = (
     ("Name.Decorator", "code-name"),
     ("Name.Builtin", "code-name"),
 )
-"""Classes of tokens, by the beginning of their type; other tokens have the colour of the text."""
+"""Classes of tokens by the prefix of their type. Other tokens have the colour of ordinary text."""
 
 
 def with_code(html: str) -> Html:
@@ -47,7 +47,7 @@ def _block(code: str, language: str) -> Html:
 
 
 def highlight_code(code: str, language: str) -> Html:
-    """Return code in the colours of its language; plain if it is long, or of another language than `LANGUAGES`."""
+    """Return code in the colours of its language; plain if it is long or the language is not in `LANGUAGES`."""
     if language not in LANGUAGES or len(code) > MAX_COLOURED:
         return join_html(code)
     from pygments.lexers import get_lexer_by_name  # takes 20 ms
@@ -69,20 +69,20 @@ def _span(kind: str, text: str) -> str:
 MAX_CHARACTERS = 100_000
 """Maximum characters shown of a text."""
 GROWTH = 30
-"""Maximum length of the HTML as a multiple of the text; ordinary text doubles, only attacks exceed this."""
+"""Maximum length of the HTML as a multiple of the text. Ordinary text about doubles; only attacks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
 _PLACE = re.compile(f"{MARK}(\\d+){MARK}")
 ELEMENTS = {"p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "a"}
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "*": set()}
-"""Allowed attributes of each element; links also get ``rel`` and ``target``."""
+"""Attributes allowed for each element; links also get ``rel`` and ``target``."""
 
 
 def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
-    """Return the text as HTML in a box; a long text is truncated, with the number of omitted characters.
+    """Return the text as HTML in a box. A long text is truncated, and the number of omitted characters is shown.
 
-    Formulas are typeset. HTML in the text is shown as written, as are TeX that cannot be typeset, text that the library cannot
-    parse, and text nested too deeply.
+    Formulas are typeset. HTML in the text is shown as written, and so are TeX that cannot be typeset, text that the library
+    cannot parse, and text that is nested too deeply.
     """
     shown = clean(text)
     return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
@@ -94,7 +94,7 @@ def markdown_box(*content: Html) -> Html:
 
 
 def left_out(count: int) -> Html:
-    """Return a line with the number of omitted characters, if any."""
+    """Return a line with the number of omitted characters, if there are any."""
     return tag("p", "md-left-out", f"… ({count:,} more characters)") if count > 0 else NOTHING
 
 
@@ -116,7 +116,7 @@ def fragment(text: str) -> Html:
 
 
 def _align(cell: re.Match[str]) -> str:
-    """Add an alignment class to a table cell: without our rule, JupyterLab aligns all cells to the right."""
+    """Add an alignment class to a table cell; without our rule, JupyterLab would align all cells to the right."""
     return f'<{cell.group(1)} class="{PREFIX}cell-{cell.group(2) or "left"}">'
 
 
@@ -126,7 +126,7 @@ def _as_written(text: str) -> Html:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    """Return the cached sanitiser, which guards against flaws in the parser, but normally changes nothing."""
+    """Return the cached sanitiser, which guards against flaws in the parser but normally changes nothing."""
     import nh3
 
     return nh3.Cleaner(

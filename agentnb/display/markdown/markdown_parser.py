@@ -1,7 +1,7 @@
-"""The Markdown parser for models' text: its output is bounded in size, depth and work, and fetches nothing.
+"""The Markdown parser for models' text, which limits the size and depth of its output and its own work, and fetches nothing.
 
-Certain formulas become MathML; other TeX stays text. Pictures become links, headings bold paragraphs (so that models' headings
-stay out of the notebook's table of contents), and addresses other than web and mail become text.
+Supported formulas become MathML, and other TeX remains text. Pictures become links. Headings become bold paragraphs, which
+keeps them out of the notebook's table of contents. Addresses other than web and mail become text.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-"""The delimiters of formulas in text."""
+"""The delimiters of formulas within text."""
 MAX_TEX = 1_000
-"""Maximum characters of a typeset formula; longer ones are shown as TeX."""
+"""Maximum characters of a formula that is typeset; longer ones are shown as TeX."""
 MAX_BRACES = 30
-"""Maximum nesting of braces, ``\\left`` brackets and environments in a typeset formula."""
+"""Maximum nesting of braces, ``\\left`` brackets and environments in a formula that is typeset."""
 
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([^}]*)\}")
@@ -46,7 +46,7 @@ ENVIRONMENTS = {
     # Avoids the equation numbers that the library would add.
     **dict.fromkeys(("split", "align", "align*", "aligned", "alignedat", "equation", "equation*", "gathered"), "split"),
 }
-"""Supported environments, with the converter's names for them."""
+"""Supported environments, with the names that the converter uses."""
 COMMANDS = frozenset(
     """
     frac dfrac tfrac cfrac binom dbinom tbinom sqrt left right middle begin end text textbf textit textrm textnormal mbox
@@ -59,14 +59,14 @@ COMMANDS = frozenset(
     phantom prime
     """.split()  # noqa: SIM905
 ) | frozenset(",:;!>{}|%_#& \\")
-"""Supported commands, besides symbols such as ``\\alpha``."""
+"""Supported commands, in addition to symbols such as ``\\alpha``."""
 
 
 def is_formula(text: str, opening: str, before: str = "", after: str = "") -> bool:
-    """True if text between delimiters is a formula, rather than prices, names of variables or escaped brackets.
+    """True if text between delimiters is a formula rather than, say, prices, variable names or escaped brackets.
 
-    ``before`` and ``after``: the adjacent characters. The rule for ``$`` is pandoc's (no blank inside the delimiters, no digit
-    after them, one line), but stricter: no prose, no price.
+    ``before`` and ``after``: the adjacent characters. The rule for ``$`` is pandoc's (no blank just inside the delimiters, no
+    digit after them, a single line), but also excludes prose and prices.
     """
     if not text.strip() or "$" in text or "`" in text or text.endswith("\\"):
         return False
@@ -84,7 +84,7 @@ def is_formula(text: str, opening: str, before: str = "", after: str = "") -> bo
 
 @lru_cache(maxsize=512)
 def formula_html(tex: str, *, block: bool) -> Html:
-    """Return a formula as MathML, on its own line if ``block``; empty if it is unsupported, too long or too deep."""
+    """Return a formula as MathML, on its own line if ``block``; empty if it is unsupported, too long or too deeply nested."""
     tex = tex.strip()
     if len(tex) > MAX_TEX or "%" in tex.replace("\\%", "") or not _is_shallow(tex):
         return NOTHING
@@ -105,7 +105,7 @@ def _is_shallow(tex: str) -> bool:
 
 
 def _supported_tex(tex: str) -> str:
-    """Return the TeX with the converter's environments. Raises `NotShownError` for an unknown command."""
+    """Return the TeX using the converter's environments. Raises `NotShownError` for an unknown command."""
     from latex2mathml.symbols_parser import SYMBOLS  # takes 50 ms
 
     environments = [name for _, name in _ENVIRONMENT.findall(tex)]
@@ -120,21 +120,21 @@ def _supported_tex(tex: str) -> str:
 
 
 MAX_NESTED = 60
-"""Maximum levels of quotes, lists and emphasis; deeper text is shown as written."""
+"""Maximum levels of quotes, lists and emphasis; anything deeper is shown as written."""
 MAX_ADDRESS = 1_000
-"""Maximum characters of a linked address; longer ones are text."""
+"""Maximum characters of an address that becomes a link; longer ones remain text."""
 MAX_OF_AN_ADDRESS = 200
-"""Maximum characters shown of an unlinked address."""
+"""Maximum characters shown of an address that is not a link."""
 MAX_LOOKED_AT = 5_000_000
-"""Maximum characters scanned by unmatched brackets in a text: each scans all the text after it."""
+"""Maximum characters that unmatched brackets may scan in a text: each one scans all the text after it."""
 MAX_TOKENS = 50_000
-"""Maximum tokens before a table: tables add the cells missing from their rows."""
+"""Maximum tokens before a table, because tables add cells that are missing from their rows."""
 MAX_MATH = 2_000
 """Maximum characters between delimiters of a formula."""
 MARK = "\ue000"
-"""Encloses the number of a formula until the text is sanitised; texts that contain it get no formulas."""
+"""Encloses the number of a formula until the text is sanitised. In texts that already contain it, formulas are not typeset."""
 MAX_FORMULAS = 500
-"""Maximum formulas typeset in a text; the others stay TeX."""
+"""Maximum formulas typeset in a text; the rest remain TeX."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
 
@@ -145,7 +145,7 @@ class TooDeepError(Exception):
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the cached parser: CommonMark, tables and strikethrough; HTML in the text stays text."""
+    """Return the cached parser for CommonMark, tables and strikethrough; HTML in the text remains text."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import table
     from markdown_it.rules_inline import image, link
@@ -162,7 +162,7 @@ def parser() -> MarkdownIt:
 
 
 def top_blocks(text: str) -> list[tuple[str, int, int]]:
-    """Return type, first line and end line (exclusive) of each top-level block."""
+    """Return the type, first line and end line (exclusive) of each top-level block."""
     tokens: list[Token] = []
     markdown = parser()
     markdown.block.parse(text, markdown, {}, tokens)
@@ -170,7 +170,7 @@ def top_blocks(text: str) -> list[tuple[str, int, int]]:
 
 
 def _bound_rule(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Wrap the rule for a bracket so that it gives up after the text's brackets have scanned too much in total."""
+    """Wrap the rule for a bracket so that it gives up once the text's brackets have scanned too much in total."""
 
     def bounded(state: StateInline, silent: bool) -> bool:
         if state.env.get("looked_at", 0) > MAX_LOOKED_AT:
@@ -185,7 +185,7 @@ def _bound_rule(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInl
 
 
 def _math(state: StateInline, silent: bool) -> bool:
-    """Typeset a formula, or keep its TeX as written: its underscores and backslashes are not Markdown."""
+    """Typeset a formula, or keep its TeX as written, since its underscores and backslashes are not Markdown."""
     source, start = state.src, state.pos
     for opening, closing in DELIMITERS:
         if source[start] == opening[0] and source.startswith(opening, start):
@@ -200,12 +200,12 @@ def _math(state: StateInline, silent: bool) -> bool:
 
 
 def _stays_tex(text: str, next_character: str) -> bool:
-    """True if text between two dollar signs may be TeX, and so must not be parsed as Markdown."""
+    """True if text between two dollar signs may be TeX, so it must not be parsed as Markdown."""
     return text == text.strip() and "`" not in text and not next_character.isdigit()
 
 
 def _add_formula(state: StateInline, text: str, opening: str, before: str, start: int) -> None:
-    """Add a placeholder to the tokens and the formula to the text's formulas, or its TeX if it cannot be typeset."""
+    """Add a placeholder to the tokens and the formula to the text's formulas. If it cannot be typeset, add its TeX."""
     formulas, html = state.env.get("formulas"), ""
     after = state.src[state.pos : state.pos + 1]
     if formulas is not None and len(formulas) < MAX_FORMULAS and is_formula(text, opening, before, after):
@@ -227,7 +227,7 @@ def _table_unless_too_much(
 
 
 def _simplify(state: StateCore) -> None:
-    """Run after all other rules: alignment without style, pictures as links, addresses other than web and mail as text."""
+    """Apply after all other rules: make alignment styleless, pictures links, and addresses other than web and mail text."""
     for token in state.tokens:
         if token.nesting > 0 and token.level >= MAX_NESTED - 1:
             raise TooDeepError
@@ -259,7 +259,7 @@ def _inline(children: list[Token], source: str) -> list[Token]:
 
 
 def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
-    """Return the picture's text and address: viewing must not fetch anything."""
+    """Return the picture's text and address, because viewing must not fetch anything."""
     words = "".join(" " if child.type == "softbreak" else child.content for child in token.children or ()).strip()
     address = str(token.attrs.get("src", ""))
     if inside_a_link or not _is_linked(address):

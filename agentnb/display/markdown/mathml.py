@@ -1,7 +1,7 @@
-"""TeX as MathML: converted by a library, and serialized by us with allowlisted elements and attributes.
+"""Converts TeX to MathML with a library, and serializes only allowlisted elements and attributes.
 
-Where a sanitiser drops MathML, as JupyterLab's does in untrusted notebooks, the formula's text remains and must keep its
-meaning: invisible zero-width signs turn the text of a power into ``x^2`` and of a fraction into ``a/b``.
+Some sanitisers drop MathML, as JupyterLab's does in untrusted notebooks. The formula's text remains and must keep its meaning,
+so invisible signs of zero width turn the text of a power into ``x^2`` and that of a fraction into ``a/b``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MAX_DEPTH = 80
 MAX_GROWTH = 60
 """Maximum length of the MathML as a multiple of the TeX."""
 MAX_LENGTH = 3.0
-"""Maximum length in a formula, in em: nothing may extend out of its area."""
+"""Maximum length within a formula, in em, so that nothing extends beyond its area."""
 BOXED = "formula-boxed"
-"""Our class of a framed formula: browsers do not draw MathML's frame."""
+"""Our class for a framed formula, as browsers do not draw MathML's frame."""
 
 TOKENS = frozenset(["mi", "mn", "mo", "mtext"])
-"""Elements with text."""
+"""Elements that contain text."""
 ATTRIBUTES = {
     "mo": {
         "stretchy",
@@ -48,9 +48,9 @@ ATTRIBUTES = {
     "mstyle": {"displaystyle", "scriptlevel"},
     "mtable": {"displaystyle"},
 }
-"""Attributes copied from the library's elements."""
+"""Attributes copied from the elements that the library returns."""
 ELEMENTS = {*ATTRIBUTES, *TOKENS, *"mrow mspace msqrt mroot msub msup msubsup munderover mtr mtd mphantom".split()}  # noqa: SIM905
-"""Allowed elements of the library."""
+"""Elements of the library that are allowed."""
 
 _TRUE_OR_FALSE = re.compile("true|false")
 _LENGTH = re.compile(r"(-?\d(?:\.\d{1,3})?)em")
@@ -61,9 +61,9 @@ _VALUES: dict[str, re.Pattern[str]] = {
     "scriptlevel": re.compile("[012]"),
     "linethickness": re.compile("0"),
 }
-"""Allowed values of the library's attributes."""
+"""Values allowed for the library's attributes."""
 _DROPPED = frozenset(["columnspacing", "rowspacing", "columnalign", "mathvariant", "notation"])
-"""Omitted attributes: unknown to browsers, or replaced by other means."""
+"""Attributes that are omitted, as browsers do not support them or we express them by other means."""
 _SPACES = {"thin": "0.167em", "medium": "0.222em", "thick": "0.278em"}
 _VARIANTS = {"bold-italic": "BOLD ITALIC", "sans-serif-italic": "SANS-SERIF ITALIC"}
 _SCRIPTS = {"msub": "_", "msup": "^", "msubsup": "_^", "munder": "_", "mover": "^", "munderover": "_^"}
@@ -71,13 +71,13 @@ _CHILDREN = {"mfrac": 2, "mroot": 2} | {name: len(signs) + 1 for name, signs in 
 _ACCENTS = frozenset(
     "^~`_\u203e\u2032\u2033\u2034\u00b4\u00af\u02d8\u02c7\u02d9\u00a8\u20db\u02da\u23de\u23df\u2015\u2192\u2190"
 )
-"""Signs above and below other than powers and limits."""
+"""Signs above and below that are not powers or limits."""
 _ROWS = frozenset(["mrow", "mstyle", "mtd"])
 _LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
 _WITH_LIMITS = frozenset(["lim", "max", "min", "sup", "inf", "argmax", "argmin"])
 _OPERATORS = frozenset("\N{PLUS-MINUS SIGN}\N{DIVISION SIGN}\N{NOT SIGN}")
 _LINES = {"mover": "\u203e", "munder": "_"}
-"""Lines above and below: browsers do not stretch the library's U+2015."""
+"""Lines above and below, replacing the library's U+2015, which browsers do not stretch."""
 
 
 class NotShownError(Exception):
@@ -85,7 +85,7 @@ class NotShownError(Exception):
 
 
 def mathml(tex: str, *, block: bool) -> Html:
-    """Return TeX as MathML. Raises `NotShownError` or an error of the library if it is unsupported."""
+    """Return TeX as MathML. If it is unsupported, raises `NotShownError` or an error from the library."""
     from latex2mathml.converter import convert_to_element  # takes 50 ms
 
     display = "block" if block else "inline"
@@ -99,7 +99,7 @@ def mathml(tex: str, *, block: bool) -> Html:
 
 
 def _adjust(element: Element, block: bool) -> None:
-    """Adjust elements that browsers draw differently from TeX: lines above and below, limits in display formulas, ±."""
+    """Adjust what browsers draw differently from TeX: lines above and below, limits in display formulas, and ±."""
     if element.tag in _LINES and len(element) == 2 and element[1].text == "&#x02015;":
         element[1].text = _LINES[element.tag]
     if block and element.tag in _LIMITS and element[0].tag == "mo" and (element[0].text or "") in _WITH_LIMITS:
@@ -109,7 +109,7 @@ def _adjust(element: Element, block: bool) -> None:
 
 
 def _serialize(element: Element, depth: int, before: str = "", after: str = "") -> str:
-    """Return the element as HTML, with invisible signs before and after it."""
+    """Return the element as HTML, with invisible signs before and after."""
     boxed = element.tag == "menclose" and element.get("notation") == "box"
     name = "mrow" if boxed else element.tag
     if depth > MAX_DEPTH or name not in ELEMENTS or len(element) != _CHILDREN.get(name, len(element)):
@@ -127,7 +127,7 @@ def _serialize(element: Element, depth: int, before: str = "", after: str = "") 
 
 
 def _blank(element: Element, child: Element) -> str:
-    """Return a blank, ignored by browsers, after a script, fraction or name, so that its text does not run into the next."""
+    """Return a blank, which browsers ignore, after a script, fraction or name, to separate its text from what follows."""
     is_sign = child.tag in TOKENS and len(unescape(child.text or "")) < 2
     return "" if is_sign or element.tag not in _ROWS or child.tag in ("mn", "mspace", "mrow") else " "
 
@@ -151,7 +151,7 @@ def _attributes(name: str, element: Element) -> str:
 
 
 def _is_upright(element: Element) -> bool:
-    """True if a single letter is not italic: the library writes a roman letter as a character reference."""
+    """True if a single letter is not italic; the library writes a roman letter as a character reference."""
     raw = element.text or ""
     return element.get("mathvariant") == "normal" or (raw.startswith("&#x") and unescape(raw).isascii())
 
@@ -177,7 +177,7 @@ def _text(element: Element) -> str:
 
 
 def _style(sign: str, variant: str) -> str:
-    """Return the letter or digit in bold, script and the like; browsers support these styles only as characters."""
+    """Return the letter or digit in bold, script and the like; browsers support these styles only as special characters."""
     style = _VARIANTS.get(variant, variant.upper())
     letter = re.sub("^(LATIN|GREEK) | LETTER", "", unicodedata.name(sign, ""))
     names = (f"MATHEMATICAL {style} {letter}", f"{style} {letter}", f"{style.replace('FRAKTUR', 'BLACK-LETTER')} {letter}")
@@ -190,7 +190,7 @@ def _style(sign: str, variant: str) -> str:
 
 
 def _hide(signs: str) -> str:
-    """Return signs that take no space and are not drawn."""
+    """Return the signs as zero-width text that is not drawn."""
     if not signs:
         return ""
     return f'<mpadded width="0" height="0" depth="0"><mphantom><mtext>{escape(signs)}</mtext></mphantom></mpadded>'
@@ -199,7 +199,7 @@ def _hide(signs: str) -> str:
 def _signs(element: Element, before: str) -> list[tuple[str, str]]:
     """Return the invisible signs before and after each child, so that the element's bare text reads correctly.
 
-    ``before``: invisible signs before the element, which a table row puts into its first cell.
+    ``before``: invisible signs that precede the element; a table row puts them into its first cell.
     """
     children = list(element)
     signs = [("", "")] * len(children)
@@ -221,7 +221,7 @@ def _signs(element: Element, before: str) -> list[tuple[str, str]]:
 
 
 def _around(child: Element, sign: str = "") -> tuple[str, str]:
-    """Return the sign before the child, with brackets around the child if it has several tokens."""
+    """Return the invisible text before and after the child: the sign, and brackets if the child has several tokens."""
     if sign in ("^", "_") and child.tag in TOKENS and _text(child) in _ACCENTS:
         return "", ""
     while child.tag in ("mrow", "mstyle") and len(child) == 1:

@@ -1,4 +1,4 @@
-"""Streaming Markdown: each block becomes HTML once, as soon as later text can no longer change it."""
+"""Renders streaming Markdown: each block becomes HTML once, as soon as later text can no longer change it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _Kind = Literal["", "text", "list", "code", "fence"]
 class Blocks:
     """The blocks of a streaming text.
 
-    ``feed`` only stores the text; ``settle`` (some 30 times a second) returns the blocks that have become final since, and
-    parses only after a line that can end a block. ``finish`` returns the remaining ones. Joined in `markdown_box`, they equal
-    `markdown_html` of the whole text, except for reference links whose address comes in a later block.
+    ``feed`` only stores the text. ``settle`` (called some 30 times a second) returns the blocks that have become final since
+    the last call, and parses only after a line that can end a block. ``finish`` returns the remaining blocks. Joined in
+    `markdown_box`, they equal `markdown_html` of the complete text, except for reference links whose address comes in a later
+    block.
     """
 
     def __init__(self, most: int = MAX_CHARACTERS) -> None:
@@ -35,7 +36,7 @@ class Blocks:
         self._start()
 
     def _start(self, tail: str = "") -> None:
-        """Continue with the unsettled text, whose first line begins a block."""
+        """Continue with the unsettled text, whose first line starts a block."""
         self._tail = tail
         self._scanned = 0
         self._kind: _Kind = ""
@@ -55,7 +56,7 @@ class Blocks:
 
     @property
     def tail_kind(self) -> Literal["text", "code"]:
-        """``code`` if the tail begins with a fence or with indented code."""
+        """``code`` if the tail starts with a fence or indented code."""
         line = self.tail.lstrip("\n").partition("\n")[0] if not self._kind else ""
         return "code" if (self._kind or _kind(line)) in ("code", "fence") else "text"
 
@@ -74,7 +75,7 @@ class Blocks:
         return [block for block in (remaining, left_out(-self._most)) if block]
 
     def _take(self, *, last: bool = False) -> None:
-        """Move fed text to the tail; half a line end or half a character waits for its other half."""
+        """Move text that was fed to the tail. Half a line end or half a character waits for the other half."""
         if not self._fed and not last:
             return
         text = self._held + "".join(self._fed)
@@ -86,7 +87,7 @@ class Blocks:
         self._most -= len(shown)
 
     def _saw_an_end(self) -> bool:
-        """True if a line that can end a block has arrived since the last call. Each line is checked once."""
+        """True if a line that can end a block has arrived since the last call. Checks each line only once."""
         end = self._tail.rfind("\n") + 1
         lines = self._tail[self._scanned : end].split("\n")[:-1]
         self._scanned = max(end, self._scanned)
@@ -146,7 +147,7 @@ def _join_lines(lines: list[str]) -> str:
 
 
 def _kind(line: str) -> _Kind:
-    """Return the kind of block that begins with this line; empty for a blank line."""
+    """Return the kind of block that starts with this line; empty for a blank line."""
     if not line.strip(" \t"):
         return ""
     if _FENCE.match(line):
@@ -157,7 +158,7 @@ def _kind(line: str) -> _Kind:
 
 
 def _fence(line: str) -> str:
-    """Return the fence marks opened on this line, or ""."""
+    """Return the fence marks that open on this line, or ""."""
     match = _FENCE.match(line)
     return match.group(1) if match else ""
 

@@ -1,1 +1,1 @@
-"""Parts of a card as HTML: calls, rounds, todos, questions, results."""
+"""Parts of a card as HTML: calls, rounds, todos, questions and results."""

@@ -1,4 +1,4 @@
-"""Runs started by a call, as its log lists them: lines of text, and HTML with the command to show each."""
+"""Runs that a call started, as its log lists them: lines of text, and HTML with the commands that show them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 
 MAX_LISTED = 20
-"""Maximum runs listed of a call; the last ones."""
+"""Maximum runs of a call that are listed, counted from the most recent."""
 MAX_NAME = 80
-"""Maximum characters of an agent's name, and of a run's id."""
+"""Maximum characters of an agent's name and of a run's id."""
 
 
 def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
-    """Yield a line for each of the last runs."""
+    """Yield a line for each of the most recent runs."""
     if len(begun) > MAX_LISTED:
         yield f"{margin}↳ {pluralize(len(begun) - MAX_LISTED, 'earlier run')}"
     for start in begun[-MAX_LISTED:]:
@@ -25,7 +25,7 @@ def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
 
 
 def begun_html(begun: Sequence[NestedStart]) -> Html:
-    """Return a line for each of the last runs, with the command to show it."""
+    """Return a line for each of the most recent runs, with the command that shows it."""
     omitted = max(len(begun) - MAX_LISTED, 0)
     lines = [
         tag(

@@ -1,4 +1,4 @@
-"""Tables returned by tools, as HTML."""
+"""Tables that tools return, as HTML."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from agentnb.display.texts.labels import pluralize
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
 MAX_CELL_CHARACTERS = 300
-"""Maximum characters of JSON text that fits well in a cell."""
+"""Maximum characters of JSON text in a cell before it becomes hard to read."""
 MIN_OBJECTS = 2
 MAX_DECIMALS = 6
 """Significant digits shown of a fractional number."""
 MAX_INDENTED_LEVELS = 20
-"""Maximum levels of lists and objects indented; deeper ones would be mostly indentation."""
+"""Maximum levels of lists and objects that are indented; anything deeper would be mostly indentation."""
 GAP = "\N{EN DASH}"
 
 
 def table_html(table: Table) -> Html:
-    """Return head and rows in a scrolling box, followed by the visible share of the table."""
+    """Return the head and rows in a scrolling box, followed by how much of the table is visible."""
     numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
     texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
@@ -47,7 +47,7 @@ def table_size(table: Table) -> str:
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """Return a list of flat objects with the same keys as a table, or None for anything else."""
+    """Return a list of flat objects that share the same keys as a table, or None for anything else."""
     if not isinstance(value, list) or not MIN_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]
@@ -60,7 +60,7 @@ def table_of_objects(value: Any) -> Table | None:
 
 
 def pretty(value: Any) -> str:
-    """Format a value as readable JSON: on one line if it is short or deeply nested, otherwise a line for each value."""
+    """Format a value as readable JSON: on one line if it is short or deeply nested, otherwise with one line per value."""
     short = encodable(json.dumps(value, ensure_ascii=False))
     if len(short) <= 80 or is_too_deep(value, MAX_INDENTED_LEVELS):
         return short
@@ -79,7 +79,7 @@ def _of(shown: int, count: int, noun: str) -> str:
 
 
 def _width(table: Table) -> int:
-    """Return the width of the narrowest row, including the head: cells beyond it have no head."""
+    """Return the number of cells in the shortest row, including the head. Cells beyond it have no heading."""
     return min([len(table.index) + len(table.columns), *map(len, table.rows)])
 
 
@@ -105,7 +105,7 @@ def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], ind
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:
-    """True if the column has only numbers and gaps, and at least one number."""
+    """True if the column has only numbers and gaps, with at least one number."""
     present = [cell for cell in column if cell is not None]
     return bool(present) and all(_is_number(cell) for cell in present)
 
@@ -115,7 +115,7 @@ def _is_number(cell: Cell) -> bool:
 
 
 def _texts(column: Sequence[Cell]) -> list[str]:
-    """Return the cells as text, with the same number of decimals for all numbers of the column."""
+    """Return the cells as text, giving all numbers in the column the same number of decimals."""
     decimals = max((_decimals(cell) for cell in column if isinstance(cell, float)), default=0)
     return [_text(cell, decimals) for cell in column]
 
@@ -129,7 +129,7 @@ def _text(cell: Cell, decimals: int) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return the number of decimals to show: six significant digits, without trailing zeros."""
+    """Return the number of decimals to show: up to six significant digits, without trailing zeros."""
     if _is_extreme(value):
         return 0
     digits = f"{value:.{MAX_DECIMALS}g}"

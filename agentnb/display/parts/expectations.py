@@ -1,4 +1,4 @@
-"""Expectations of a run, each with its outcome, once it has ended."""
+"""The expectations of a run, each with its outcome once the run has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE = {True: "As expected", False: "Not as expected"}
 
 
 def expectations_html(run: Run) -> Html:
-    """Return a line for each expectation of the run's cell; empty without expectations, and until the run has ended."""
+    """Return a line for each expectation of the run's cell; empty before the end, or if the run has no expectations."""
     outcomes = logged_outcomes(run)
     if not outcomes:
         return NOTHING

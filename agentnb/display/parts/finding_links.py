@@ -18,35 +18,35 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
-"""Maximum lines of findings listed; the others are counted."""
+"""Maximum lines of findings that are listed; the rest are counted."""
 MAX_AT_ONCE = 4
-"""Maximum lines of a saved card shown unfolded; beyond it, the first `FIRST`."""
+"""Maximum lines that a saved card shows unfolded; if there are more, only the first `FIRST` are."""
 FIRST = 3
 MAX_LIVE = 5
-"""Maximum lines of a live card, those with the newest findings: each finding sends the list again."""
+"""Maximum lines in a live card, which keeps those with the newest findings, because each finding resends the list."""
 MAX_AGAIN = 8
-"""Maximum links to later findings on a line; the others are counted."""
+"""Maximum links to later findings on a line; the rest are counted."""
 MAX_OF_A_SENTENCE = 300
 MAX_OF_A_TITLE = 160
 
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
-    """Return at most ``most`` findings of a run whose rounds exist, ordered by last round."""
+    """Return up to ``most`` of a run's findings whose rounds exist, ordered by their last round."""
     return [*islice((finding for finding in find_loops(run) if _is_here(run, finding)), most)]
 
 
 class Line:
-    """Findings of the same family and rule on one line, with a fixed number and growing rounds."""
+    """Findings of the same family and rule on one line, whose number is fixed and whose rounds grow."""
 
     def __init__(self, number: int, first: Row) -> None:
         self.number = number
         self._first = first
         self._again: list[tuple[Row, Row]] = []
-        """First and last findings of each span of adjacent rounds, after the first finding."""
+        """The first and last findings in each span of adjacent rounds, after the first finding."""
         self.count = 1
 
     def add(self, one: Row) -> None:
-        """Add a later finding, joining its rounds to adjacent ones."""
+        """Add a later finding, merging its rounds with adjacent ones."""
         self.count += 1
         begin, end = self._again[-1] if self._again else (None, self._first)
         if one.last <= end.last:
@@ -57,7 +57,7 @@ class Line:
             self._again.append((one, one))
 
     def html(self, run: Run) -> Html:
-        """Return the first finding's sentence with links to its rounds, then links to the others."""
+        """Return the sentence of the first finding with links to its rounds, followed by links to the others."""
         parts = [join_html(" · ", *_rounds(run, [(self._first, self._first)]))]
         if shown := self._again[:MAX_AGAIN]:
             parts.append(join_html(", again in ", *_rounds(run, shown)))
@@ -74,18 +74,18 @@ class Line:
 
 
 class Lines:
-    """The lines of a run's findings, ordered by first finding."""
+    """The lines of a run's findings, ordered by their first finding."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._by_rule: dict[tuple[str, str], Line] = {}
         self._links: dict[int, dict[int, Html]] = {}
-        """Links from each round to lines, by line number."""
+        """Links from each round to the lines, by line number."""
         self.count = 0
         """Number of findings."""
 
     def add(self, one: Row) -> Line:
-        """Add a finding to its rule's line, creating it if necessary; return the line."""
+        """Add a finding to the line for its rule, creating the line if necessary, and return the line."""
         self.count += 1
         line = self._by_rule.get((one.family, one.rule))
         if line is None:
@@ -104,24 +104,24 @@ class Lines:
 
     @property
     def title(self) -> Html:
-        """The number of findings, and of kinds if some are alike."""
+        """The number of findings and, if some are alike, of kinds."""
         kinds = len(self)
         kind_words = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
         return tag("div", "title", f"{pluralize(self.count, 'finding')}{kind_words}")
 
     def mark(self, index: int) -> Html:
-        """Return a round's links back to the lines of findings that end in it."""
+        """Return links from a round back to the lines with findings that end in it."""
         links = self._links.get(index)
         return tag("div", "finding-marks quiet", Html(" · ".join(links.values()))) if links else NOTHING
 
     @property
     def marks(self) -> dict[int, Html]:
-        """The links of each round that has any, by index."""
+        """The links of each round that has any, by the index of the round."""
         return {index: self.mark(index) for index in self._links}
 
 
 def lines_of(run: Run) -> Lines:
-    """Return the lines of all findings of a run."""
+    """Return the lines for all findings of a run."""
     lines = Lines(run)
     for finding in findings_of(run):
         lines.add(finding)
@@ -129,7 +129,7 @@ def lines_of(run: Run) -> Lines:
 
 
 def findings_html(run: Run, lines: Lines, form: Form) -> Html:
-    """Return the lines of findings: number, sentence, links to rounds; later lines are folded."""
+    """Return the lines of findings with number, sentence and links to rounds; later lines are folded."""
     if not lines:
         return NOTHING
     listed = [*lines][:MAX_LISTED]
@@ -146,18 +146,18 @@ def findings_html(run: Run, lines: Lines, form: Form) -> Html:
 
 
 class LiveFindings:
-    """The findings of a live run, in order of detection with permanent numbers."""
+    """The findings of a live run, in the order of detection, with permanent numbers."""
 
     def __init__(self) -> None:
         self.html = NOTHING
         """The list, newest finding first."""
         self.marks: dict[int, Html] = {}
-        """Links back to the findings that end in each round, by round index."""
+        """Links back to the findings that end in a round, by the round's index."""
         self._lines: Lines | None = None
         self._newest: list[Line] = []
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
-        """Add the findings of the run's latest event; return the indices of rounds with new marks."""
+        """Add the findings of the run's latest event, and return the indices of the rounds with new marks."""
         new = [finding for finding in find_new_loops(event, run) if _is_here(run, finding)]
         if not new:
             return ()
@@ -177,7 +177,7 @@ def _is_here(run: Run, finding: Row) -> bool:
 
 
 def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
-    """Return ``rounds 5, 7 to 9`` as links, titled with their findings' sentences."""
+    """Return ``rounds 5, 7 to 9`` as links whose titles are the sentences of the findings."""
     links = [_span(run, begin, end) for begin, end in spans]
     is_one = len(spans) == 1 and spans[0][0].first == spans[0][1].last
     return [words("round " if is_one else "rounds "), Html(", ".join(links))]

@@ -1,4 +1,4 @@
-"""The first line of a card, and its totals: state, time, tokens, money."""
+"""The first line of a card, and its totals: state, time, tokens and money."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ TONES = {
 }
 OUTCOME_TONES = {"passed": "good", "failed": "bad", "unknown": "neutral"}
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "•", "warn": "■", "bad": "✗"}
-"""Marks of the tones: each state has its own mark and word, and colour only reinforces them."""
+"""Marks of the tones. Each state has its own mark and word; colour only reinforces them."""
 MAX_OF_A_PROMPT = 2_000
 MAX_AT_A_GLANCE = 280
-"""Maximum characters of a prompt shown unfolded."""
+"""Maximum characters of a prompt that is shown unfolded."""
 MAX_LINES = 5
-"""Maximum lines of a prompt shown unfolded."""
+"""Maximum lines of a prompt that is shown unfolded."""
 MAX_OF_A_PLACE = 300
-"""Maximum characters of a file's name, or of another fact about a run's origin."""
+"""Maximum characters of a file name, or of any other fact about where a run comes from."""
 MAX_OF_SPEAKERS = 400
 MIN_SECONDS = 0.1
-"""Minimum duration of a run that is shown, in seconds."""
+"""Minimum duration, in seconds, for a run's duration to be shown."""
 MAX_WAIT = 1e8
-"""Maximum seconds of a countdown: three years."""
+"""Maximum seconds for a countdown: about three years."""
 
 
 def tone(run: Run) -> str:
@@ -64,7 +64,7 @@ def tone(run: Run) -> str:
 
 
 def tone_of(state: RunState) -> str:
-    """Return the tone of a state. A completed run is good only if it was checked and passed."""
+    """Return the tone of a state. A completed run is good only if it was checked and passed the check."""
     return completion(state)[0] if state.status == "completed" else TONES.get(state.status, "warn")
 
 
@@ -74,7 +74,7 @@ def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: 
 
 
 def listed_state_html(kind: str, state: str, outcome: Outcome, outcome_told: str) -> Html:
-    """Return a run's state as lists show it, and its outcome, if known."""
+    """Return a run's state as shown in lists, and its outcome if known."""
     parts = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
     marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in parts if text]
     return Html(" ".join(marks))
@@ -86,7 +86,7 @@ def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") 
 
 
 def folded_prompt_html(prompt: str) -> Html:
-    """Return the prompt for a card, a long one folded to its first words, so that the answer stays in view."""
+    """Return the prompt for a card. A long one is folded to its first words, so that the answer stays in view."""
     text = prompt.strip()
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
@@ -96,9 +96,9 @@ def folded_prompt_html(prompt: str) -> Html:
 
 
 def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None, leads: bool = False) -> Html:
-    """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down.
+    """Return the state as `chip` does, with its mark. In a live card, the wait for a retry counts down.
 
-    ``leads``: a state that counts calls is a link to the first of them.
+    ``leads``: whether a state that counts calls is a link to the first of them.
     """
     kind = tone(run)
     until = _wait_ends(run)
@@ -108,14 +108,16 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
 
 
 def _silence(run: Run) -> Html:
-    """Return the element in which a live card counts the silence of an external agent, which does not report retries."""
+    """Return the element in which a live card counts how long an external agent, which does not report retries, has been
+    silent.
+    """
     current = run.open_round
     is_awaited = run.status == "running" and current is not None and current.reply is None and is_external(run)
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
 
 
 def state_html(run: Run, *, leads: bool = False) -> Html:
-    """Return the state of a run, its outcome, if known, and its use of substitutes. ``leads``: see `chip_html`."""
+    """Return the state of a run, the outcome if known, and any use of substitutes. ``leads``: see `chip_html`."""
     return Html(" ".join([mark for mark in (chip_html(run, leads=leads), outcome_html(run), _substitutes(run)) if mark]))
 
 
@@ -125,13 +127,13 @@ def _substitutes(run: Run) -> Html:
 
 
 def outcome_html(run: Run) -> Html:
-    """Return the outcome and its source: ``failed: reward 0 (tau-bench)``; empty without an outcome."""
+    """Return the outcome and its source, such as ``failed: reward 0 (tau-bench)``; empty if there is no outcome."""
     text = outcome_with_source(run)
     return marked_html(OUTCOME_TONES[run.outcome], text) if text else NOTHING
 
 
 def _wait_ends(run: Run) -> datetime | None:
-    """Return the time of a pending retry."""
+    """Return when a pending retry is due."""
     retry = pending_retry(run)
     return None if retry is None or retry.at is None else retry.at + timedelta(seconds=min(retry.seconds, MAX_WAIT))
 
@@ -141,7 +143,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
-    """Return progress and usage, each with its limit. With ``elapsed``, the page keeps counting the time."""
+    """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps the time counting."""
     parts = [
         _rounds(run),
         words(steps_words(run)),
@@ -154,7 +156,7 @@ def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
 
 
 def _divide(pieces: list[Html], by: str) -> Html:
-    """Join the pieces in a row; the separator is visible only without styles."""
+    """Join the pieces in a row. The separator is visible only if there are no styles."""
     return Html(tag("span", "unseen", by).join(pieces))
 
 
@@ -167,7 +169,7 @@ def _rounds(run: Run) -> Html:
 
 
 def _calls_so_far(run: Run, totals: Totals) -> Html:
-    """Return the number of calls: in a live run only beside its limit, in constant width."""
+    """Return the number of calls. In a live run, it is shown only next to its limit, at constant width."""
     if not run.should_continue:
         return words(call_words(totals.calls, totals.updates))
     most = amount(run.settings.get("max_tool_calls"))
@@ -189,7 +191,7 @@ def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
 
 
 def _clock(seconds: float) -> str:
-    """Return ``01:30``, in the page's format; below a second, as `duration` does."""
+    """Return ``01:30``, in the page's format; for less than a second, format as `duration` does."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
 
 
@@ -199,7 +201,7 @@ def model_html(run: Run) -> Html:
 
 
 def details_html(run: Run, totals: Totals) -> Html:
-    """Return the rarely needed facts of a run: id, model, guidance, tokens and counts."""
+    """Return the facts about a run that are rarely needed: id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
@@ -222,13 +224,13 @@ def details_html(run: Run, totals: Totals) -> Html:
 
 
 def _context(run: Run) -> str:
-    """Return the run's contexts in order, and the entity of the last."""
+    """Return the run's contexts in order, and the entity of the last one."""
     entity = f", {run.entity}" if run.entity else ""
     return first_line(clean(f"{' → '.join(run.contexts)}{entity}"), MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:
-    """Return the origin of a foreign run; empty for agentnb's own."""
+    """Return the origin of a foreign run; empty for one of agentnb's own."""
     origin = run.origin
     if origin is None:
         return []
@@ -243,12 +245,12 @@ def _origin(run: Run) -> list[tuple[str, str]]:
 
 
 def speakers(run: Run) -> list[str]:
-    """Return the names of the run's authors, by first message; empty if messages have no authors."""
+    """Return the names of the run's authors, ordered by first message; empty if messages have no authors."""
     return [*dict.fromkeys(message.author for message in run.messages if message.author)]
 
 
 def totals_html(run: Run, totals: Totals) -> Html:
-    """Return tokens, calls and guidance, one line each."""
+    """Return tokens, calls and guidance on one line each."""
     shown = _rows(_counts(run, totals))
     return join_html(tag("div", "title", "Run"), tag("div", "totals", _divide(shown, " · "))) if shown else NOTHING
 
@@ -274,7 +276,7 @@ def _rows(rows: list[tuple[str, str]]) -> list[Html]:
 
 
 def _calls(run: Run, totals: Totals) -> tuple[str, str]:
-    """Return the number of calls with its label; beside a limit, the number that counts towards it."""
+    """Return the number of calls and its label; next to a limit, the number that counts towards the limit."""
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
         return ("tool calls", f"{run.calls_made} of {most:g}")

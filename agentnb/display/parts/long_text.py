@@ -1,4 +1,4 @@
-"""Long texts of tools: beginning and end, the number of omitted characters, and access to the full text."""
+"""Long texts from tools: beginning and end, the number of omitted characters, and access to the complete text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import clean
 
 MAX_OMITTED_LINE_CHARACTERS = 200
-"""Maximum characters of a line that is omitted rather than cut."""
+"""Maximum characters of a line that is omitted entirely rather than cut."""
 SHARE_OF_THE_END = 4
-"""The end gets one part in this many."""
+"""The end of the text gets one part in this many."""
 
 
 class Way(NamedTuple):
@@ -19,17 +19,17 @@ class Way(NamedTuple):
 
     call_id: str = ""
     live: bool = False
-    """True if a button can request it."""
+    """True if a button can request the text."""
     where: str = ""
-    """Its Python expression."""
+    """A Python expression for the text."""
     key: str = ""
-    """Prefix of its folds' keys."""
+    """Key prefix of its folds."""
     most: int = MAX_AT_ONCE
     """Maximum characters shown."""
 
 
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
-    """Return the text with its line breaks, or the beginning and end of a long one."""
+    """Return the text with its line breaks; of a long text, only the beginning and end."""
     if len(text) <= way.most:
         return tag("pre", kind, clean(text))
     start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning
@@ -39,7 +39,7 @@ def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
 
 
 def _ends(text: str, most: int) -> tuple[str, str]:
-    """Return beginning and end of the text, in whole lines unless these are long."""
+    """Return the beginning and end of the text, as complete lines unless these are long."""
     length = most // SHARE_OF_THE_END
     start, end = text[: most - length], text[-length:]
     last_line, first_line = start.rfind("\n"), end.find("\n")

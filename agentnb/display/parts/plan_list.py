@@ -1,4 +1,4 @@
-"""The plans of a run as lists: each step with its state, its call, the planner's reason, and its result."""
+"""The plans of a run as lists: each step with its state, call, reason from the planner, and result."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Maximum plans listed; the last ones."""
+"""Maximum plans that are listed, counted from the most recent."""
 MAX_OPEN = 60
-"""Maximum steps of earlier plans shown unfolded, in a finished run."""
+"""Maximum steps of earlier plans that a finished run shows unfolded."""
 MAX_LINE_CHARACTERS = 110
-"""Maximum characters of a result or of arguments on a line."""
+"""Maximum characters of a result, or of arguments, on a line."""
 ANSWER = "answer"
-"""Status of a plan without steps: the planner had nothing more to do."""
+"""Status of a plan without steps, meaning that the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""States that a plan's line shows by its mark instead of counting."""
+"""States that the line of a plan shows by its mark rather than by counting."""
 Row = tuple[StepProgress, str]
-"""A step with its displayed state."""
+"""A step and the state in which it is shown."""
 
 
 class ListedPlan(NamedTuple):
-    """A plan as currently listed."""
+    """A plan in the state in which it is listed."""
 
     plan: PlanProgress
     rows: tuple[Row, ...]
@@ -44,7 +44,7 @@ class ListedPlan(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of its piece and its fold."""
+        """The key of the plan's piece and fold."""
         return f"plan:{self.plan.number}"
 
 
@@ -73,13 +73,13 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
-    """Yield the listed steps of a plan, and the words in place of omitted ones."""
+    """Yield the listed steps of a plan, and the text shown in place of omitted ones."""
     for shown in shortened({step.number: state for step, state in found.rows}):
         yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
 
 def plan_row(found: ListedPlan) -> StepRow:
-    """Return the row of a plan: its state, number, intention and figures."""
+    """Return the row of a plan, with its state, number, intention and figures."""
     status, plan = "completed" if found.status == ANSWER else found.status, found.plan
     return StepRow(found.key, status, f"Plan {plan.number:,}", title=short(plan.intention, 160), figures=_figures(found))
 
@@ -129,7 +129,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
 
 
 def _outcome(step: StepProgress, state: str) -> str:
-    """Return a step's abbreviated result after an arrow, its error, or the person's answer if it asked."""
+    """Return a step's shortened result after an arrow, its error or, if it asked a question, the person's answer."""
     if state in ("failed", RETRYING, "cancelled"):
         return short(step.error, 160) if step.written.kind != ABORT else ""
     if step.result in (None, ""):

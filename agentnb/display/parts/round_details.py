@@ -1,4 +1,4 @@
-"""Context of a round's reply and calls, as HTML: unobtrusive if routine, otherwise a warning."""
+"""The context of a round's reply and calls, as HTML: unobtrusive if it is routine, otherwise a warning."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidan
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
 MAX_ALSO = 4
-"""Maximum lines about other events shown unfolded."""
+"""Maximum lines about other events that are shown unfolded."""
 SAW = "what the model saw"
 
 
 def fold(
     key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
 ) -> Html:
-    """Fold content into one line, which is unobtrusive unless it has another ``tone``."""
+    """Fold content into one line, which is unobtrusive unless ``tone`` says otherwise."""
     head = tag("summary", tone, summary)
     return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
 
@@ -35,9 +35,9 @@ def odd(sentence: Html | str) -> Html:
 
 
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the guidance of a round, which opens to its request. Ignored guidance is conspicuous.
+    """Return the guidance of a round, which expands to its request. Guidance that was ignored is conspicuous.
 
-    Otherwise it is a detail: a saved card shows it in its details, not in the round.
+    Guidance that was not ignored is a detail, which a saved card shows in its details rather than in the round.
     """
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):
@@ -52,7 +52,7 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
 
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return a round's line in the details of a saved card: its guidance, which opens to its request."""
+    """Return a round's line in the details of a saved card: its guidance, which expands to its request."""
     line = join_html(f"Round {one.index + 1}: ", _line(one))
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
@@ -75,7 +75,7 @@ def recovered_html() -> Html:
 
 
 def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
-    """Return lines about other events: few unfolded, many folded."""
+    """Return lines about other events, folded if there are many."""
     listed = join_html(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
@@ -89,7 +89,7 @@ def author_html(author: str) -> Html:
 
 
 def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
-    """Return the messages to the agent in a round, from the person or, in a foreign run, from its users."""
+    """Return the messages sent to the agent in a round by the person or, in a foreign run, by its users."""
     return join_html(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
 
 
@@ -99,7 +99,7 @@ def retries_html(one: WorkflowRound) -> Html:
 
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
-    """Return a line for each compaction before this round, which opens to the summary."""
+    """Return a line for each compaction before this round, which expands to the summary."""
     return join_html(
         *[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)]
     )

@@ -1,4 +1,4 @@
-"""A round of a run as HTML, in pieces: a live card updates them individually, a saved one joins them."""
+"""A round of a run as HTML, in pieces: a live card updates them individually, and a saved card joins them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import round_warnings
 
 ANSWER_ABOVE = "Answer: shown above."
-"""Replaces the answer in its round."""
+"""Replaces the answer in the round that gave it."""
 Pieces = dict[str, Html]
-"""Pieces of a round by key, in order. Keys are permanent."""
+"""The pieces of a round by key, in order. Keys are permanent."""
 LAST = ("found", "marks", "also", "said", "saw")
 """Pieces that follow the reply and its calls."""
 
@@ -53,7 +53,7 @@ def round_pieces(
     """Return all pieces of a round.
 
     ``saw``: its request; ``user_messages``: the person's messages during it; ``also``: lines about other events; ``questions``:
-    questions asked in it; ``with_text``: False for an answer that the card shows above.
+    questions asked in it; ``with_text``: False if the card shows the answer above.
     """
     asked = by_call(questions)
     updates = routine_updates(one, asked)
@@ -77,14 +77,14 @@ def round_pieces(
 
 
 def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
-    """Return a round with its number, which has its own line without styles."""
+    """Return a round with its number, which is on a line of its own if there are no styles."""
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     body = tag("div", "pieces", *pieces.values())
     return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
 
 
 def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
-    """Return the routine calls of todo tools, which need no line of their own, by position."""
+    """Return the routine calls of todo tools, which do not need their own line, by position."""
     remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
 
     def is_routine(record: CallRecord) -> bool:
@@ -95,7 +95,7 @@ def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuesti
 
 
 def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
-    """Return a mark beside the round's number, which opens to these calls; in a round of nothing else, also their words."""
+    """Return a mark next to the round's number that expands to these calls; if the round has nothing else, add their words."""
     if not updates:
         return NOTHING
     reply = one.reply

@@ -1,4 +1,4 @@
-"""Problems of a run, by kind: how often, and links to their rounds."""
+"""Problems of a run by kind: how often they occurred, and links to their rounds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 from agentnb.display.texts.states import kind_of_counted_calls, state_of
 
 MAX_LINKED = 8
-"""Maximum rounds of a kind linked; the others are counted."""
+"""Maximum rounds linked for each kind; the rest are counted."""
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Trouble(NamedTuple):
-    """A kind of problem: its total, its number of rounds, and the indices of the first ones."""
+    """A kind of problem: its total, its number of rounds, and the indices of the first of these."""
 
     total: int = 0
     in_rounds: int = 0
     rounds: tuple[int, ...] = ()
 
     def and_in(self, index: int, count: int) -> Trouble:
-        """Return this with ``count`` added for a later round."""
+        """Return a copy with ``count`` added for a later round."""
         return Trouble(self.total + count, self.in_rounds + 1, (*self.rounds, index)[:MAX_LINKED])
 
 
@@ -56,7 +56,7 @@ def trouble_words(kind: str, count: int) -> str:
 
 
 def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
-    """Yield each kind that occurred with links to its rounds: ``2 failed calls: rounds 4, 7``."""
+    """Yield each kind that occurred, with links to its rounds: ``2 failed calls: rounds 4, 7``."""
     for kind, tone in TONES.items():
         trouble = found.get(kind, Trouble())
         if trouble.total:
@@ -69,7 +69,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 
 
 def to_first_call(run: Run, words: str) -> Html:
-    """Return the words for the state of a run; if they count calls, as a link to the first of these."""
+    """Return the words for a run's state; if they count calls, as a link to the first of those calls."""
     kind = kind_of_counted_calls(state_of(run))
     first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_)[kind]), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)
@@ -82,16 +82,16 @@ def round_anchor(run_id: str, index: int) -> str:
 
 
 def address_of(anchor: str) -> str:
-    """Return the address of an element in the same card.
+    """Return the address of an element within the same card.
 
-    Its hyphens are encoded: JupyterLab would scroll to an element whose literal id it finds, without opening the folds around
-    it. It leaves an unknown address to the browser, which opens them.
+    Its hyphens are encoded. If JupyterLab finds an element with the literal id, it scrolls there without opening the folds
+    around it; it leaves an unknown address to the browser, which does open them.
     """
     return f"#{anchor.replace('-', '%2D')}"
 
 
 def round_link(run_id: str, index: int, title: str | None = None, label: str = "") -> Html:
-    """Return the number of a round, or other words, as a link to it."""
+    """Return the number of a round, or another label, as a link to it."""
     anchor = round_anchor(run_id, index)
     text = words(label or str(index + 1))
     return tag("a", "to-round", text, href=address_of(anchor), title=title) if anchor else text

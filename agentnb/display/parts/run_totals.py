@@ -1,4 +1,4 @@
-"""The totals of a run, counted once per round."""
+"""The totals of a run, counting each round once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.display.texts.run_figures import call_counts, call_words
 
 
 class Totals:
-    """Counts over rounds. A live view adds each finished round, so that nothing is counted again."""
+    """Counts over rounds. A live view adds each round when it is finished, so that nothing is counted twice."""
 
     __slots__ = (
         "blocked",
@@ -33,7 +33,7 @@ class Totals:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
         self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
-        """Problems by kind. Replaced when it grows, never mutated."""
+        """Problems by kind. Replaced when it grows; never mutated."""
         for run_round in rounds:
             self.add(run_round)
 
@@ -58,7 +58,7 @@ class Totals:
             self.wrong = self.wrong | grown
 
     def including(self, one: WorkflowRound | None) -> Totals:
-        """Return a copy of these totals with the open round added."""
+        """Return a copy of these totals that includes the open round."""
         totals = Totals()
         for name in self.__slots__:
             setattr(totals, name, getattr(self, name))

@@ -1,4 +1,4 @@
-"""Lists of steps: a step of a run, a step of a plan and a plan itself are rows, drawn as HTML and as text."""
+"""Lists of steps: a run's step, a plan's step and a plan itself are rows, drawn as HTML and as text."""
 
 from __future__ import annotations
 
@@ -37,63 +37,63 @@ from agentnb.workflow.graph.node_states import NodeState, status_of, waiting_pat
 
 Key = TypeVar("Key", bound=int | str)
 FIRST = 20
-"""Of a long list, the steps from its begin that are listed."""
+"""Number of steps listed from the start of a long list."""
 MAX_OUTPUT = 4_000
-"""Characters of an output in a saved card."""
+"""Maximum characters of an output in a saved card."""
 MAX_WHOLE = 100_000
-"""The same in a page."""
+"""Maximum characters of an output in a page."""
 MAX_READ = 10_000
-"""Characters of a text that are searched for its first words."""
+"""Maximum characters of a text that are searched for its first words."""
 BLOCKS = ("parallel", "map")
-"""Kinds of steps whose errors are those of the steps inside them."""
+"""Kinds of steps whose errors are those of the steps within them."""
 UNRUN = ("", PENDING)
-"""The states of steps that have not begun."""
+"""The states of steps that have not started."""
 _QUIET = (*UNRUN, "completed", "skipped", DROPPED, KNOWN, PASSED, NOT_RUN)
-"""The states of the steps that a long list may leave out."""
+"""The states of steps that a long list may omit."""
 
 
 class StepRow(NamedTuple):
-    """A step as it is listed: of a run, or of a plan; or a plan itself."""
+    """A step of a run or a plan, or a plan itself, as it is listed."""
 
     key: str
-    """The key of its piece and its fold."""
+    """The key of the step's piece and fold."""
     state: str | None
-    """The state in which it is shown; None in a list without states."""
+    """The state in which it is shown, or None in a list without states."""
     name: str
     number: str = ""
     arguments: str | None = None
-    """Of a call: its arguments in short."""
+    """For a call: its arguments in short form."""
     title: str = ""
-    """Question of the step, or purpose of a plan."""
+    """The question that a step asks, or the purpose of a plan."""
     words: str = ""
-    """Kind of the step, and its continuation."""
+    """The kind of step, and where it continues."""
     figures: str = ""
     note: str = ""
     """Text that replaces the word for the state."""
     outcome: str = ""
-    """Its result in short, or its error."""
+    """Its result in short form, or its error."""
     reason: str = ""
-    """Why the planner wants it."""
+    """Why the planner wants this step."""
     depth: int = 0
     record: StepRecord | None = None
-    """The step of the log; None while it has not begun."""
+    """The step in the log, or None if it has not started."""
     given: Any = None
-    """The arguments that it opens to."""
+    """The arguments that are shown when it is expanded."""
     has_runs: bool = True
-    """True if the runs nested in the step's path belong to this execution."""
+    """True if the runs nested at the step's path belong to this execution."""
     begun: Sequence[NestedStart] = ()
-    """The runs that its tool began, as the log lists them."""
+    """The runs that its tool started, as the log lists them."""
     traceback: str = ""
 
 
 class LeftOut(str):
-    """The words in place of steps that are not listed."""
+    """The text shown in place of omitted steps."""
 
     __slots__ = ()
 
 
 def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
-    """Yield the keys of the steps that are listed, and the words in place of the others. ``order``: puts them in order."""
+    """Yield the keys of listed steps, and text in place of the others. ``order``: puts the keys in order."""
     keys = list(states)
     if len(keys) <= MAX_STEPS:
         yield from order(keys)
@@ -116,17 +116,17 @@ def short(text: str, most: int) -> str:
 
 
 def has_steps(run: Run) -> bool:
-    """Return whether the run worked in steps, as those of workflows and of other orchestrators do."""
+    """Return whether the run worked in steps, as those of workflows and other orchestrators do."""
     return run.kind != "agent" and not run.rounds and bool(run.step_records)
 
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path: gotos only lead elsewhere. ``hidden``: paths to leave out."""
+    """Return the steps that did something, by path; gotos only lead elsewhere. ``hidden``: paths to omit."""
     return {path: record for path, record in run.step_records.items() if record.kind != "goto" and path not in hidden}
 
 
 def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepRecord, str] | LeftOut]:
-    """Yield the steps of a run that are listed, each with its status. ``hidden``: the paths of those that plans show."""
+    """Yield the steps of a run that are listed, each with its status. ``hidden``: paths of steps that plans show."""
     records, waits = shown_records(run, hidden), waiting_paths(run)
     states = {path: status_of(record, run, waits) for path, record in records.items()}
     for path in shortened(states, _nested):
@@ -134,7 +134,7 @@ def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepReco
 
 
 def _nested(paths: list[str]) -> Iterator[str]:
-    """Yield paths so that each block is followed by what is inside it."""
+    """Yield the paths in an order in which each block is followed by its contents."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
     for path in paths:
@@ -148,7 +148,7 @@ def _nested(paths: list[str]) -> Iterator[str]:
 
 
 def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
-    """Return the runs that the tools of steps began, by the path of the step, as the log lists them."""
+    """Return the runs that steps' tools started, by the path of the step, in log order."""
     begun: dict[str, list[NestedStart]] = {}
     for call in run.step_calls:
         for _, record in with_inner((call.record,)):
@@ -158,12 +158,14 @@ def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
 
 
 def tracebacks_of_steps(run: Run) -> dict[str, str]:
-    """Return the traceback of each step whose tool raised, by the path of the step: of its last call."""
+    """Return the traceback of each step whose tool raised an error, by path. If the step has several, return the last
+    call's.
+    """
     return {call.step: call.record.traceback for call in run.step_calls if call.record.traceback}
 
 
 def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), traceback: str = "") -> StepRow:
-    """Return the row of a step of a run. An error is not in it if a substitute mended it, or if it is that of a step inside."""
+    """Return the row for a run's step. Errors that a substitute mended or that belong to an inner step are omitted."""
     state = state_of_step(record, status)
     return StepRow(
         f"step:{record.id}",
@@ -180,7 +182,7 @@ def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), t
 
 
 def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
-    """Return the row of a graph's step; for several executions, with their number by state."""
+    """Return the row for a graph's step; if it was executed several times, include the number by state."""
     return StepRow(
         node.path,
         state_of_step(state, state.status),
@@ -192,7 +194,7 @@ def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
 
 
 def about_record(record: StepRecord) -> str:
-    """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
+    """Return a step's kind and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
     if record.kind == CALL:
         return _continues(record)
     name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
@@ -206,14 +208,14 @@ def _continues(record: StepRecord) -> str:
 
 
 def figures_of(record: StepRecord, status: str) -> str:
-    """Return the figures of a step, without the number of calls for a plan."""
+    """Return the figures of a step; for a plan, without the number of calls."""
     return figures(1 if record.kind == CALL else record.times, record.attempts, status, record.seconds)
 
 
 def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
-    """Return a step on one line, with the planner's reason below it; it expands to its work.
+    """Return a step on one line, with the planner's reason below; it expands to the work done.
 
-    ``asked``: the questions that it asked, with their answers.
+    ``asked``: the questions that the step asked, with their answers.
     """
     body = [*_body(row, form), *filter(None, [asked])]
     look = "plan-reason" if body else "plan-reason plan-reason-flat"
@@ -224,7 +226,7 @@ def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
 
 
 def line_html(row: StepRow) -> Html:
-    """Return the line of a row; empty texts are left out."""
+    """Return the line of a row, omitting empty texts."""
     state = row.state or ""
     pieces = (
         ("plan-number", row.number),
@@ -246,38 +248,38 @@ def mark_html(state: str) -> Html:
 
 
 def look_of(state: str) -> str:
-    """Return the classes of the word for a state: unseen where the mark says it."""
+    """Return the classes for the word of a state, which is hidden if the mark already says it."""
     if state in ("", "completed"):
         return "unseen"
     return f"step-state {TONES[state]}" if state in TONES else "step-words"
 
 
 def state_html(state: str) -> Html:
-    """Return the word for a state, in its tone; nothing for a state without a word."""
+    """Return the word for a state, in its tone; empty for a state without a word."""
     word = word_of(state)
     return tag("span", look_of(state), word) if word else NOTHING
 
 
 def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
-    """Return a line that opens to its body, under the key of its fold; without a body, the line alone."""
+    """Return a line that expands to its body, under the key of its fold; if there is no body, return just the line."""
     if not body:
         return tag("div", "step-summary step-flat", line)
     return tag("details", "", tag("summary", "step-summary", line), body, data_fold=key, open=is_open)
 
 
 def left_out_html(told: str, depth: int = 0) -> Html:
-    """Return the line in place of steps that are not listed."""
+    """Return the line shown in place of omitted steps."""
     return tag("div", "step", indented(depth, tag("div", "step-summary step-flat quiet", told)))
 
 
 def indented(depth: int, html: Html) -> Html:
-    """Return the HTML of a step inside so many blocks."""
+    """Return the HTML of a step, indented by the number of blocks around it."""
     margin = min(depth, 4) * 18
     return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html
 
 
 def _body(row: StepRow, form: Form) -> Iterator[Html]:
-    """Yield the expanded step: its input, error, output, nested runs, and the command that shows them."""
+    """Yield the expanded step: input, error, output, nested runs, and the command that shows these."""
     record, most = row.record, MAX_WHOLE if form.whole else MAX_OUTPUT
     if record is None:
         return
@@ -300,12 +302,12 @@ def _body(row: StepRow, form: Form) -> Iterator[Html]:
 
 
 def output_html(value: Any, most: int) -> Html:
-    """Return what a step outputs, or is given."""
+    """Return a step's output or input."""
     return tag("div", "step-output", words(cut(as_text(value), most)))
 
 
 def row_text(row: StepRow) -> str:
-    """Return a row as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
+    """Return a row as a line of text, indented if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
     called = row.name if row.arguments is None else f"{row.name}({row.arguments})"
     word = "" if row.state in (None, "completed") else word_of(row.state) or row.state
     reason = f"({short(row.reason, 80)})" if row.reason else ""

@@ -1,4 +1,4 @@
-"""A card's todo list."""
+"""The todo list of a card."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
 
 SAID = {"not-started": "open: ", "completed": "done: "}
-"""Text of the marks for screen readers; other states have visible words beside the todo."""
+"""Text of the marks for screen readers. Other states have visible text next to the todo."""
 MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove", "Remove"))
-"""Other actions on a todo: sign, name of the message, label."""
+"""Other actions on a todo: sign, message name and label."""
 
 
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """Return the titled list; in a live card, todos can be ticked, moved and removed."""
+    """Return the list with a title; in a live card, todos can be ticked, moved and removed."""
     title = tag("div", "title", f"Todos {todos_done(todos)}")
     return join_html(title, todo_list_html(todos, live=live)) if todos else NOTHING
 
 
 def todo_list_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """Return the list without its title."""
+    """Return the list without a title."""
     before, shown, after = shown_todos(todos)
     return tag("ul", "todos", _rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
 

@@ -1,4 +1,4 @@
-"""Tool cards: shown from the moment of the call, with the tool's name as title and the result inside."""
+"""Tool cards, shown as soon as the call is made, with the tool's name as the title and the result inside."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from agentnb.display.texts import call_labels, labels
 
 MAX_TITLE_CHARACTERS = 80
 MAX_IN_LINE = 200
-"""Maximum characters of arguments in a card's head, which is also cut by its width."""
+"""Maximum characters of arguments in the head of a card; its width also cuts them."""
 MAX_INNER = 20
-"""Maximum calls shown of those made by a tool."""
+"""Maximum calls shown that a tool made."""
 MAX_VISIBLE_CHARACTERS = 60
-"""Maximum characters of arguments readable in the head of a narrow card."""
+"""Maximum characters of arguments that can be read in the head of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
-"""Signs of the categories; of a tool's effects, the first in this order counts."""
+"""Signs of the categories. If a tool has several effects, the first in this order counts."""
 TONES = {
     "running": "active",
     "waiting": "warn",
@@ -45,40 +45,40 @@ TONES = {
 
 
 ODD = ("blocked", "stopped", "interrupted")
-"""Conspicuous states of calls, besides failed."""
+"""Call states that are conspicuous, apart from failed."""
 MIN_SECONDS = 0.1
-"""Minimum duration of a call that is shown, in seconds."""
+"""Minimum duration, in seconds, for a call's duration to be shown."""
 MAX_OF_A_RESULT = 160
-"""Maximum characters of a result in a card's head, which is also cut by its width."""
+"""Maximum characters of a result in the head of a card; its width also cuts it."""
 
 
 NestedHtml: TypeAlias = Callable[[CallRecord], Html]
-"""Returns the runs started by a call."""
+"""Returns the runs that a call started."""
 
 
 class ToolCard(NamedTuple):
     """The content of a tool card, as data."""
 
     name: str
-    """The name of the tool, and permanent title of its card."""
+    """The name of the tool, which is the permanent title of its card."""
     status: str
-    """running, waiting, ok, failed, blocked, stopped or interrupted."""
+    """Status: running, waiting, ok, failed, blocked, stopped or interrupted."""
     call_id: str
     details: tuple[str, ...] = ()
     """The arguments, one line each."""
     display: Table | None = None
     seconds: float | None = 0.0
     category: str = "work"
-    """planning, or the tool's effect, if known."""
+    """``planning``, or the effect of the tool, if known."""
     icon: str = ICONS["work"]
     parent: str | None = None
     """The tool that made the call, if any."""
     metadata: dict[str, Any] = {}  # noqa: RUF012  # never changed
-    """The error code, and the provider's metadata of the call."""
+    """The error code, and the call's metadata from the provider."""
 
 
 def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent: str | None = None) -> ToolCard:
-    """Return the card of a call. ``effects``: its tool's effects, if known."""
+    """Return the card of a call. ``effects``: the effects of its tool, if known."""
     category = _category(record, effects)
     metadata = dict(record.call.provider_metadata or {})
     if record.result is not None and record.result.error_code:
@@ -111,9 +111,9 @@ def tool_card_html(
 ) -> Html:
     """Return the card of a call, folded unless its result opens by itself (or as ``is_open`` says).
 
-    ``key``: its fold's key, and prefix of those within it; ``live``: a button can request all of a long result; ``where``: the
-    Python expression of its text; ``whole``: nothing is cut; ``nested``: returns the runs started by its inner calls, by
-    default as the log lists them.
+    ``key``: key of its fold, and prefix of the keys within it; ``live``: whether a button can request all of a long result;
+    ``where``: a Python expression for its text; ``whole``: cut nothing; ``nested``: returns the runs that its inner calls
+    started, by default as the log lists them.
     """
     card = tool_card(record, effects)
     shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
@@ -140,9 +140,9 @@ def tool_body_html(
     where: str = "",
     nested: NestedHtml | None = None,
 ) -> Html:
-    """Return the body of a card: arguments that do not fit into the head, printed output, and the result.
+    """Return the body of a card: arguments that do not fit in the head, printed output, and the result.
 
-    With ``whole`` it answers a live card's request for everything, and replaces the body.
+    With ``whole``, it is the response to a live card's request for everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     inner = _inner_cards(record, nested or _logged_runs, key=key, live=live, pictures=pictures, whole=whole)
@@ -155,7 +155,7 @@ def tool_body_html(
 
 
 def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
-    """Return the cards of the last calls made by the tool, each with the runs it started."""
+    """Return the cards of the most recent calls that the tool made, each with the runs it started."""
     omitted = max(len(record.inner) - MAX_INNER, 0)
     form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
     cards = [
@@ -172,12 +172,12 @@ def _logged_runs(record: CallRecord) -> Html:
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
-    """True if the result is shown unfolded: pictures; in a live card also tables."""
+    """True if the result is shown unfolded: pictures and, in a live card, tables."""
     return (live and is_tabular(record)) or (pictures and is_pictured(record))
 
 
 def _loudness(card: ToolCard) -> str:
-    """Return the class that makes a call conspicuous, or a successful planning call unobtrusive."""
+    """Return the class that makes a call conspicuous or, if it is a successful planning call, unobtrusive."""
     if card.status == "failed":
         return "bad-call"
     return "odd" if card.status in ODD else "routine" if card.category == "planning" and card.status == "ok" else ""
@@ -203,13 +203,13 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 
 
 def _printing(record: CallRecord) -> Html:
-    """Return the last line printed by a running tool."""
+    """Return the last line that a running tool printed."""
     last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
     return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> Html:
-    """Return an abbreviated result: the size of a table, or the first words of a text."""
+    """Return a shortened result: the size of a table, or the first words of a text."""
     if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
         return NOTHING
     if record.display is not None:
@@ -222,7 +222,7 @@ def _result_line(record: CallRecord) -> Html:
 
 
 def _progress(progress: Progress | None) -> Html:
-    """Return a progress bar with the call's last progress."""
+    """Return a progress bar showing the call's latest progress."""
     if progress is None:
         return NOTHING
     text = call_labels.progress(progress)

@@ -1,6 +1,6 @@
-"""Tool results by type: tables as tables, pictures as pictures, data as data, anything else as text.
+"""Tool results by type: tables, pictures and data are shown as such, anything else as text.
 
-None of it is treated as markup, not even as Markdown: it is third-party text.
+As third-party text, none of it is treated as markup, not even as Markdown.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
 MAX_INLINE_CHARACTERS = 80
-"""Maximum characters of an argument shown beside its name."""
+"""Maximum characters of an argument shown next to its name."""
 MAX_READ = 200_000
-"""Maximum characters of a text parsed as JSON."""
+"""Maximum characters of a text that is parsed as JSON."""
 MAX_WHILE_RUNNING = 40_000
-"""Maximum characters shown of an argument while its call runs."""
+"""Maximum characters shown of an argument while its call is running."""
 MAX_IN_ALT = 200
 
 _DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
-"""The beginning of text that merely describes the following picture."""
+"""The beginning of a text that merely describes the picture after it."""
 
 
 class Shown(NamedTuple):
-    """A picture with the preceding text."""
+    """A picture with the text before it."""
 
     image: Image
     alt: str
@@ -50,10 +50,10 @@ def result_html(
     where: str = "",
     key: str = "",
 ) -> Html:
-    """Return the result of a call, if it has one yet.
+    """Return the result of a call, if there is one yet.
 
-    ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
-    ``whole``: nothing is cut; ``key``: prefix of its folds' keys.
+    ``where``: a Python expression for its text, shown where a long text is cut; ``live``: whether a button can request all of
+    it; ``whole``: cut nothing; ``key``: prefix of its folds' keys.
     """
     if record.result is None:
         return NOTHING
@@ -76,7 +76,7 @@ def result_html(
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
-    """Return each argument with its value: text such as code and SQL with its line breaks, other values as JSON."""
+    """Return each argument with its value. Text such as code and SQL keeps its line breaks; other values are shown as JSON."""
     waits = live and record.result is None  # no button yet: its content would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
     access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
@@ -84,13 +84,13 @@ def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = Fals
 
 
 def arguments_by_name(record: CallRecord) -> dict[str, Any]:
-    """Return the arguments by name, even if the model did not send an object."""
+    """Return the arguments by name, even if the model sent something other than an object."""
     arguments = record.call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def is_pictured(record: CallRecord) -> bool:
-    """True if the result has a displayable picture."""
+    """True if the result has a picture that can be displayed."""
     return record.result is not None and any(
         isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
     )
@@ -140,7 +140,7 @@ def _blocks(result: ToolResult, access: Way, pictures: bool, kind: str) -> Itera
 
 
 def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
-    """Yield texts and pictures in order. Text that merely describes a picture becomes its caption."""
+    """Yield texts and pictures in order. A text that merely describes a picture becomes its caption."""
     text = ""
     for part in result.parts:
         if isinstance(part, Text):
@@ -194,7 +194,7 @@ def _picture(shown: Shown) -> Html:
 
 
 def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
-    """Return the tool's output, if any. ``apart``: with a line between it and the content above."""
+    """Return the tool's output, if any. ``apart``: whether a line separates it from the content above."""
     if not record.printed:
         return NOTHING
     access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
@@ -211,12 +211,12 @@ def _traceback(record: CallRecord, access: Way) -> Html:
 
 
 def traceback_html(traceback: str, key: str, way: Way) -> Html:
-    """Return the traceback of the person's own code, folded. ``key``: prefix of its fold's key."""
+    """Return the traceback of an error in the person's own code, folded. ``key``: prefix of its fold's key."""
     return _fold("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:
-    """Return the Python expression of another field of a call, from the one of its result's text."""
+    """Return the Python expression for another field of a call, given the expression for the text of its result."""
     return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
 
 

@@ -1,1 +1,1 @@
-"""Wording: labels, states, commands. No HTML."""
+"""Wording of labels, states and commands, without HTML."""

@@ -33,7 +33,7 @@ WHY_REJECTED = {
     MAX_TOOL_CALLS: "limit of tool calls reached",
     MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
 }
-"""Reasons for blocked calls, by the gate's rule."""
+"""Why calls were blocked, by the rule of the gate."""
 WHY_NOT_ENDED = {
     "cancelled": "stopped by you",
     TIME_LIMIT: "cut off by the time limit",
@@ -42,7 +42,7 @@ WHY_NOT_ENDED = {
     LOST: "no result in the trace",
     AWAITS_APPROVAL: "waiting for approval",
 }
-"""Reasons for calls that did not run to completion, by error code."""
+"""Why calls did not run to completion, by error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 
 
@@ -50,28 +50,30 @@ MAX_OF_TODO_WORDS = 160
 
 
 def arguments(record: CallRecord, most: int) -> str:
-    """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
+    """Return the arguments of a call on one line, as ``name=JSON``; for the todo tool, its operation: ``update 1
+    completed``.
+    """
     if record.call.name == TODO_TOOL and (operation := _todo_arguments(record.call.arguments)):
         return first_line(clean(operation), most)
     return argument_words(record.call.arguments, most)
 
 
 def argument_words(arguments: Any, most: int) -> str:
-    """Return any arguments on one line: ``name=JSON``."""
+    """Return arguments of any kind on one line, as ``name=JSON``."""
     by_name = arguments if isinstance(arguments, dict) else {"arguments": arguments}
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name.items())
     return first_line(clean(", ".join(pairs)), most)
 
 
 def todo_words(records: Iterable[CallRecord]) -> str:
-    """Return these calls' todo operations: ``update 1 completed; add 2 todos``; for other products, names of tools."""
+    """Return the todo operations of these calls: ``update 1 completed; add 2 todos``; for other products, the tools' names."""
     operations = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
     parts = [words if name == TODO_TOOL and words else name for name, words in operations]
     return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
 
 
 def _todo_arguments(arguments: Any) -> str:
-    """Return the operation and its todos; empty for invalid arguments."""
+    """Return the operation and its todos; empty if the arguments are invalid."""
     if not isinstance(arguments, dict):
         return ""
     operation = arguments.get("operation")
@@ -92,7 +94,7 @@ def state(record: CallRecord) -> CallState:
 
 
 def progress(one: Progress) -> str:
-    """Return the progress of a call: ``3 of 10: reading``."""
+    """Return the progress of a call, such as ``3 of 10: reading``."""
     count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
     return f"{count}: {clean(one.text)}" if one.text else count
 

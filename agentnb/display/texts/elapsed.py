@@ -1,4 +1,4 @@
-"""The elapsed time of a live run, without time in which no process worked on it."""
+"""The elapsed time of a live run, excluding time in which no process worked on it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRec
 from agentnb.core.run.wait_state import WaitState
 
 MAX_SHOWN = 1e8
-"""Maximum seconds counted from before a recovery: three years."""
+"""Maximum seconds counted from before a recovery: about three years."""
 
 
 class Elapsed:
-    """Counts the elapsed time of a run. Pass it each event.
+    """Counts the elapsed time of a run. Pass it every event.
 
-    Waiting for the person counts too, unless the run has ``max_seconds``: then only time that counts towards that limit is
-    shown.
+    Waiting for the person counts as well, except in a run with ``max_seconds``, which shows only time that counts towards that
+    limit.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Elapsed:
 
     @property
     def since(self) -> datetime | None:
-        """The start from which a clock without pauses would show the elapsed time; None while paused."""
+        """The start time from which a clock without pauses would show the elapsed time; None while paused."""
         return None if self._held_at is not None else self._since
 
     @property
     def standing(self) -> float | None:
-        """The elapsed seconds while paused, otherwise None."""
+        """The elapsed seconds while paused; otherwise None."""
         if self._held_at is None or self._since is None:
             return None
         return max(0.0, (self._held_at - self._since).total_seconds())

@@ -1,4 +1,4 @@
-"""Lines for events without another display: steps, plans, other model calls, findings, unknown kinds."""
+"""Lines for events that are not displayed in any other way: steps, plans, other model calls, findings and unknown kinds."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ MAX_LINE_CHARACTERS = 200
 MAX_LINES = 40
 """Maximum lines shown per round."""
 MAX_NAMES = 4
-"""Maximum names of tools on a line."""
+"""Maximum tool names on a line."""
 SHOWN = frozenset({*w.WorkEvent.__args__, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
-"""Kinds of events shown as lines; a workflow's result is shown as its answer, an outcome beside the state."""
+"""Kinds of events that are shown as lines. A workflow's result is shown as its answer, and an outcome next to the state."""
 
 
 LISTED = w.StepEvent | w.PlanProposed
-"""Events shown by lists of steps and plans."""
+"""Events that the lists of steps and plans show."""
 
 
 class WorkNames:
-    """The names of a run's steps and plans, for its lines. Pass it each event."""
+    """The names of a run's steps and plans, for use in its lines. Pass it every event."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -50,22 +50,22 @@ class WorkNames:
             self._calls[event.step] = call_name(event.step, event.agent, event.title)
 
     def of_step(self, path: str) -> str:
-        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``, or a plan's name."""
+        """Return the name of a step, such as ``step load``, ``step 0 tides_fetch``, ``planning``, or the name of a plan."""
         if path in self._plans:
             return self.of_plan(path)
         name = self._calls.get(path, path)
         return f"step {name}" if path not in self._calls or name[:1].isdigit() else name
 
     def of_plan(self, plan_id: str) -> str:
-        """Return the name of a plan: its number if known, otherwise its id."""
+        """Return the name of a plan: its number if known, or else its id."""
         return f"plan {self._plans.get(plan_id, plan_id)}"
 
 
 def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: WorkNames | None = None) -> str:
-    """Return an event as a short line without control characters: ``step load completed in 1.2 s``.
+    """Return an event as a short line without control characters, such as ``step load completed in 1.2 s``.
 
-    Empty for kinds with another display. ``tools``: the run's previous tools, if known: a change is then worded as tools added,
-    removed and changed. ``names``: names of steps and plans.
+    Empty for kinds that are displayed in another way. ``tools``: the run's previous tools, if known; a change then names the
+    tools added, removed and changed. ``names``: names of steps and plans.
     """
     if (of_work := _OF_WORK.get(type(event))) is not None:
         return first_line(clean(of_work(event, names or WorkNames())), MAX_LINE_CHARACTERS)
@@ -81,14 +81,14 @@ def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
 
 
 def is_listed(event: AnyEvent) -> bool:
-    """True if the lists of steps and plans show an event; they include the usage of successful planning."""
+    """True if the lists of steps and plans show an event, which includes the usage of successful planning."""
     if isinstance(event, w.ModelCalled):
         return event.operation == GENERATION and not event.error
     return isinstance(event, LISTED)
 
 
 class AlsoHappened:
-    """The lines of a run's events, by the index of their round. Pass it each event."""
+    """The lines for a run's events, by the index of the round. Pass it every event."""
 
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self._by_round: dict[int, list[str]] = {}
@@ -114,7 +114,7 @@ class AlsoHappened:
             self._tools = event.tools
 
     def during(self, index: int) -> Sequence[str]:
-        """Return the lines of this round; lines from before the first round belong to the first."""
+        """Return the lines of this round. Lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
         return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
@@ -168,7 +168,7 @@ def _model_called(event: w.ModelCalled) -> str:
 
 
 def usage_words(usage: Usage) -> list[str]:
-    """Return tokens and cost of a model call, as far as they are known."""
+    """Return the tokens and cost of a model call, if known."""
     tokens = (usage.input or 0) + (usage.output or 0)
     cost = [f"${usage.cost:.4f}"] if usage.cost else []
     return [f"{thousands(tokens)} tokens", *cost] if tokens else cost
@@ -179,7 +179,7 @@ def _tools_changed(event: w.ToolsChanged) -> str:
 
 
 def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str:
-    """Return the difference to the previous tools; all tools without a difference."""
+    """Return the difference from the previous tools, or all tools if there is no difference."""
     before, after = {tool.name: tool for tool in tools}, {tool.name: tool for tool in event.tools}
     differences = {
         "added": [name for name in after if name not in before],
@@ -191,7 +191,7 @@ def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names and the number of others."""
+    """Return the first names and how many others there are."""
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 

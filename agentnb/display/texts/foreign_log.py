@@ -1,4 +1,4 @@
-"""The question about resuming a run from a foreign log: the run's next actions, and the trust in its answers."""
+"""The question about resuming a run from a foreign log: what the run does next, and whether its answers are trusted."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.run_permissions import Permissions
 
 MAX_SHOWN = 2_000
-"""Maximum characters of each fact about a log; the others are counted."""
+"""Maximum characters of each fact about a log; the rest are counted."""
 MAX_ANSWERS = 10
-"""Maximum answers shown, the newest; earlier ones are counted, except for grants for all calls of a tool."""
+"""Maximum answers shown, starting with the newest; earlier ones are counted, except grants for all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
-"""Answers that accept the log, and that have every call asked again."""
+"""Answers that accept the log, or have every call asked about again."""
 CHOICES = f"Answer ({TAKE}: accept this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
 ANSWER_UNUSED = "Your answer is not used, because the log is not yours; you are asked again"
 
 
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
-    """Return ``trust_log``, or the person's decision if it is None and the run's log is foreign.
+    """Return ``trust_log``; if it is None and the run's log is foreign, return the person's decision.
 
-    ``ask``: writes a question and returns the person's line (None if nobody is present). ``show``: the command that shows the
-    run. Raises `SettingsError` if the person declines both.
+    ``ask``: writes a question and returns the line that the person types, or None if nobody is present. ``show``: the command
+    that shows the run. Raises `SettingsError` if the person declines both.
     """
     if trust_log is not None or run.gives_consent or ask is None:
         return trust_log
@@ -42,7 +42,7 @@ def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | N
 
 
 def describe_log(run: Run) -> str:
-    """Return lines for the person about everything that the log would have the run do without asking."""
+    """Return lines that tell the person everything the log would have the run do without asking."""
     lines = [
         f"The log of run {run.id} was not written by your agentnb, or has been changed since. If you accept it as yours:",
         *(f"  {name:<14} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(run)),
@@ -51,12 +51,12 @@ def describe_log(run: Run) -> str:
 
 
 def _indent(text: str) -> str:
-    """Indent all further lines, so that they cannot pass for another fact."""
+    """Indent all lines after the first, so that they cannot pass for another fact."""
     return text.replace("\n", f"\n{' ' * 19}")
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each fact that the person would accept."""
+    """Yield the name and value of each fact that the person would be accepting."""
     settings = run.settings
     if run.model:
         yield "model", run.model
@@ -108,6 +108,6 @@ def _answers_and_grants(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _is_always(asked: AskedQuestion) -> bool:
-    """True if the answer allows all calls of a tool, for a mode or a custom gate."""
+    """True if the answer allows all calls of a tool, in response to a mode or a custom gate."""
     is_of_gate = asked.answer == ALWAYS and asked.question.kind == "approval"
     return is_of_gate or given_grant(asked.question, asked.answer) is not None

@@ -1,4 +1,4 @@
-"""The whole call that a person is asked about, as text: its command, its change of a file, its arguments.
+"""The complete call that a person is asked about, as text: its command, its file change, its arguments.
 
 Blanks and invisible characters are made visible.
 """
@@ -17,29 +17,29 @@ from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.tools.subject import READ_TOOL
 
 MAX_WITH_CALL = 600
-"""Characters of the longest question that shows a whole call by itself: a longer one may be cut where it is shown."""
+"""Maximum characters of a question that contains its complete call: a longer question may be cut where it is shown."""
 MAX_INDENT = 40
-"""Spaces at the beginning of a line of a file that are left as they are."""
+"""Number of spaces at the start of a file's line that are left unchanged."""
 CANNOT_UNDO = "This change cannot be undone: the file holds a key, and agentnb does not copy keys."
 ASKED_FOR = "Asked for this call"
 NAMES_FILE, NO_FILE = "+++ ", "--- /dev/null"
-"""The beginnings of the line of a diff that names the file after the change, and of a diff that creates one."""
+"""The prefix of the diff line that names the file after the change, and of a diff that creates a file."""
 MAX_DEPTH = 8
-"""Levels of objects and lists within arguments that are shown line by line."""
+"""Maximum levels of objects and lists within arguments that are shown line by line."""
 CallPartKind: TypeAlias = Literal["command", "code", "diff", "arguments", "news", "description"]
 
 
 class CallPart(NamedTuple):
-    """A part of the call that a question is about."""
+    """A part of the call that a question concerns."""
 
     kind: CallPartKind
     title: str
-    """Title of the part; empty for arguments of a gated call, which begin with the name of the tool."""
+    """Title of the part; empty for the arguments of a gated call, which begin with the tool's name."""
     text: str
 
 
 def question_text(question: WaitingOnUser) -> str:
-    """Return the question as it is shown: with blanks made visible if it asks for approval."""
+    """Return the question as it is shown, with blanks made visible if it asks for approval."""
     return visible(question.message) if question.kind == "approval" else question.message
 
 
@@ -57,10 +57,10 @@ def call_title(about: JudgedCall) -> str:
 
 
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
-    """Return the parts of the call that a question is about, or that asks it: command, code, change of a file, other arguments.
+    """Return the parts of the call that a question concerns, or that asks it: command, code, file change, other arguments.
 
-    Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
-    the command, the code or the change holds in full are left out.
+    For a tool of an MCP server, includes what has changed about the tool and the server's description of it. Omits arguments
+    that the question itself, the command, the code or the change shows in full.
     """
     origin = question.about or question.caller
     if origin is None:
@@ -86,12 +86,12 @@ def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
 
 
 def undo_note(question: WaitingOnUser) -> str:
-    """Return the note that the change cannot be undone; empty if it can, or without a change."""
+    """Return the note that the change cannot be undone; empty if it can be, or if there is no change."""
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
 
 
 def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
-    """Return how rules count again for a tool of an MCP server that has changed; nothing for any other."""
+    """Return advice on making rules apply again to an MCP server's tool that has changed; empty for any other tool."""
     origin = None if question.about is None else question.about.origin
     if origin is None or not origin.changed:
         return ()
@@ -99,13 +99,13 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the whole call that a question is about; empty without one, or if the question contains it."""
+    """Return the complete call that a question concerns; empty without a call, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 
 
 def _arguments(about: JudgedCall) -> str:
-    """Return the arguments that neither command, code nor diff shows; empty if there are no others."""
+    """Return the arguments that neither command, code nor diff shows; empty if these show everything."""
     arguments = _decoded(about)
     if not isinstance(arguments, dict):
         return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
@@ -127,7 +127,7 @@ def _arguments(about: JudgedCall) -> str:
 
 
 def _decoded(about: JudgedCall) -> Any:
-    """Return the arguments of a call, as their text if they are no JSON."""
+    """Return the arguments of a call; if they are not JSON, as their text."""
     try:
         return msgspec.json.decode(about.arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -140,24 +140,24 @@ def _argument(about: JudgedCall, name: str) -> Any:
 
 
 def _named_keys(about: JudgedCall) -> str:
-    """Return the files with keys that a command names, as words after it."""
+    """Return the key files that a command names, as text to put after it."""
     names = shell_command(about.command).key_files if about.command else ()
     return f" that names {', '.join(map(visible, names))}, which may hold keys" if names else ""
 
 
 def _changed_file(about: JudgedCall) -> str:
-    """Return the path of the file that a call changes; empty if its change is unknown."""
+    """Return the path of the file that a call changes; empty if the change is unknown."""
     return next((line.removeprefix(NAMES_FILE) for line in about.diff.split("\n") if line.startswith(NAMES_FILE)), "")
 
 
 def _code(about: JudgedCall) -> str:
-    """Return the code that a call runs; empty if it runs none."""
+    """Return the code that a call runs; empty if it runs no code."""
     code = _argument(about, "code") if "execute" in (about.effects or "") and not about.command else None
     return code if isinstance(code, str) else ""
 
 
 def _sides(diff: str) -> Iterable[str]:
-    """Return the texts before and after a change, as far as its diff shows them, with and without a last line break."""
+    """Yield the texts before and after a change, as far as its diff shows them, with and without a final line break."""
     lines = diff.rstrip("\n").split("\n@@", 1)[-1].split("\n")[1:] if "\n@@" in diff else []
     for signs in ("+", "-", "+ ", "- "):
         side = "\n".join(line[1:] for line in lines if line[:1] in tuple(signs))
@@ -165,19 +165,19 @@ def _sides(diff: str) -> Iterable[str]:
 
 
 def diff_line(line: str) -> str:
-    """Return a line of a diff, in which the indentation stays as it is."""
+    """Return a line of a diff, keeping its indentation."""
     return f"{visible(line[:1])}{code_line(line[1:])}"
 
 
 def code_line(line: str) -> str:
-    """Return a line of code, in which the indentation stays as it is."""
+    """Return a line of code, keeping its indentation."""
     indent = len(line) - len(line.lstrip(" "))
     kept = indent if indent <= MAX_INDENT and indent < len(line) else 0
     return f"{line[:kept]}{visible(line[kept:])}"
 
 
 def _value(value: Any, depth: int = 2) -> str:
-    """Return a value; lists, objects and texts of several lines indented, so that no line can pass for another argument."""
+    """Return a value, with lists, objects and multi-line texts indented so that no line can pass for another argument."""
     indent = "\n" + "  " * depth
     if value and depth < MAX_DEPTH and isinstance(value, dict):
         return "".join(f"{indent}{visible_name(name)}: {_value(item, depth + 1)}" for name, item in value.items())
@@ -189,7 +189,7 @@ def _value(value: Any, depth: int = 2) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text needs no quotation marks: it has no blanks at its ends and is no JSON, such as a number."""
+    """Return whether a text needs no quotation marks: it has no blanks at its ends and is not JSON, such as a number."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

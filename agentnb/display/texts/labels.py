@@ -1,4 +1,4 @@
-"""Wording for texts, counts, amounts and times, for text and HTML alike."""
+"""Wording for texts, counts, amounts and times, used in both text and HTML."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 from agentnb.core.messages import encodable
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Terminal escapes and bidirectional marks: models' and tools' text must not control a display."""
+"""Terminal escapes and bidirectional marks, because text from models and tools must not control a display."""
 SHORT_ID = 8
-"""Characters from the end of an id that identify a run for ``%agent load`` and ``%agent recover``."""
+"""Number of characters from the end of an id that identify a run for ``%agent load`` and ``%agent recover``."""
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
 def clean(text: str) -> str:
-    """Replace control characters in the text; line breaks and tabs stay."""
+    """Replace control characters in the text, keeping line breaks and tabs."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", encodable(text).replace("\r\n", "\n"))
 
 
 def cut(text: str, most: int) -> str:
-    """Truncate the text to ``most`` characters, adding the number of omitted ones."""
+    """Truncate the text to ``most`` characters, and state how many are omitted."""
     return text if len(text) <= most else f"{text[:most].rstrip()} … ({len(text) - most:,} more characters)"
 
 
 def cut_after_paragraph(text: str, most: int) -> str:
-    """Return the paragraphs that fit into ``most`` characters, or one truncated paragraph, with the number of omitted
-    characters.
+    """Return the paragraphs that fit into ``most`` characters, or one truncated paragraph; state how many characters are
+    omitted.
     """
     if len(text) <= most:
         return text
@@ -41,31 +41,31 @@ def first_line(text: str, most: int) -> str:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: ``3 rounds``, ``1 round``."""
+    """Return a count with its noun, such as ``3 rounds`` or ``1 round``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def times(count: int) -> str:
-    """Return a frequency: ``once``, ``twice``, ``3 times``."""
+    """Return a frequency, such as ``once``, ``twice`` or ``3 times``."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def thousands(count: int) -> str:
-    """Return an abbreviated number: ``812``, ``8.4k``, ``1.2M``."""
+    """Return an abbreviated number, such as ``812``, ``8.4k`` or ``1.2M``."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
 def file_size(count: int) -> str:
-    """Return ``812 bytes``, ``8.4 kB``, ``1.2 MB``."""
+    """Return a file size, such as ``812 bytes``, ``8.4 kB`` or ``1.2 MB``."""
     if count < 1_000:
         return pluralize(count, "byte")
     return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
 
 
 def duration(seconds: float) -> str:
-    """Return ``38 ms``, ``2.4 s``, ``3:07``."""
+    """Return a duration, such as ``38 ms``, ``2.4 s`` or ``3:07``."""
     if seconds < 0.0005:
         return "under 1 ms"
     if seconds < 0.9995:
@@ -74,23 +74,23 @@ def duration(seconds: float) -> str:
 
 
 def count_of(count: int, most: int) -> str:
-    """Return `` 8.4k of 20k`` in the limit's unit, with constant width for a growing count."""
+    """Return `` 8.4k of 20k`` in the unit of the limit; the width stays constant as the count grows."""
     limit = thousands(most)
     shown = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
     return f"{shown.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
 
 
 def dollars(value: float) -> str:
-    """Return an amount: ``$0.50``, ``$5.00``, ``$0.0025``; two decimals, or as many as the value has."""
+    """Return an amount, such as ``$0.50``, ``$5.00`` or ``$0.0025``: two decimals, or as many as the value has."""
     exact = f"{value:.6f}".rstrip("0")
     return "$" + (exact if len(exact.partition(".")[2]) > 2 else f"{value:.2f}")
 
 
 def amount(value: Any) -> float | None:
-    """Return a limit from a log's settings, or None if the value is unusable."""
+    """Return a limit from the settings in a log, or None if the value is unusable."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 
 def short_id(run_id: str) -> str:
-    """Return the end of a run's id, as accepted by commands."""
+    """Return the end of a run's id, which commands accept."""
     return run_id[-SHORT_ID:]

@@ -1,6 +1,6 @@
-"""Notebook commands by kind of advice, shown as next steps by cells, cards and lists.
+"""The notebook command for each kind of advice, which cells, cards and lists show as next steps.
 
-Part of display, not of a layer above it, because cards and saved pages are made there: no other text below `session` names a
+Part of display rather than a layer above it, because display makes cards and saved pages. No other text below `session` names a
 magic.
 """
 
@@ -17,7 +17,7 @@ from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
-"""Maximum characters of names after an option; longer lists become a placeholder."""
+"""Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
 LOAD_EXTENSION = "%load_ext agentnb"
 CHECK = "%%agent --expect CONDITION"
 
@@ -33,7 +33,7 @@ def error_in_notebook(error: AgentnbError) -> str:
 
 
 def is_variable(name: str) -> bool:
-    """True if a run can be assigned to a variable of this name."""
+    """True if a run can be assigned to a variable with this name."""
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
 
 
@@ -43,19 +43,19 @@ def _limit_option(advice: a.ContinueRun | a.RerunSteps) -> str:
 
 
 def _cell_options(by: a.Invocation | None) -> a.Invocation:
-    """Return the options of the cell; empty options without a cell."""
+    """Return the options of the cell; empty if there is no cell."""
     return by if by is not None and by.surface == "notebook" else a.Invocation()
 
 
 def _again(advice: a.ContinueRun | a.TryAgain) -> str:
-    """Return the options of a cell that continues a conversation; they include the model only if it was a variable."""
+    """Return the options for a cell that continues a conversation, including the model only if it was in a variable."""
     typed = _cell_options(advice.by)
     model = typed.model if typed.model.isidentifier() else ""
     return _options(replace(typed, model=model, inputs="", tools=typed.tools or advice.tools))
 
 
 def _options(typed: a.Invocation) -> str:
-    """Return these options as a cell takes them, preceded by a space."""
+    """Return these options in the form a cell takes, preceded by a space."""
     values = {
         "-t": " ".join(typed.tools) if len(" ".join(typed.tools)) <= MAX_OF_NAMES else "TOOLS",
         "-m": typed.model,
@@ -101,7 +101,7 @@ def _answer(advice: a.AnswerRun) -> str:
 
 
 def _replay(advice: a.ReplayRun) -> str:
-    """Return the magic for a run in a variable; for another expression, the function call."""
+    """Return the magic if the run is in a variable, or the function call for any other expression."""
     is_named = is_variable(advice.variable)
     return f"%replay {advice.variable} -g matrix -p matrix" if is_named else a.replay_call(advice)
 
@@ -121,7 +121,7 @@ OPTIONS: a.Commands = {
     a.AskInstead: lambda _: "--approve ask",
     a.CountAsFree: lambda _: "--unpriced",
 }
-"""Options common to cells and shell commands."""
+"""Options that cells and shell commands have in common."""
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,

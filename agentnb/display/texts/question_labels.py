@@ -1,4 +1,4 @@
-"""The wording of questions to the person and of their answers, for text and HTML alike."""
+"""The wording of questions to the person and of their answers, used in both text and HTML."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ HAD_ASKED = {
     "plan_review": "It had asked you whether this plan may run",
     "human_step": "This step was yours",
 }
-"""The same for a run that ended with the question open."""
+"""Titles for a run that ended with the question open."""
 ASKED = {
     "approval": "It asked for your approval",
     "elicitation": "It asked you",
     "plan_review": "It asked you whether this plan may run",
     "human_step": "This step was yours",
 }
-"""The same for questions that are closed."""
+"""Titles of closed questions."""
 _SUBJECTS = ("The agent", "It")
-"""The beginnings of titles that who asks replaces, if it is not the agent itself."""
+"""The beginnings of titles that are replaced by the asker, if that is not the agent itself."""
 MAX_LISTED = 400
-"""Characters of the choices in a line of text."""
+"""Maximum characters of the choices in a line of text."""
 MAX_OF_A_CALL = 100_000
-"""Characters of the call that a question is about in the text of a run."""
+"""Maximum characters, in the text of a run, of the call that a question concerns."""
 MAX_PATTERN = 300
-"""Characters of the pattern of a field."""
+"""Maximum characters of a field's pattern."""
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Suspend the run until you answer, even after a restart"),))
 """Label and title of the button that suspends a run."""
@@ -75,12 +75,12 @@ REACHES: dict[GrantReach, str] = {
     "session": "until the kernel ends",
     "project": "in this project, saved",
 }
-"""Scope of each grant, in words."""
+"""The scope of each grant, as text."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
-"""The buttons for the answers without a value, and what they do."""
+"""Labels and titles of the buttons that answer without a value."""
 TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
-"""Options that replace an answer."""
+"""Options that take the place of an answer."""
 NO_ANSWER = {
     "declined": "You declined to answer",
     "cancelled": "You closed it without deciding",
@@ -88,9 +88,9 @@ NO_ANSWER = {
 }
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
-"""The same for a question that was declined, but not by the person."""
+"""Reasons shown if something other than the person declined a question."""
 CANCELLED_BY = {"program": "Closed without deciding by the function that answers for you"}
-"""The same for a question that was cancelled."""
+"""Reasons shown if something other than the person cancelled a question."""
 
 MODES = {
     AUTO: "calls that only the defaults would ask about run without a question",
@@ -98,11 +98,11 @@ MODES = {
     NEVER: "you are not asked; calls that would ask are denied",
     READ_ONLY: "only read-only tools may run",
 }
-"""Meaning of each mode."""
+"""The meaning of each mode."""
 
 
 def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
-    """Return the title of a question, which names who asks unless it is the agent itself."""
+    """Return the title of a question, naming the asker unless it is the agent itself."""
     words, name = titles.get(question.kind, titles["elicitation"]), asker_in_words(question)
     if not name:
         return words
@@ -113,7 +113,9 @@ def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
 
 
 def asker_in_words(question: WaitingOnUser) -> str:
-    """Return who asks in a line of its own; empty for the agent itself, and for the rule or gate that asks about a call."""
+    """Return a separate line that names the asker; empty for the agent itself, and for a rule or gate that asks about a
+    call.
+    """
     if question.kind == "approval" or question.asked_by in ("", ASK_PERSON):
         return ""
     if question.asked_by == question.call_id and question.asked_by.rpartition("/")[2].startswith(ASKING):
@@ -122,20 +124,22 @@ def asker_in_words(question: WaitingOnUser) -> str:
 
 
 def address_of(question: WaitingOnUser) -> WebAddress | None:
-    """Return the address that a question wants opened; None if it has none, or one from a log that could not be opened."""
+    """Return the address that a question wants opened, or None if there is no address, or the one from a log could not be
+    opened.
+    """
     with suppress(SettingsError):
         return web_address(question.url) if question.url else None
     return None
 
 
 def host_in_words(address: WebAddress) -> str:
-    """Return the host that an address leads to, with its ASCII form if it has other letters."""
+    """Return the host of an address, including its ASCII form if it contains other letters."""
     host = visible(address.host)
     return host if address.host == address.ascii_host else f"{host} ({address.ascii_host})"
 
 
 def address_lines(question: WaitingOnUser) -> list[str]:
-    """Return the host and the whole address that a question wants opened, a line each; nothing for other questions."""
+    """Return the host and full address that a question wants opened, one line each; empty for other questions."""
     if not question.url:
         return []
     address = address_of(question)
@@ -144,7 +148,7 @@ def address_lines(question: WaitingOnUser) -> list[str]:
 
 
 def question_lines(run: Run) -> list[str]:
-    """Return the open questions with their choices; in the past tense for a run whose process died."""
+    """Return the open questions with their choices, in the past tense if the run's process died."""
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for item in run.waiting:
@@ -157,9 +161,9 @@ def question_lines(run: Run) -> list[str]:
 
 
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
-    """Return a question that is closed, and its answer, a line of at most ``most`` characters each; nothing while it is open.
+    """Return a closed question and its answer, one line of up to ``most`` characters each; empty while it is open.
 
-    Lines of their own, so that no question can pretend to have an answer.
+    They are on separate lines, so that no question can pretend to have an answer.
     """
     if asked.outcome == "open":
         return []
@@ -170,7 +174,7 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
 
 
 def answer_told(asked: AskedQuestion) -> str:
-    """Return the outcome of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
+    """Return the outcome of a question, such as ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
         return "".join(answer_parts(asked))
     others = {"declined": DECLINED_BY, "cancelled": CANCELLED_BY}.get(asked.outcome, {})
@@ -180,7 +184,7 @@ def answer_told(asked: AskedQuestion) -> str:
 
 
 def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
-    """Return who answered, and the answer in words; of a question about a call the decision, with the reason of a rejection."""
+    """Return who answered, and the answer as text; for a question about a call, the decision and the reason for a rejection."""
     who, answer = author(asked), asked.answer
     if asked.question.kind != "approval" or asked.question.about is None:
         return f"{who}: ", choice_in_words(answer)
@@ -188,7 +192,7 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 
 
 def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> tuple[str, str, str]:
-    """Return the decision about a call, as the words before and after the calls that are allowed later."""
+    """Return the decision about a call: the text before the later calls that it allows, those calls, and the text after."""
     choice, grant = decision(answer), given_grant(question, answer)
     if grant is not None:
         before, calls, after = later_calls(grant.rule, about)
@@ -201,7 +205,7 @@ def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> 
 
 
 def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
-    """Return the calls that a grant allows, as a noun: its words, with the name or the pattern apart in their middle."""
+    """Return the calls that a grant allows as a noun phrase in three parts, the middle one being the name or pattern."""
     server = server_of_rule(rule)
     if server:
         return "calls to the MCP server ", visible_name(server), ""
@@ -213,17 +217,17 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
-    """Return the calls that a grant allows, and how far it reaches."""
+    """Return the calls that a grant allows, and its scope."""
     return f"{''.join(later_calls(grant.rule, about))}, {REACHES.get(grant.reach, grant.reach)}"
 
 
 def saved_reach(saved: SavedRule) -> str:
-    """Return when a rule was saved, and for which folder."""
+    """Return when a rule was saved and for which folder."""
     return f"saved on {saved.saved_at:%Y-%m-%d} for runs in {visible(with_tilde(Path(saved.folder)))}"
 
 
 def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]:
-    """Yield how many saved rules a working folder has, and the files that allow nothing. ``see``: where they are listed."""
+    """Yield how many saved rules a folder has, and which files allow nothing. ``see``: where the rules are listed."""
     if found.rules:
         count = pluralize(len(found.rules), "saved rule")
         yield f"{count} in force in {visible(with_tilde(Path(folder)))}: such calls run without a question. {see}"
@@ -234,13 +238,13 @@ def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]
 
 
 def is_of_key_file(rule: str, about: JudgedCall) -> bool:
-    """Return whether the calls of a rule are those about one file that may hold keys by its name."""
+    """Return whether a rule covers calls on a single file that, by its name, may hold keys."""
     path = "" if about.command else rule_parts(rule)[1]
     return bool(path) and "*" not in path and is_key_file(path.rpartition("/")[2])
 
 
 def limits_in_words(field: FormField) -> list[str]:
-    """Return the limits of a field's value, in a few words each."""
+    """Return the limits on a field's value, each in a few words."""
     lowest, highest = field.limits
     unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
     unit = " character" if unit == " characters" and (lowest, highest) in ((1, None), (None, 1)) else unit
@@ -255,17 +259,19 @@ def limits_in_words(field: FormField) -> list[str]:
 
 
 def server_of_rule(rule: str) -> str:
-    """Return the MCP server whose tools a rule is about, all of them; empty for any other rule."""
+    """Return the MCP server if a rule covers all of its tools; empty for any other rule."""
     return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
 
 
 def is_fixed(grant: GrantOffer, about: JudgedCall) -> bool:
-    """Return whether a grant has no pattern that the person may change."""
+    """Return whether a grant lacks a pattern that the person may change."""
     return grant.rule == about.tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule, about)
 
 
 def listed_choices(question: WaitingOnUser) -> str:
-    """Return the choices of a question as the person reads them, with the grants that are offered; empty without any."""
+    """Return the choices of a question as the person reads them, including the grants on offer; empty if it offers no
+    choice.
+    """
     subject_call = question.about
     if subject_call is None or not subject_call.grants:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
@@ -274,14 +280,14 @@ def listed_choices(question: WaitingOnUser) -> str:
 
 
 def approving_choices(question: WaitingOnUser) -> list[str]:
-    """Return the choices that approve a call once or as a gate means them; *always* is left to the grants that are offered."""
+    """Return the choices that approve a call once or as a gate intends; *always* is left to the grants on offer."""
     choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
     has_offers = question.about is not None and bool(question.about.grants)
     return [choice for choice in choices if choice != DENY and not (has_offers and choice == ALWAYS)]
 
 
 def typed_answers(question: WaitingOnUser) -> list[str]:
-    """Return the answers to the question whether a call or a plan may run, as they are typed; none for another question."""
+    """Return the answers that can be typed when asked whether a call or a plan may run; empty for any other question."""
     if question.kind not in ("approval", "plan_review") or DENY not in answer_form(question.schema).choices:
         return []
     grants = [] if question.about is None else [typed_grant(offer) for offer in question.about.grants]
@@ -289,12 +295,12 @@ def typed_answers(question: WaitingOnUser) -> list[str]:
 
 
 def typed_grant(offer: GrantOffer) -> str:
-    """Return the answer that gives a grant, as it is typed."""
+    """Return the answer that makes a grant, as it is typed."""
     return f"{ALWAYS} in {offer.reach}: {offer.rule}"
 
 
 def author(asked: AskedQuestion) -> str:
-    """Return who answered: you, or the function that answers in your place."""
+    """Return who answered: you, or the function that answers for you."""
     return "Your function" if asked.by == "program" else "You"
 
 
@@ -304,13 +310,13 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return a mode of one or more words with its meaning; without a mode, the default questions."""
+    """Return a mode of one or more words with its meaning; if there is no mode, describe the default questions."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
     return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 
 
 def rule_lines(run: Run) -> Iterator[str]:
-    """Yield the mode of a run, if it has one, and its rules."""
+    """Yield the mode of a run, if it has one, and the run's rules."""
     permissions = Permissions.logged(run.settings, loosens=True)
     if permissions.mode.held:
         yield f"mode {mode_text(permissions.mode.words)}"

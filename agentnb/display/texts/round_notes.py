@@ -1,4 +1,4 @@
-"""Remarkable facts about a round besides its reply, a line each: notes on events, warnings about the model."""
+"""Remarkable facts about a round apart from its reply, one line each: notes on events, and warnings about the model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.display.texts.labels import amount, clean, duration, first_line, pl
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it was waiting for you"
 MIN_SECONDS = 0.05
-"""Minimum compaction time that is shown, in seconds; without a model it is almost 0."""
+"""Minimum compaction time, in seconds, that is shown; without a model it is close to 0."""
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """Return guidance with its verdict: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    """Return guidance with its verdict, such as ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
     name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell in INFORMS:
@@ -29,24 +29,24 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
 
 
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
-    """Return the guidance of this round that was not followed, with its verdicts."""
+    """Return the guidance in this round that was not followed, with the verdicts."""
     judged = zip(one.guidance, one.followed, strict=False)
     return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell not in INFORMS]
 
 
 class RoundNote(NamedTuple):
-    """An event of a round other than its reply, for display."""
+    """An event in a round other than its reply, for display."""
 
     text: str
     at_once: bool
-    """True if shown unfolded: interventions, guidance that was not followed, failed attempts."""
+    """True if shown unfolded: interventions, guidance that was not followed, and failed attempts."""
     wrong: bool
 
 
 def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
-    """Return a note for each piece of guidance in this round, and for each other event before its reply.
+    """Return a note for each piece of guidance in this round, and for each other event before the reply.
 
-    ``settings``: the run's settings, with the limits of its conversation.
+    ``settings``: the run's settings, which contain the limits of its conversation.
     """
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
@@ -65,7 +65,9 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
 
 
 def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) -> str:
-    """Return ``24 messages summarized, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
+    """Return a line such as ``24 messages summarized, because the conversation filled 80 % of the context window · $0.0031 ·
+    4.2 s``.
+    """
     why = _why_compacted(one, settings or {})
     if one.compacted is None:
         return f"summarizing, because {why}"
@@ -108,11 +110,11 @@ _STATUS = {
     "todo_nudge": "text-only reply while todos were open",
     "auto_continue_todos": "text-only reply while todos were open",
 }
-"""Warnings implied by a round's status."""
+"""Warnings that follow from a round's status."""
 
 
 def round_warnings(one: WorkflowRound) -> list[str]:
-    """Return a sentence per warning, without markup; empty for an ordinary round."""
+    """Return one sentence per warning, without markup; empty for an ordinary round."""
     warnings = []
     if one.said_before is not None:
         warnings.append(f"repeated the answer of round {one.said_before + 1}")

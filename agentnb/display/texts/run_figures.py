@@ -1,4 +1,4 @@
-"""The figures of a run in a few words each: rounds, calls, time, tokens and cost."""
+"""The figures of a run, in a few words each: rounds, calls, time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.display.texts.states import has_ended, kind_of_counted_calls, round
 
 
 def meta(run: Run) -> list[str]:
-    """Return rounds, calls, todos, time, usage and model, a few words each."""
+    """Return rounds, calls, todos, time, usage and model, in a few words each."""
     calls = call_words(*call_counts(outer_calls(run)), "tool call")
     parts = [part for part in (rounds_words(run), steps_words(run), calls) if part]
     if run.failed_calls and kind_of_counted_calls(state_of(run)) != "failed":
@@ -28,14 +28,14 @@ def meta(run: Run) -> list[str]:
 
 
 def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
-    """Return the number of calls of tools other than todo lists, and the number of todo updates."""
+    """Return the number of calls to tools other than todo lists, and the number of todo updates."""
     roles = [record.role for record in records]
     updates = roles.count("list")
     return len(roles) - updates, updates
 
 
 def call_words(calls: int, updates: int, noun: str = "call") -> str:
-    """Return ``4 calls and 6 todo updates``; empty for neither."""
+    """Return a phrase such as ``4 calls and 6 todo updates``; empty if both are zero."""
     return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 
@@ -46,7 +46,7 @@ def prompt_with_author(run: Run) -> str:
 
 
 def usage_parts(run: Run) -> list[str]:
-    """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
+    """Return tokens and cost if known, each with its limit if the run has one."""
     settings = run.settings
     most = amount(settings.get("max_tokens"))
     # The limit covers only the run's own calls.

@@ -1,4 +1,4 @@
-"""Wording for the state of a run, the same everywhere, the reason for its end, and the next command."""
+"""Wording for the state of a run, the same everywhere, why it ended, and the next command."""
 
 from __future__ import annotations
 
@@ -76,27 +76,27 @@ ENDED = {
     "refusal": "model declined",
     "loop_detected": "loop detected",
 }
-"""Reasons of policies that ended a run, in two words, by stop reason."""
+"""Policies' reasons for ending a run, in two words, by stop reason."""
 WHY_ENDED = {
     "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
     "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
     "refusal": "The model declined to answer.",
 }
-"""Reasons of policies as sentences."""
+"""Policies' reasons, as sentences."""
 PLAN_WAITS = "Plan awaits your approval"
 OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its user"}
-"""Words for a person's action in a foreign run."""
+"""Words for what a person did in a foreign run."""
 ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {limit.name: limit.word for limit in (*LIMITS.values(), SESSION_BUDGET)}
 """The word for each limit."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
-"""Nouns counted by limits."""
+"""The nouns that limits count."""
 FINAL_ERRORS = frozenset({"ScriptEnded"})
-"""Errors that recur if the run is continued."""
+"""Errors that would recur if the run were continued."""
 SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
-"""Advice of an error that is sufficient on its own."""
+"""Advice that is sufficient on its own if an error has it."""
 VALUES_OF_OUTCOMES = {"passed": "true", "failed": "false", "unknown": "differ"}
-"""Value of a trace's outcome field; ``differ``: several scores disagree."""
+"""Values of a trace's outcome field; ``differ`` means that several scores disagree."""
 MAX_OF_AN_OUTCOME = 40
 """Maximum characters of a score's name, which comes from a file."""
 MAX_OF_AN_EXPECTATION = 120
@@ -105,31 +105,31 @@ MAX_NAMED = 3
 MAX_OF_A_CALL = 160
 """Maximum characters of the arguments of a rejected call."""
 MAX_EXPLAINED = 300
-"""Maximum characters of a provider's explanation of a refusal, a blocked todo's reason, and a tool's error."""
+"""Maximum characters of a provider's reason for a refusal, a blocked todo's reason, and a tool's error."""
 
 
 Tone: TypeAlias = Literal["good", "neutral", "warn"]
 
 
 class RunState(NamedTuple):
-    """Facts behind the words for a run's state, from the run or its summary."""
+    """The facts that determine the words for a run's state, taken from the run or its summary."""
 
     status: str
     stop_reason: str = ""
     limit_value: float | None = None
-    """Value of the limit that ended it; ``stop_reason`` names the limit."""
+    """The value of the limit that ended the run; ``stop_reason`` names the limit."""
     todos_open: bool = False
     paused: bool = False
-    """True if it waits without an open question."""
+    """True if the run is waiting without an open question."""
     foreign: bool = False
-    """True if another product recorded it."""
+    """True if another product recorded the run."""
     failed_calls: int = 0
     blocked_calls: int = 0
-    """Calls refused by a gate, a limit or the person."""
+    """Number of calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
-    """True if its last plan was rejected."""
+    """True if the run's last plan was rejected."""
     outcome: Outcome | None = None
-    """None if it was not checked."""
+    """The outcome, or None if the run was not checked."""
 
 
 def state_of(run: Run) -> RunState:
@@ -150,9 +150,9 @@ def state_of(run: Run) -> RunState:
 
 
 def state_words(state: RunState) -> str:
-    """Return the state of a run in a few words: ``Done, todos open``, ``Limit reached: 50 rounds``.
+    """Return the state of a run in a few words, such as ``Done, todos open`` or ``Limit reached: 50 rounds``.
 
-    The same in all lists and cards.
+    All lists and cards use the same words.
     """
     word = STATES.get(state.status, state.status)
     if state.status == "completed":
@@ -170,15 +170,15 @@ def state_words(state: RunState) -> str:
 
 
 def end_words(reason: str) -> str:
-    """Return a stop reason or a status in words, such as ``at the limit of rounds``; other words unchanged."""
+    """Return a stop reason or status in words, such as ``at the limit of rounds``; other text is returned unchanged."""
     plain = reason if " " in reason else reason.replace("_", " ")
     return f"at the limit of {plain.removeprefix('max ')}" if reason in LIMIT_WORDS else ENDED.get(reason, plain)
 
 
 def completion(state: RunState) -> tuple[Tone, str]:
-    """Return tone and words for a completed run: good only if it was checked and passed.
+    """Return the tone and words for a completed run, which is good only if it was checked and passed.
 
-    A recorded outcome is shown beside these words.
+    A recorded outcome is shown next to these words.
     """
     done_word = STATES["completed"]
     cases: tuple[tuple[bool, Tone, str], ...] = (
@@ -201,9 +201,9 @@ def kind_of_counted_calls(state: RunState) -> Literal["failed", "rejected", ""]:
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
-    """Return the state in a few words; while the agent works, also the running tool or the step of a plan.
+    """Return the state in a few words; while the agent is working, including the running tool or plan step.
 
-    ``hears``: a reply is streaming; ``position``: position in a plan that a nested run executes.
+    ``hears``: whether a reply is streaming; ``position``: position in a plan that a nested run is executing.
     """
     if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
@@ -216,7 +216,7 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
 
 
 def outcome_words(assessment: Assessment | None) -> str:
-    """Return the outcome in a few words beside the state: ``reward 0``, ``expectation failed``; empty if unknown."""
+    """Return the outcome in a few words to put next to the state, such as ``reward 0``; empty if it is unknown."""
     if assessment is None:
         return ""
     if assessment.source != "trace":
@@ -228,7 +228,7 @@ def outcome_words(assessment: Assessment | None) -> str:
 
 
 def outcome_with_source(run: Run) -> str:
-    """Return the outcome with its source: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty if unknown."""
+    """Return the outcome with its source: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty if it is unknown."""
     assessment = run.assessment
     if assessment is None:
         return ""
@@ -241,12 +241,12 @@ def outcome_with_source(run: Run) -> str:
 
 
 def with_outcome(state: str, assessment: Assessment | None) -> str:
-    """Return the words for state and outcome: ``Done, reward 0``."""
+    """Return the words for the state and outcome, such as ``Done, reward 0``."""
     return ", ".join(filter(None, (state, outcome_words(assessment))))
 
 
 def _executing(position: PlanPosition | None) -> str:
-    """Return ``Executing plan, step 2 of 5``, without a step before the first."""
+    """Return ``Executing plan, step 2 of 5``; before the first step, without a step."""
     is_at_step = position is not None and 0 < position.step <= position.steps
     return f"Executing plan, step {position.step} of {position.steps}" if position and is_at_step else "Executing plan"
 
@@ -264,7 +264,7 @@ def _doing(run: Run, hears: bool) -> str:
 
 
 def _doing_steps(run: Run) -> str:
-    """Return the names of the open steps, without blocks; ``Starting`` before the first."""
+    """Return the names of the open steps, omitting blocks; ``Starting`` before the first step."""
     if not run.step_records:
         return "Starting"
     running = [step for step in run.step_records.values() if step.status == "running"]
@@ -277,7 +277,7 @@ def _doing_steps(run: Run) -> str:
 
 
 def is_foreign(run: Run) -> bool:
-    """True if another product recorded the run: no command of agentnb can continue it."""
+    """True if another product recorded the run, so that no agentnb command can continue it."""
     return run.origin is not None
 
 
@@ -288,12 +288,12 @@ def pending_retry(run: Run) -> RetryScheduled | None:
 
 
 def _being_replaced(run: Run) -> int:
-    """Return the number of messages that the summary in progress will replace."""
+    """Return the number of messages that the summary in progress is to replace."""
     return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
 
 
 def limit_words(name: str, value: float) -> str:
-    """Return a limit in words: ``50 rounds``, ``$0.50``, ``30 minutes``."""
+    """Return a limit in words, such as ``50 rounds``, ``$0.50`` or ``30 minutes``."""
     if name in COUNTED:
         return pluralize(round(value), COUNTED[name])
     if name == MAX_TOOL_CALLS_PER_TURN:
@@ -308,9 +308,9 @@ def limit_words(name: str, value: float) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Return the answer, including a final answer at a limit, a workflow's last output, and a reply without a model.
+    """Return the answer, which may be a final answer at a limit, a workflow's last output, or a reply produced without a model.
 
-    Empty without an answer.
+    Empty if there is no answer.
     """
     if run.is_plan_rejected:  # its last words are about the rejected plan
         return ""
@@ -318,7 +318,7 @@ def shown_answer(run: Run) -> str:
 
 
 def rounds_at_end(run: Run) -> list[WorkflowRound]:
-    """Return the rounds; calls without a result, because the process died or the trace ends, are interrupted."""
+    """Return the rounds. Calls without a result, because the process died or the trace ends, count as interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
         compactions = tuple([compaction for compaction in rounds[-1].compactions if compaction.compacted is not None])
@@ -335,14 +335,14 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
 
 
 def rounds_words(run: Run) -> str:
-    """Return ``3 rounds``; ``no reply`` for a finished run without a reply; empty before the first round."""
+    """Return ``3 rounds``; ``no reply`` for a finished run that has none; empty before the first round."""
     if run.rounds and not run.should_continue and all(run_round.reply is None for run_round in run.rounds):
         return "no reply"
     return pluralize(len(run.rounds), "round") if run.rounds else ""
 
 
 def steps_words(run: Run) -> str:
-    """Return ``3 steps``, or for a run that plans ``2 plans``; empty if the run works in rounds."""
+    """Return ``3 steps`` or, for a run that makes plans, ``2 plans``; empty if the run works in rounds."""
     if run.rounds:
         return ""
     first = next(iter(run.step_records.values()), None)
@@ -352,12 +352,12 @@ def steps_words(run: Run) -> str:
 
 
 def has_ended(run: Run) -> bool:
-    """True if the run has ended; an interrupted run has not."""
+    """True if the run has ended. An interrupted run has not."""
     return not run.should_continue and run.status != "interrupted"
 
 
 def is_going_on(run: Run) -> bool:
-    """True if a process works on the run: it has neither ended nor been suspended."""
+    """True if a process is working on the run, which has neither ended nor been suspended."""
     return run.should_continue and not run.is_suspended
 
 
@@ -367,7 +367,7 @@ def why(run: Run, commands: Commands = NOTEBOOK) -> str:
 
 
 def reason_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the reason as `why` does; each command is a separate piece."""
+    """Return the reason as `why` does, with each command as a separate piece."""
     if run.status == "failed" and run.error is not None:
         return pieces(clean(run.error.message), _for_run(run, run.error.advice), commands)
     reason = _why(run)
@@ -390,7 +390,7 @@ def _why(run: Run) -> str:
 
 
 def _why_stopped(run: Run) -> str:
-    """Return the policy's reason to end the run, with the provider's explanation of a refusal."""
+    """Return the policy's reason for ending the run, including the provider's explanation of a refusal."""
     if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
         sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
         return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
@@ -419,7 +419,7 @@ def _why_blocked(run: Run) -> str:
 
 
 def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
-    """Yield name, position and error of each call of a round or step in the state ``kind``."""
+    """Yield the name, position and error of each call in a round or step whose state is ``kind``."""
     in_rounds = ((f"round {run_round.index + 1}", record) for run_round in run.rounds for record in run_round.records)
     in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
     for position, record in chain(in_rounds, in_steps):
@@ -431,7 +431,7 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
 
 
 def _rejection(run: Run, record: CallRecord) -> str:
-    """Return the person's rejection of a call in words; its result has the words for the model."""
+    """Return the words in which the person rejected a call; its result has the words for the model."""
     asked = [asked for asked in run.questions if asked.question.kind == "approval" and asked.question.call_id == record.call.id]
     is_denied = record.result is not None and record.result.error_code == DENIED
     return answer_told(asked[-1]).replace(" rejected", " rejected it", 1) if asked and is_denied else ""
@@ -457,7 +457,7 @@ def _blocked_todo(todo: Todo) -> str:
 
 
 def _who_else(run: Run) -> str:
-    """Return a note if nested runs spent part of the run's budget, or ""."""
+    """Return a note if nested runs spent part of the run's budget; otherwise ""."""
     limit = run.limit
     shared = limit is not None and limit.limit == "budget" and run.own_spent < limit.value
     return "Nested runs used part of it." if shared else ""
@@ -490,26 +490,26 @@ def _next_step(run: Run) -> AnyAdvice | None:
 
 
 def live_answer(run: Run) -> AnswerRun | None:
-    """Return advice on answering the first open question of a live run whose card has no buttons, if any."""
+    """Return advice on how to answer the first open question, if any, of a live run whose card has no buttons."""
     if not (run.waiting and is_going_on(run)):
         return None
     return AnswerRun(clean(short_id(run.id)), _first_of_several(run), is_live=True, lead="Answer it")
 
 
 def _first_of_several(run: Run) -> str:
-    """Return the id of the first open question, or "" if it is the only one."""
+    """Return the id of the first open question, or "" if there is only one."""
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
 def _invocation(run: Run) -> Invocation | None:
-    """Return the run's start options in displayable form."""
+    """Return the options with which the run was started, in displayable form."""
     return change_texts(run.invocation, clean)
 
 
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:
-    """Return advice on continuing the run with its tools; for a workflow, at its unfinished step.
+    """Return advice on how to continue the run with its tools; for a workflow, from its unfinished step.
 
-    None if impossible: a task file, or a workflow that was stopped before its first step, is run again as a whole.
+    Returns None for a task file, or a workflow that was stopped before its first step: these must be rerun completely.
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
@@ -518,13 +518,13 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
 
 
 def continue_command(run: Run) -> str:
-    """Return the first line of a notebook cell that continues the run, or ""."""
+    """Return the first line of a notebook cell that would continue the run, or ""."""
     step = continuation(run)
     return in_notebook([replace(step, lead="")]) if step is not None else ""
 
 
 def continue_hint(run: Run) -> str:
-    """Return a hint on continuing a stopped run, or starting it again, as a notebook command."""
+    """Return a hint, as a notebook command, on how to continue a stopped run or start it again."""
     command = continue_command(run)
     return f"Continue with {command}" if command else "To start over, run its cell again"
 
@@ -536,7 +536,7 @@ def _blocked_id(run: Run) -> str:
 
 
 def _after_failure(run: Run) -> AnyAdvice | None:
-    """Return advice on continuing a failed run, unless its error already has some, or it would only fail again."""
+    """Return advice on how to continue a failed run, unless its error already has advice or it would only fail again."""
     error, step = run.error, continuation(run)
     if step is None or (
         error is not None
@@ -548,7 +548,9 @@ def _after_failure(run: Run) -> AnyAdvice | None:
 
 
 def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
-    """Return advice on continuing the run with this limit, if settable; the count of calls per turn restarts by itself."""
+    """Return advice on how to continue the run with this limit, if it can be set. The count of calls per turn restarts by
+    itself.
+    """
     step = continuation(run)
     limit = LIMITS.get(name)
     may_be_more = limit is not None and limit.name != MAX_TOOL_CALLS_PER_TURN and value <= limit.maximum
@@ -558,29 +560,29 @@ def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
 
 
 def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
-    """Return why the run ended and the next command, on one line; empty if it simply completed."""
+    """Return why the run ended and the next command, on one line; empty if the run simply completed."""
     return "".join(ending_pieces(run, commands))
 
 
 def ending_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the text of `ending`; each command is a separate piece."""
+    """Return the text of `ending`, with each command as a separate piece."""
     step, reason = next_step(run), reason_pieces(run, commands)
     return reason if step is None else with_advice(reason, [step], commands)
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the warnings to the person, except for open todos, which the list shows, and for filled gaps."""
+    """Return the warnings to the person, except those about open todos, which the list shows, and filled gaps."""
     return ["".join(note) for note in note_pieces(run, commands)]
 
 
 def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
-    """Return the texts of `notes`; each command is a separate piece."""
+    """Return the texts of `notes`, with each command as a separate piece."""
     shown = [warned for warned in run.warned if warned.topic != "filled" and not (run.todos and warned.topic == "todos")]
     return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
 
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
-    """Add the run's options to the advice of an error or a warning, whose origin did not know them."""
+    """Add the run's options to the advice in an error or warning, which did not know them where it arose."""
     tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
         [
@@ -591,10 +593,10 @@ def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
 
 
 def filled_gaps(run: Run) -> str:
-    """Return sentences about gaps of a foreign trace that its reader filled, or ""."""
+    """Return sentences about gaps in a foreign trace that its reader filled, or ""."""
     return " ".join(clean(warned.message) for warned in run.warned if warned.topic == "filled")
 
 
 def closing_pieces(run: Run) -> list[list[str]]:
-    """Return the notes, the reason for the end and the next command; each command is a separate piece."""
+    """Return the notes, why the run ended and the next command, with each command as a separate piece."""
     return [note for note in (*note_pieces(run), ending_pieces(run)) if note]

@@ -1,4 +1,4 @@
-"""Wording for the steps of a workflow, for HTML and text alike."""
+"""Wording for the steps of a workflow, used in both HTML and text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
 SUBSTITUTED = "substituted"
-"""State of a step that failed and completed with a substitute, `NodeState.is_substituted`; its status is completed."""
+"""State of a step that failed but completed with a substitute, `NodeState.is_substituted`; its status is completed."""
 SUBSTITUTE = "used a substitute"
 MARKS = {
     "": "○",
@@ -29,7 +29,7 @@ MARKS = {
     SUBSTITUTED: "▲",
     **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), "⊘"),
 }
-"""Mark of each state, like those of runs and todos; the last ones belong to plans."""
+"""The mark of each state, as for runs and todos; the last ones are for plans."""
 TONES = {
     "running": "active",
     "waiting": "asking",
@@ -41,7 +41,7 @@ TONES = {
     SUBSTITUTED: "warn",
     BLOCKED: "warn",
 }
-"""Tone of each state; other states are neutral."""
+"""The tone of each state that is not neutral."""
 WORDS = {
     **STEP_STATES,
     SUBSTITUTED: SUBSTITUTE,
@@ -51,28 +51,28 @@ WORDS = {
     NOT_RUN: "not run",
     PASSED: "nothing to do",
 }
-"""Word for each displayed state of a step in a workflow or plan."""
+"""The word for each state of a step in a workflow or plan that is displayed."""
 DONE = ("completed", PASSED, KNOWN)
 """States that count as done."""
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
-"""Words for the counted states, in order."""
+"""Words for the states that are counted, in order."""
 MIN_SECONDS = 0.1
-"""Minimum duration of a step that is shown, in seconds."""
+"""Minimum duration, in seconds, for a step's duration to be shown."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
-"""Words for kinds of steps whose own names read badly."""
+"""Words for kinds of steps whose own names do not read well."""
 ASKS = "asks you"
-"""Name of a call that asks the person."""
+"""The name of a call that asks the person."""
 MAX_WORDS_CHARACTERS = 200
 """Maximum characters of a condition or a question."""
 
 
 def name_of_step(record: StepRecord) -> str:
-    """Return the name of a step: the last part of its path, or for an action's call, its target."""
+    """Return the name of a step: the last part of its path or, for a call made by an action, the call's target."""
     return call_name(record.id, record.agent, record.title) if record.kind == CALL else record.id.rpartition("/")[2]
 
 
 def call_name(path: str, agent: str, title: str) -> str:
-    """Return the name of an action's call: ``planning``, ``asks you``, ``0 tides_fetch``."""
+    """Return the name of a call made by an action, such as ``planning``, ``asks you`` or ``0 tides_fetch``."""
     last = path.rpartition("/")[2]
     if title == GENERATION:
         return "planning"
@@ -82,17 +82,17 @@ def call_name(path: str, agent: str, title: str) -> str:
 
 
 def state_of_step(state: NodeState | StepRecord, status: str) -> str:
-    """Return the displayed state of a step: its status, or that it used a substitute."""
+    """Return the state of a step that is displayed: its status, or that it used a substitute."""
     return SUBSTITUTED if status == "completed" and state.is_substituted else status
 
 
 def word_of(state: str) -> str:
-    """Return the word for a step's displayed state; empty before it begins."""
+    """Return the word for a step's displayed state; empty before it starts."""
     return WORDS.get(state, "")
 
 
 def mark_of(state: str) -> str:
-    """Return the mark of a state; for an unknown one, the mark of a step that has not begun."""
+    """Return the mark of a state; for an unknown state, the mark of a step that has not started."""
     return MARKS.get(state, MARKS[""])
 
 
@@ -107,7 +107,7 @@ def about(node: DrawnNode, longest: int = MAX_WORDS_CHARACTERS) -> str:
 
 
 def figures(count: int, attempts: int, status: str, seconds: float | None = None) -> str:
-    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty for a routine step. ``count``: the number of starts."""
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty for a routine step. ``count``: the number of times it started."""
     parts = [times(count)] if count > 1 else []
     if status == RETRYING:
         parts.append(f"{pluralize(attempts, 'attempt')} failed")

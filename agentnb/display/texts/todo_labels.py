@@ -1,4 +1,4 @@
-"""Wording for todos: a line for each, and the visible part of a long list."""
+"""Wording for todos: one line for each, and which part of a long list is visible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "b
 
 
 class ShownTodos(NamedTuple):
-    """The visible todos of a list, and words for the number before and after them, if any."""
+    """The visible todos of a list, and text with the number before and after them, if any."""
 
     before: str
     todos: tuple[Todo, ...]
@@ -33,19 +33,19 @@ def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
 
 
 def todo_lines(run: Run) -> list[str]:
-    """Return the list, a line per todo."""
+    """Return the list, one line per todo."""
     before, shown, after = shown_todos(run.todos)
     return [line for line in (before, *map(todo_line, shown), after) if line]
 
 
 def todo_line(todo: Todo) -> str:
-    """Return a todo with its mark: ``◐ 2 Describe the table, in-progress``."""
+    """Return a todo with its mark, such as ``◐ 2 Describe the table, in-progress``."""
     why = f" ({first_line(todo.blocked_reason, 100)})" if todo.status == "blocked" and todo.blocked_reason else ""
     return clean(f"{TODO_MARKS.get(todo.status, '○')} {todo.id} {first_line(todo.title, 100)}, {todo.status}{why}")
 
 
 def todos_done(todos: tuple[Todo, ...]) -> str:
-    """Return the number of completed todos: ``5 of 6``, ``5 of 6, 1 blocked``."""
+    """Return the number of completed todos, such as ``5 of 6`` or ``5 of 6, 1 blocked``."""
     blocked = sum(todo.status == "blocked" for todo in todos)
     done = f"{len(todos) - len(open_todos(todos))} of {len(todos)}"
     return f"{done}, {blocked} blocked" if blocked else done

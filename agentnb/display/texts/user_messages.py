@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from agentnb.core.log.events import AnyEvent, RoundStarted
 
 USER = "User"
-"""Author of unsigned messages in a foreign run."""
+"""The author shown for unsigned messages in a foreign run."""
 
 
 class UserMessages:
-    """The person's messages, by the index of the round during which they arrived. Pass it each event."""
+    """The person's messages, by the index of the round in which they arrived. Pass it every event."""
 
     def __init__(self, events: Iterable[AnyEvent] = (), unnamed: str = "") -> None:
-        """``unnamed``: author of unsigned messages, if messages are shown with their authors."""
+        """``unnamed``: the author shown for unsigned messages, if authors are shown."""
         self._unnamed = unnamed
         self._by_round: dict[int, list[str]] = {}
         self._index = 0
@@ -30,5 +30,5 @@ class UserMessages:
             self._by_round.setdefault(self._index, []).append(f"{author}: {message.text}" if author else message.text)
 
     def during(self, index: int) -> Sequence[str]:
-        """Return the messages received during this round; earlier ones belong to the first round."""
+        """Return the messages received during this round. Messages from before the first round belong to it."""
         return self._by_round.get(index, ())

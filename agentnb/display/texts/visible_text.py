@@ -1,4 +1,4 @@
-"""Text with visible signs for blanks and invisible characters, for a person's approval."""
+"""Makes blanks and invisible characters in a text visible, for a person's approval."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ import msgspec
 from agentnb.core.messages import encodable
 
 MAX_DOTS = 7
-"""Maximum consecutive spaces shown individually; more are counted."""
+"""Maximum consecutive spaces that are shown individually; more are counted."""
 _HIDDEN = re.compile(r" {2,}|\n{2,}|[^\n -~]")
-"""Candidates: runs of blanks and of line breaks, and characters beyond printable ASCII, which are looked up."""
+"""Candidates for replacement: runs of blanks or line breaks, and characters other than printable ASCII, which are looked up."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and signs drawn as nothing."""
+"""Letters, marks and signs that are drawn as nothing."""
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-"""Variation selectors, marks drawn as nothing."""
+"""Variation selectors, which are marks drawn as nothing."""
 _NAME = re.compile(r"[\w./:@#-]+(?<!:)")
-"""Unambiguous names."""
+"""Names that are unambiguous as they are."""
 
 
 def visible(text: str) -> str:
-    """Return the text with visible signs for runs of blanks, tabs, control and other invisible characters.
+    """Return the text with visible signs in place of runs of blanks, tabs, and control and other invisible characters.
 
-    A single space and a single line break stay. The result cannot control a terminal or the direction of the text.
+    Single spaces and single line breaks are kept. The result cannot control a terminal or the direction of the text.
     """
     return _HIDDEN.sub(_sign, encodable(text).replace("\r\n", "\n"))
 
 
 def visible_name(text: str) -> str:
-    """Return a name on its own line, as JSON if it is unusual, so that it cannot pass for other lines or for a value."""
+    """Return a name on its own line. If it is unusual, return it as JSON, so that it cannot pass for other lines or for a
+    value.
+    """
     return visible(text if _NAME.fullmatch(text) else msgspec.json.encode(encodable(text)).decode())
 
 

@@ -1,1 +1,1 @@
-"""Experiments written as text: YAML in a cell or a file, or Python that defines one."""
+"""Experiments in text form: YAML in a cell or a file, or Python code that defines one."""

@@ -1,4 +1,4 @@
-"""Experiment defined by Python code."""
+"""Finds the experiment that Python code defines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.experiments.experiment import Experiment
 
 
 def experiment_in(variables: Mapping[str, Any], name: str = "") -> Experiment:
-    """Return the experiment among a module's variables; ``name`` selects one of several. Raises `SettingsError`."""
+    """Return the experiment among a module's variables, selected by ``name`` if there are several. Raises `SettingsError`."""
     experiments = {key: value for key, value in variables.items() if isinstance(value, Experiment) and not key.startswith("_")}
     if name:
         if name not in experiments:

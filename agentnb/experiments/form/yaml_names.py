@@ -1,4 +1,4 @@
-"""Names that an experiment in YAML may use: variables of a notebook or tools file, and guidance sets."""
+"""The names that an experiment in YAML may use: variables of a notebook or tools file, and guidance sets."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from agentnb.workflow.workflow import Workflow
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names in scope of the text. Nothing is executed: a name is looked up, or reported as a problem."""
+    """The names in scope for the text. Nothing is executed: a name is looked up, or reported as a problem."""
 
     variables: Mapping[str, Any]
     problems: Problems
     sets: Mapping[str, GuidanceSet] = field(default_factory=dict)
     """Guidance sets written with ``%%guidance``, by name."""
     folder: str | None = None
-    """Folder of the file, or None for a cell, whose text the user wrote."""
+    """Folder of the file, or None for a cell, whose text was written by the user."""
     is_file: bool = False
 
     def variable(self, name: Any, line: int, what: str, fits: Callable[[Any], bool], *, hint: Advised = "") -> Any:
-        """Return the variable of this name, or report that it is missing. ``what``: such as ``tool``."""
+        """Return the variable with this name, or report that it is missing. ``what``: its kind, such as ``tool``."""
         if isinstance(name, str) and name in self.variables:
             return self.variables[name]
         self.problems.add(line, f"There is no {what} {name!r}", suggest_names(str(name), self._public(fits)) or hint)
         return None
 
     def model(self, name: Any) -> str | Model | Any:
-        """Return the model object in the variable of this name, or the name, marked if it comes from a file."""
+        """Return the model object in the variable with this name, or the name itself, marked if it comes from a file."""
         value = self.variables.get(name) if isinstance(name, str) and ":" not in name else None
         if value is not None and (is_model(value) or (isinstance(value, str) and ":" in value)):
             return value
         return FileModelName(name, self.folder) if self.is_file and isinstance(name, str) else name
 
     def guidance(self, name: Any, line: int) -> GuidanceSet | None:
-        """Return the guidance set of this name: a variable, one of ``%%guidance``, or a built-in one."""
+        """Return the guidance set with this name: in a variable, from ``%%guidance``, or built in."""
         value = self.variables.get(name) if isinstance(name, str) else None
         if isinstance(value, GuidanceSet):
             return value
@@ -56,7 +56,9 @@ class Names:
             return None
 
     def arm(self, name: Any, line: int) -> Any:
-        """Resolve a variant: a variable with a set, a policy, settings, an Agent or a Workflow, or a guidance set."""
+        """Resolve a variant: the name of a guidance set, or a variable that holds a set, policy, settings, Agent or
+        Workflow.
+        """
         value = self.variables.get(name) if isinstance(name, str) else None
         if is_arm(value):
             return value
@@ -67,7 +69,7 @@ class Names:
         return None
 
     def check(self, name: Any, line: int) -> Any:
-        """Return the function of this name; the name of a shipped check, a measure or an expectation stays text."""
+        """Return the function with this name. The name of a built-in check, a measure or an expectation remains text."""
         if isinstance(name, str) and name not in SHIPPED and name not in MEASURES and name in self.variables:
             value = self.variables[name]
             if callable(value):
@@ -81,7 +83,7 @@ class Names:
         return name
 
     def _public(self, fits: Callable[[Any], bool]) -> list[str]:
-        """Return the names of the public variables that fit."""
+        """Return the names of public variables whose values fit."""
         return [name for name, value in self.variables.items() if not name.startswith("_") and fits(value)]
 
 

@@ -1,4 +1,4 @@
-"""Reads an experiment from YAML: keys are the keywords of `Experiment`; names are looked up, never executed."""
+"""Reads an experiment from YAML. The keys are the keywords of `Experiment`; names are looked up, never executed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 
 KEYS = tuple([field.name for field in fields(Experiment) if not field.name.startswith("_")])
-"""Keys of an experiment in YAML."""
+"""The keys that an experiment in YAML may have."""
 NEEDED = ("tasks", "variants")
 SETTINGS = tuple([field.name for field in fields(AgentSettings) if field.init])
 VARIABLES = ("output", "history", "detect", "policy", "extensions")
@@ -37,7 +37,7 @@ _TOP_KEY = re.compile(rf"^({'|'.join(KEYS)})[ \t]*:", re.MULTILINE)
 
 
 def is_yaml_experiment(text: str) -> bool:
-    """True if a text is meant as an experiment in YAML: a mapping with one of its keys."""
+    """True if a text is meant to be an experiment in YAML: a mapping with one of the keys."""
     node = read_yaml(text, Problems())
     if isinstance(node, MappingNode):
         return any(key in node.entries for key in KEYS)
@@ -54,8 +54,8 @@ def read_experiment(
 ) -> Experiment:
     """Parse an experiment. Raises `ExperimentProblems` with every problem and its line.
 
-    ``variables``: values of its names; ``sets``: guidance sets by name. ``path``: the file that the text is from: its model
-    names may choose only addresses and keys that the user allowed. ``commands``: the surface whose commands the messages
+    ``variables``: values for its names; ``sets``: guidance sets by name. ``path``: the file that the text is from, whose model
+    names may choose only addresses and keys that the user has allowed. ``commands``: the surface whose commands the messages
     suggest.
     """
     problems = Problems("" if path is None else str(path))
@@ -125,7 +125,7 @@ def _agent(node: Node, names: Names) -> Any:
 
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
-    """Return the settings of an agent, with names of tools, gates, guidance sets and models resolved."""
+    """Return the settings of an agent, resolving the names of tools, gates, guidance sets and models."""
     allowed = (*SETTINGS, PROMPT, HOME)
     settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
@@ -148,7 +148,7 @@ def _setting(key: str, node: Node, names: Names) -> Any:
 
 
 def _functions(key: str, node: Node, names: Names) -> list[Any]:
-    """Resolve functions by name; a variable with a list adds all its items."""
+    """Resolve functions by name. A variable that holds a list adds all its items."""
     functions: list[Any] = []
     for item in _items(node):
         name = plain(item)

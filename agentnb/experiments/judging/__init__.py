@@ -1,1 +1,1 @@
-"""Judges: models that decide whether a run did its task, and their quality, measured against labels by hand."""
+"""Judges, which are models that decide whether a run did its task, and their quality measured against labels by people."""

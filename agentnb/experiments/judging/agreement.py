@@ -1,4 +1,4 @@
-"""Agreement of several people who labelled the same runs."""
+"""The agreement of several people who labelled the same runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agentnb.store.run_labels import LabelSource, labels_of
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is chance agreement."""
+    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is what chance would give."""
 
     alpha: float | None
     """Undefined (None) if all labels are equal."""
     interval: tuple[float, float] | None
-    """95 per cent limits."""
+    """Limits of the 95 per cent interval."""
     subjects: int
-    """Runs, or reminders, with labels of at least two people."""
+    """Number of runs, or reminders, labelled by at least two people."""
     people: int
 
     def __repr__(self) -> str:
@@ -28,11 +28,11 @@ class Agreement(NamedTuple):
 
 
 def agreement(labels: LabelSource) -> Agreement:
-    """Measure how far several people agree about the runs, or reminders, that at least two of them labelled.
+    """Measure how far people agree about those runs, or reminders, that at least two of them labelled.
 
     ``labels``: a file of labels, or the result of `agentnb.labels`. The interval comes from 2,000 resamples of the subjects,
-    with a fixed seed. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004), Content
-    Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
+    with a fixed seed. Raises `SettingsError` if no two people labelled the same run or reminder. Sources: Krippendorff (2004),
+    Content Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
     """
     import numpy as np
 
@@ -58,7 +58,7 @@ def agreement(labels: LabelSource) -> Agreement:
 
 
 def _alpha(counts: Any, draws: Any) -> Any:
-    """Compute alpha for each draw of subjects; ``counts``: labels of each subject by name. NaN if all labels are equal."""
+    """Compute alpha for each draw of subjects. ``counts``: labels of each subject by name. NaN if all labels are equal."""
     import numpy as np
 
     raters = counts.sum(axis=1)

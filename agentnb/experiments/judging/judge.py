@@ -1,4 +1,4 @@
-"""Judges: a model that decides by a rubric whether a run did its task, or which of two did it better, blind to their
+"""Judges: a model decides by a rubric whether a run did its task, or which of two runs did it better, without knowing their
 variants.
 """
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE, PAIR = "judge", "judge_pair"
-"""Prompts of a judge."""
+"""Names of the prompts of a judge."""
 ANSWERS = {ONE: (PASSED, FAILED, UNKNOWN), PAIR: (RUN_1, RUN_2, TIE, UNKNOWN)}
-"""Verdicts that each prompt allows."""
+"""The verdicts that each prompt allows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judge(AskedCheck):
-    """Model that judges runs by a rubric: a check of an experiment, or of recorded runs.
+    """Judges runs with a model and a rubric; used as a check of an experiment or of recorded runs.
 
     ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must have done to pass, in words. ``name``:
-    the name of the check. The judge sees prompts, replies, calls and results, as texts, and no name, guidance, policy or tag of
-    a variant. Only its structured reply is a verdict; anything else, an error or a refusal is unknown. Its calls are runs with
-    the operation ``judge``, stored in ``.judging`` in the folder of the runs; verdicts are cached by the contents of run,
-    rubric and model, so that judging again costs nothing. Raises `SettingsError` for invalid settings.
+    the name of the check. The judge sees prompts, replies, calls and results as text, but no name, guidance, policy or tag of a
+    variant. Only its structured reply counts as a verdict; an error, a refusal or anything else is unknown. Its calls are runs
+    with the operation ``judge``, stored in ``.judging`` in the folder of the runs. Verdicts are cached by the contents of run,
+    rubric and model, so judging again costs nothing. Raises `SettingsError` if the settings are invalid.
 
         Experiment(tasks, variants, primary=Judge("openai:NAME", "The answer names the largest city, with its source."))
     """
@@ -73,7 +73,7 @@ class Judge(AskedCheck):
 
     @cached_property
     def content(self) -> str:
-        """Hash of model, rubric and the prompts around it."""
+        """Hash of the model, the rubric and the prompts around it."""
         return content_hash(name_of(self.model), *[agent.system for agent in self._agents.values()])
 
     @cached_property
@@ -98,15 +98,15 @@ class Judge(AskedCheck):
     # One run
 
     async def ask(self, run: Run, bench: Bench, task: str) -> Asked:
-        """Return the verdict on a run, cached if possible."""
+        """Return the verdict on a run, from the cache if possible."""
         return await self._ask(ONE, run_block(run, "run", task), bench, f"judged:{run.id}")
 
     def kept(self, run: Run, verdicts: Verdicts) -> Verdict | None:
-        """Return the cached verdict on a recorded run, or None."""
+        """Return the cached verdict on a recorded run, if any."""
         return verdicts.get(self._key(ONE, run_block(run, "run", run.prompt)))
 
     def __call__(self, run: Run) -> bool | None:
-        """True if the run passed, or None if unknown. Caches nothing, and blocks until the reply arrives."""
+        """Return whether the run passed, or None if unknown. Caches nothing, and blocks until the reply arrives."""
         thread = LoopThread()
         try:
             return thread.submit(lambda: self.ask(run, Bench(), run.prompt)).result().verdict.value
@@ -114,9 +114,10 @@ class Judge(AskedCheck):
             thread.close()
 
     async def assess(self, source: RunSource, *, budget: float | None = None) -> pd.DataFrame:
-        """Judge recorded runs; return one row per run: ``run_id``, ``verdict``, ``reason``, ``judge_run``, ``cost``, ``error``.
+        """Judge recorded runs; return one row per run, with ``run_id``, ``verdict``, ``reason``, ``judge_run``, ``cost``,
+        ``error``.
 
-        ``budget``: US dollars for the new calls; cached verdicts cost 0. Judging stops when it is spent.
+        ``budget``: US dollars for new calls; cached verdicts cost nothing. Judging stops when it is spent.
         """
         import pandas as pd
 
@@ -131,16 +132,16 @@ class Judge(AskedCheck):
     # Two runs
 
     async def choose(self, run: Run, other: Run, *, budget: float | None = None) -> Choice:
-        """Return the better of two runs of a task: ``a``, ``b``, or ``tie``, or None if unknown.
+        """Return the better of two runs of a task: ``a``, ``b`` or ``tie``, or None if unknown.
 
-        The judge is asked twice, with the sides swapped; answers that disagree are a tie.
+        The judge is asked twice, the second time with the sides swapped; answers that disagree count as a tie.
         """
         return await self._choose(run, other, Bench(spending=None if budget is None else Budget(budget)))
 
     async def prefer(self, comparison: Comparison, *, budget: float | None = None) -> Preferences:
-        """Choose in each pair of runs of a comparison; return the share that prefers a minus the share that prefers b.
+        """Choose between the runs of each pair in a comparison; return the share that prefers a minus the share that prefers b.
 
-        Ties count 0; pairs with an unknown verdict, or without a run, are left out and counted.
+        Ties count as 0. Pairs with an unknown verdict or a missing run are left out and counted.
         """
         verdicts = None if comparison.records is None else comparison.records.verdicts
         spending = None if budget is None else Budget(budget)
@@ -165,11 +166,12 @@ class Judge(AskedCheck):
     # Its quality
 
     def quality(self, labels: LabelSource, runs: Results | RunSource | None = None) -> JudgeQuality:
-        """Measure its verdicts against labels of people, healthy or failed: sensitivity, specificity and kappa.
+        """Compare the judge's verdicts with labels by people, healthy or failed: sensitivity, specificity and kappa.
 
         ``labels``: a file of labels, or the result of `agentnb.labels`. ``runs``: the results of an experiment, or recorded
-        runs; the labelled ones are used; by default the runs in the folder of the file. Asks no model: runs without a cached
-        verdict are counted. Pass it to `compare`, ``compare(results, A, B, quality=...)``, to correct for errors of the judge.
+        runs (only labelled ones are used); by default, the runs in the folder of the file. Asks no model: runs without a cached
+        verdict are counted. Pass the result to `compare`, as in ``compare(results, A, B, quality=...)``, to correct for the
+        judge's errors.
         """
         return quality_of(self, labels, runs)
 
@@ -184,7 +186,7 @@ class Judge(AskedCheck):
             return Asked(verdict, was_kept=False)
 
     def _key(self, kind: str, text: str) -> str:
-        """Return the cache key of a verdict: a hash of the runs, the rubric with its prompt, and the model."""
+        """Return the cache key of a verdict: a hash of the runs, the model, and the rubric with its prompt."""
         return content_hash(name_of(self.model), self._agents[kind].system, text)
 
     async def _run(self, kind: str, key: str, text: str, bench: Bench, tags: tuple[str, ...]) -> Verdict:

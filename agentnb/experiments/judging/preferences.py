@@ -1,6 +1,4 @@
-"""Preferences between two runs of a task: a judge's choices with the sides swapped, and the share of pairs that prefer a
-variant.
-"""
+"""Preferences between two runs of a task: a judge's choices with the sides swapped, and how many pairs prefer each variant."""
 
 from __future__ import annotations
 
@@ -19,16 +17,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN_1, RUN_2 = "run_1", "run_2"
-"""Runs of a pair as shown to a judge: by side."""
+"""Names of the two runs in a pair as a judge sees them, by side."""
 TIE: Literal["tie"] = "tie"
 Choice: TypeAlias = Literal["a", "b", "tie"] | None
 """The better run of two, or None if unknown."""
 SHARES: dict[Choice, tuple[list[float], list[float]]] = {"a": ([1], [0]), "b": ([0], [1]), TIE: ([0], [0]), None: ([], [])}
-"""Contribution of a choice to the shares of a and b."""
+"""The contribution of a choice to the shares of a and b."""
 
 
 def agree(answer: str, swapped: str) -> Choice:
-    """Combine two answers, the second with the sides swapped; a tie if they disagree."""
+    """Combine two answers, the second given with the sides swapped; a tie if they disagree."""
     if UNKNOWN in (answer, swapped):
         return None
     return {(RUN_1, RUN_2): "a", (RUN_2, RUN_1): "b"}.get((answer, swapped), TIE)  # type: ignore[return-value]
@@ -36,14 +34,14 @@ def agree(answer: str, swapped: str) -> Choice:
 
 @dataclass(frozen=True)
 class Preferences:
-    """Choices of a judge in the pairs of runs of a comparison."""
+    """A judge's choices for the pairs of runs in a comparison."""
 
     a: str
     b: str
     table: pd.DataFrame = field(repr=False)
-    """One row per pair: ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, ``choice``: a, b, tie, or missing."""
+    """A row per pair, with ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, and ``choice``: a, b, tie, or missing."""
     analysis: Difference | TooFewTasks
-    """Share of choices for a minus share for b, paired by task, each task with equal weight."""
+    """Share of choices for a minus share for b, paired by task, where each task has equal weight."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -68,7 +66,7 @@ class Preferences:
 
 
 def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:
-    """Return the choices in pairs of rows of a comparison, with their estimate."""
+    """Return the choices for pairs of rows in a comparison, with the resulting estimate."""
     import pandas as pd
 
     rows = [a for a, _ in pairs]

@@ -1,4 +1,4 @@
-"""Quality of a judge: its verdicts compared with labels of people."""
+"""The quality of a judge: its verdicts compared with labels by people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LabelledFacts(NamedTuple):
 
 
 def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource | None) -> JudgeQuality:
-    """Measure a judge's verdicts against labels; see `Judge.quality`."""
+    """Compare a judge's verdicts with labels; see `Judge.quality`."""
     if runs is None:
         if not isinstance(labels, str | Path):
             raise SettingsError("The labels do not identify their runs", "Write judge.quality(labels, results)")
@@ -53,7 +53,7 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
 def _collect_facts(
     judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]
 ) -> Iterator[tuple[str, LabelledFacts]]:
-    """Yield the facts of labelled runs: from rows of an experiment with this judge, else from cached verdicts."""
+    """Yield the facts about labelled runs, from an experiment's rows with this judge, or else from cached verdicts."""
     if isinstance(runs, Results):
         runs.check_open()
         name = judge.name if _is_of(judge, runs.plan) else None
@@ -73,11 +73,11 @@ def _collect_facts(
 
 
 def _is_of(judge: AskedCheck, plan: Plan) -> bool:
-    """True if the verdicts of an experiment come from this judge, with the same rubric and model."""
+    """True if the verdicts in an experiment come from this judge, with the same rubric and model."""
     return bool(plan.frozen.get("checks", {}).get(judge.name) == judge.content)
 
 
 def _of_row(row: Row, judge: str | None) -> LabelledFacts:
-    """Return the facts of a row's run. ``judge``: the name of its check, or None if it did not judge the run."""
+    """Return the facts about a row's run. ``judge``: the name of its check, or None if it did not judge the run."""
     value = None if judge is None else row.value(judge)
     return LabelledFacts(row.variant, row.cluster_key, None if value is None else bool(value))

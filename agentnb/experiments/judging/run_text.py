@@ -1,4 +1,4 @@
-"""Run as text for a judge: prompts, replies, calls and results, without any trace of its variant."""
+"""A run as text for a judge: prompts, replies, calls and results, without any trace of the run's variant."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agentnb.display.lists.blind_view import FIRST, LAST, MAX_OF_A_PROMPT
 from agentnb.display.texts.states import rounds_at_end
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
-"""Escapes inside JSON strings, which keep their meaning: no text in a block can close it."""
+"""Escapes within JSON strings. They keep their meaning, and no text in a block can close it."""
 
 
 def run_block(run: Run, tag: str, task: str) -> str:
-    """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in it can forge.
+    """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in the run can forge.
 
-    Limited to its first 50 and last 150 rounds, like the view for people who label. ``task``: the prompt; empty to leave it
-    out.
+    Limited to the first 50 and last 150 rounds, like the view for people who label runs. ``task``: the prompt; empty to omit
+    it.
     """
     lines = [json.dumps(record, ensure_ascii=False).translate(_ESCAPED) for record in _records(run, task)]
     return encodable("\n".join([f"<{tag}>", *lines, f"</{tag}>"]))
@@ -55,7 +55,7 @@ def _of_round(round_: WorkflowRound) -> dict[str, Any]:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning and end of a text that is too long."""
+    """Return a text, reduced to its beginning and end if it is too long."""
     half = MAX_OF_A_PROMPT // 2
     left_out = len(text) - 2 * half
     return text if left_out <= 0 else f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}"

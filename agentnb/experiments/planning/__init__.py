@@ -1,1 +1,1 @@
-"""Plan of an experiment: tasks, variants, checks and cells, and their problems."""
+"""The plan of an experiment: its tasks, variants, checks and cells, and their problems."""

@@ -1,4 +1,4 @@
-"""Assignment of variants: to whole runs, or guidance sets drawn for each round of a run."""
+"""Assigns variants, either to complete runs, or as guidance sets drawn for each round of a run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from agentnb.models.model import Model
 from agentnb.policies.policy_sets import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
-"""Name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
+"""Name of the only arm in an experiment that draws by round, where each run meets all sets."""
 
 
 class Assignment(NamedTuple):
-    """Assignment settings of an experiment, as given by the user."""
+    """The assignment settings of an experiment, as the user passed them."""
 
     assign: Any = "run"
     propensities: Any = None
-    """Probability of each variant, or None for equal ones."""
+    """The probability of each variant, or None if they are equal."""
     near_outcome: Any = None
 
     @property
@@ -34,17 +34,17 @@ class Assignment(NamedTuple):
 
     @property
     def frozen(self) -> dict[str, Any]:
-        """Frozen settings besides the variants; empty if whole runs are assigned."""
+        """The frozen settings other than the variants; empty if variants are assigned to complete runs."""
         return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
 
     def count_compared(self, variants: Sequence[Variant]) -> int:
-        """Return the number of variants to compare: 2 for sets drawn by round, which share one arm."""
+        """Return the number of variants to compare: 2 for sets drawn by round, since they share one arm."""
         return 2 if self.is_by_round else len(variants)
 
     def read_variants(
         self, definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
     ) -> tuple[Variant, ...]:
-        """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
+        """Return the variants, or the single arm whose runs draw a set for each round; problems are appended."""
         if self.assign not in ASSIGN:
             problems.append(f"assign={self.assign!r}: choose {' or '.join(ASSIGN)}")
         if not self.is_by_round:
@@ -80,7 +80,7 @@ class Assignment(NamedTuple):
             return None
 
     def problems(self, tasks: Sequence[ExperimentTask], variants: Sequence[Variant]) -> Iterable[str]:
-        """Yield the problems of the assignment with these tasks and variants."""
+        """Yield the problems of this assignment with these tasks and variants."""
         if not self.is_by_round:
             return
         if any(task.run is not None for task in tasks):
@@ -92,7 +92,7 @@ class Assignment(NamedTuple):
 
 
 def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | None:
-    """Return the guidance set of a variant; other variants cannot change from round to round."""
+    """Return the guidance set of a variant. Other kinds of variants cannot change from round to round."""
     if not isinstance(definition, str | GuidanceSet):
         kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(

@@ -1,4 +1,4 @@
-"""Time limit of checks: user checks run in threads, and a check that does not return is abandoned."""
+"""The time limit for checks: user checks run in threads, and a check that does not return is abandoned."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from agentnb.runtime.workers.worker_calls import WorkerCall, call_in_thread
 
 
 class TooSlow(TimeoutError):
-    """A check exceeded its time limit."""
+    """A check exceeded the time limit."""
 
 
 def run_check_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Outcome:
-    """Run a check and block this thread meanwhile; an interrupt ends the wait and the check."""
+    """Run a check, blocking this thread; an interrupt ends both the wait and the check."""
     call: WorkerCall = WorkerCall(partial(value_of, check, run, row))
     outcome: Future[Outcome] = Future()
     in_worker(lambda: outcome.set_result(call.run()))
@@ -35,7 +35,7 @@ def run_check_here(check: Check, run: Run, row: Mapping[str, Any], seconds: floa
 
 
 async def run_checks(checks: Iterable[Check], run: Run, row: Mapping[str, Any], seconds: float) -> list[Check]:
-    """Run the user's checks for a run, and return all checks with their outcomes in place of functions.
+    """Run the user's checks on a run, and return all checks, with outcomes in place of the functions that were run.
 
     A cancellation ends the active check.
     """

@@ -1,4 +1,4 @@
-"""Columns of the results table, besides those of the checks."""
+"""The columns of the results table, other than those of the checks."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "redone": ("str", "recovered or again, if the run was cut off"),
     "at": ("datetime64[us, UTC]", "When it was finished"),
 }
-"""Columns of `Results.table`, with their types. The checks' columns, each named after its check, follow `reason`; no check can
-have one of these names."""
+"""Columns of `Results.table` with their types. The columns of the checks, named after them, follow `reason`; no check may have
+one of these names.
+"""

@@ -1,4 +1,4 @@
-"""Content hashes: equal content has an equal hash, on every machine and in every process."""
+"""Content hashes: equal content has an equal hash on every machine and in every process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def content_hash(*parts: Any) -> str:
 
 
 def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return the names that differ between two frozen plans, with those of nested mappings in brackets."""
+    """Return the names that differ between two frozen plans; names that differ in nested mappings follow in brackets."""
     parts = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
@@ -53,10 +53,10 @@ def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
-    """Return the source of a function or tool, or its compiled code without a source, with its closure.
+    """Return the source of a function or tool, or its compiled code if it has no source, including its closure.
 
-    For the tool of an agent or workflow: its behaviour, with its tools. For anything else: its class, or its value if plain.
-    ``seen``: the enclosing functions and agents.
+    For a tool that is an agent or workflow, return its behaviour and its tools; for anything else, its class, or its value if
+    it is plain. ``seen``: the enclosing functions and agents.
     """
     if isinstance(value, AgentTool):
         return f"{value.spec} {_content_of_runnable(value.agent, seen)}"
@@ -81,7 +81,7 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
 
 
 def content_of_agent(agent: Agent) -> str:
-    """Return a hash of an agent's behaviour, without the source of its tools."""
+    """Return a hash of an agent's behaviour, excluding the source of its tools."""
     tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
     rules = [agent.rule_list.as_logged] if agent.rule_list else []
     others = (*content_of_servers(agent.toolbox.servers), *rules)
@@ -89,19 +89,19 @@ def content_of_agent(agent: Agent) -> str:
 
 
 def content_of_workflow(workflow: Workflow) -> str:
-    """Return a hash of a workflow's behaviour, without the source of its tools."""
+    """Return a hash of a workflow's behaviour, excluding the source of its tools."""
     agents = {key: content_of_agent(agent) for key, agent in (workflow.agents or {}).items()}
     return content_hash("workflow", workflow.declared.text, agents, *content_of_servers(servers_of_workflow(workflow)))
 
 
 def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
-    """Return the MCP servers among a workflow's tools, and those that its files name."""
+    """Return the MCP servers among a workflow's tools, and those named in its files."""
     words = [name for name in tool_names_of_files(workflow.declared) if is_word(name)]
     return servers_among((*workflow.tools, *words))
 
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
-    """Return the words and identities of MCP servers, as configured; empty without servers."""
+    """Return the descriptions and identities of MCP servers, as configured; empty without servers."""
     servers = host_here().servers or Servers()
     contents = []
     for item in items:
@@ -132,7 +132,7 @@ def _is_empty(cell: types.CellType) -> bool:
 
 
 def _expand_code(code: types.CodeType) -> str:
-    """Return the instructions and constants of code, with inner functions expanded, as their addresses vary."""
+    """Return the instructions and constants of code, with inner functions expanded because their addresses vary."""
     constants = [
         _expand_code(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts
     ]

@@ -1,4 +1,4 @@
-"""Checks of an experiment: decide whether a run did its task. Each returns true, false, a number, or None for unknown."""
+"""Checks of an experiment, which decide whether a run did its task. Each returns true, false, a number, or None if unknown."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ CheckFunction: TypeAlias = Callable[..., Any]
 
 
 def passed(run: Run) -> bool | None:
-    """True if the outcome of the run is passed, or None if unknown."""
+    """Return whether the outcome of the run is passed, or None if unknown."""
     return None if run.outcome == "unknown" else run.outcome == "passed"
 
 
 def score(run: Run) -> float | None:
-    """Return the score of the run, such as a reward, or None without one."""
+    """Return the score of the run, such as a reward, or None if it has none."""
     return run.score
 
 
 def answered(run: Run) -> bool:
-    """True if the run completed with a text, regardless of its content."""
+    """True if the run completed with a text, whatever the text says."""
     is_over = run.status == "completed" or (run.status == "unknown" and run.is_answered)
     return is_over and bool(run.text.strip())
 
@@ -46,13 +46,13 @@ def todos_closed(run: Run) -> bool:
 
 
 def no_loops(run: Run) -> bool:
-    """True if no loop was found, as in `tables.loops`."""
+    """True if no loop was found, as defined by `tables.loops`."""
     return not [*find_loops(run)]
 
 
 @dataclass(frozen=True, slots=True)
 class within:  # noqa: N801  # written like the other checks: checks=[within(cost=0.05)]
-    """Check of limits: maximum dollars, rounds and seconds. An unknown cost or time makes the result unknown."""
+    """Checks that a run stays within maximum dollars, rounds and seconds. If the cost or time is unknown, so is the result."""
 
     cost: float | None = None
     rounds: int | None = None
@@ -68,7 +68,7 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
         return "within " + ", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None)
 
     def __call__(self, run: Run) -> bool | None:
-        """True if the run kept all limits."""
+        """Return whether the run stayed within all limits, or None if unknown."""
         kept = [
             None if value is None else value <= limit
             for value, limit in ((run.cost, self.cost), (len(run.rounds), self.rounds), (run.seconds, self.seconds))
@@ -80,18 +80,18 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
 SHIPPED: dict[str, CheckFunction] = {check.__name__: check for check in (passed, score, answered, todos_closed, no_loops)}
 """Checks that can be named as text."""
 MEASURES = ("cost", "rounds", "seconds", "tokens")
-"""Columns that can be the primary measure although no check returns them; less is better."""
+"""Columns that can be the primary measure although no check returns them. Less is better."""
 
 
 OF_RESULT = frozenset({"text", "output", "steps", "todos", "todos_open", "todos_closed"})
-"""Names in expectations about the result of a run; the other names count its activity."""
+"""Names in expectations that refer to the result of a run; all other names count its activity."""
 RAISED = (Exception, SystemExit, CancelledError)
-"""Exceptions of a user's check: all but an interrupt."""
+"""Exceptions that a user's check may raise: all except an interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check with its name."""
+    """A check and its name."""
 
     name: str
     function: CheckFunction
@@ -100,17 +100,17 @@ class Check:
 
     @property
     def is_shipped(self) -> bool:
-        """True for a check of agentnb, which returns quickly."""
+        """True if it is agentnb's own check, which returns quickly."""
         return SHIPPED.get(self.name) is self.function or isinstance(self.function, within | Expected)
 
     @property
     def is_asked(self) -> bool:
-        """True if it asks a model, which costs money: it runs once, in the process of the experiment."""
+        """True if it asks a model, which costs money, so that it runs only once, in the process of the experiment."""
         return isinstance(self.function, AskedCheck)
 
     @property
     def is_binary(self) -> bool:
-        """True for shipped checks, expectations, and functions annotated ``-> bool``."""
+        """True for built-in checks, expectations, and functions annotated ``-> bool``."""
         if self.function is score:
             return False
         hint = getattr(self.function, "__annotations__", {}).get("return")
@@ -119,13 +119,13 @@ class Check:
 
     @property
     def is_of_record(self) -> bool:
-        """True if it reads the activity of a run, not its result: `no_loops`, `within`, and most expectations."""
+        """True if it depends on the run's activity rather than its result: `no_loops`, `within`, and most expectations."""
         if isinstance(self.function, Expected):
             return OF_RESULT.isdisjoint(names_in(self.function.text))
         return self.function is no_loops or isinstance(self.function, within)
 
     def settle(self, run: Run, value: Value, status: str) -> Value:
-        """Return the value that counts for a run with this status. Recorded outcomes count for any status."""
+        """Return the value that counts for a run with this status. Recorded outcomes count whatever the status."""
         has_outcome = self.function in (passed, score) and run.assessment is not None
         if has_outcome or (status in CUT_SHORT and self.is_of_record):
             return value
@@ -134,18 +134,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Check that an expectation holds."""
+    """Checks that an expectation holds."""
 
     text: str
 
     def __call__(self, run: Run) -> bool | None:
-        """True if the expectation holds, or None if it has no value for this run."""
+        """Return whether the expectation holds, or None if it has no value for this run."""
         (outcome,) = outcomes_of(run, [self.text])
         return outcome.holds if outcome.has_value else None
 
 
 def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[Check, ...], str]:
-    """Return the checks, including the primary, and the name of the primary; problems are appended."""
+    """Return the checks, including the primary, and the primary's name; problems are appended."""
     if isinstance(checks, str) or callable(checks):
         checks = (checks,)
     if not isinstance(checks, Iterable):
@@ -171,7 +171,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
 
 
 def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
-    """Return the value of the check for a run. Raises the check's exceptions, and `SettingsError` for an unusable value."""
+    """Return the check's value for a run. Raises what the check raises, and `SettingsError` if the value is unusable."""
     value = check.function(run, row) if check.takes_row else check.function(run)
     if value is None or isinstance(value, bool):
         return value
@@ -187,7 +187,7 @@ def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
 
 
 def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the values of the checks for a run, and the errors of checks that raised, whose values are unknown."""
+    """Return the checks' values for a run, and the errors of checks that raised one, whose values are unknown."""
     values: dict[str, Value] = {}
     errors: dict[str, str] = {}
     for check in checks:

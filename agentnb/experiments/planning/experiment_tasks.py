@@ -18,40 +18,40 @@ from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, n
 from agentnb.interchange.files import load_traces
 
 ID, PROMPT, CLUSTER = "id", "prompt", "cluster"
-"""Special columns: the task's name, its prompt, and its group of related tasks."""
+"""Special columns: the name of the task, its prompt, and its group of related tasks."""
 TRACES, AT_ROUND = "traces", "at_round"
-"""Keys of tasks from recorded runs: their source, and the first live round of a fork."""
+"""Keys for tasks from recorded runs: the source of the runs, and the first live round of a fork."""
 _FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _NAME = re.compile(r"[^\W\d][\w -]*")
-"""Unambiguous column name; other text in braces is kept unless it names a column."""
+"""Unambiguous column names; any other text in braces is kept unless it names a column."""
 MAX_NAMED = 5
-"""Maximum number of tasks that a problem names."""
+"""Maximum number of tasks named in a problem."""
 
 TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
-"""Makes the row of a task for a seed."""
+"""Makes a task's row for a seed."""
 ClusterKey: TypeAlias = tuple[bool, str]
 """(True, cluster), or (False, task) for a task without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentTask:
-    """Task that every variant runs."""
+    """A task that every variant runs."""
 
     id: str
     row: Mapping[str, Any] = field(default_factory=dict)
-    """Columns of the task; for a function, those for the seed 0."""
+    """The task's columns; if it is a function, those for seed 0."""
     make: TaskFunction | None = None
     run: Run | None = None
-    """Recorded run to fork."""
+    """The recorded run to fork."""
     at_round: int = 1
     content: str = ""
     """Hash of the row, the function's source, or the recorded events before the round."""
     files: str = ""
-    """Hash of the row's folder; empty without one, and for a function, whose rows may name several."""
+    """Hash of the row's folder; empty if the row has none, and for a function, whose rows may name several folders."""
 
     @property
     def cluster(self) -> str:
-        """Group of related tasks; empty for a task on its own."""
+        """The group of related tasks; empty if the task belongs to none."""
         group = self.row.get(CLUSTER)
         return "" if _is_gap(group) else str(group)
 
@@ -70,12 +70,12 @@ class ExperimentTask:
 
 
 def cluster_key(cluster: str, task: str) -> ClusterKey:
-    """Return a key that is unique per cluster: a task without a cluster never equals a cluster of its name."""
+    """Return a key that is unique per cluster: a task without a cluster never equals a cluster with the same name."""
     return bool(cluster), cluster or task
 
 
 def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
-    """Return the positions of the tasks of each cluster, ordered by first task."""
+    """Return the positions of the tasks in each cluster, ordered by first task."""
     clusters: dict[ClusterKey, list[int]] = {}
     for position, task in enumerate(tasks):
         clusters.setdefault(task.cluster_key, []).append(position)
@@ -83,13 +83,13 @@ def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
 
 
 def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
-    """Return the tasks of a data frame, a list of rows and functions, or ``{"traces": SOURCE, "at_round": K}``.
+    """Return the tasks in a data frame, in a list of rows and functions, or in ``{"traces": SOURCE, "at_round": K}``.
 
     Problems are appended to ``problems``, each as a sentence.
     """
     tasks: list[ExperimentTask] = []
     refused: dict[str, tuple[list[str], Exception]] = {}
-    """Row numbers and first error of each problem: a frame that lacks a column is a single problem."""
+    """Row numbers and first error of each problem: a frame that lacks a column counts as a single problem."""
     for number, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
@@ -103,7 +103,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
 
 
 def fill_in(template: str, row: Mapping[str, Any]) -> str:
-    """Replace each ``{{ column }}`` of the text. Raises `SettingsError` for a column that the row lacks."""
+    """Replace each ``{{ column }}`` in the text. Raises `SettingsError` if the row lacks a column."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -118,18 +118,20 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
 
 
 def names_column(template: str, row: Mapping[str, Any]) -> bool:
-    """True if a text names a column, even one that the row lacks."""
+    """True if a text names a column, whether or not the row has it."""
     return any(name == PROMPT or name in row or _NAME.fullmatch(name) for name in _FIELD.findall(template))
 
 
 def list_names(names: Sequence[str]) -> str:
-    """List the first names, and the number of further ones."""
+    """List the first names and say how many more there are."""
     more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
-    """Return the prompt of a task: the row's, in the variant's template if any. Raises `SettingsError`."""
+    """Return the prompt of a task: the row's prompt, inserted into the variant's template if there is one. Raises
+    `SettingsError`.
+    """
     prompt = fill_in(str(row.get(PROMPT, "")), row)
     return encodable(prompt if template is None else fill_in(template, {**row, PROMPT: prompt}))
 
@@ -153,7 +155,7 @@ def _items(source: Any, problems: list[str]) -> Iterable[Any]:
 
 
 def _drop_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a row of a data frame as plain values, without its missing ones."""
+    """Return a row of a data frame as plain values, without missing ones."""
     plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
     return {name: value for name, value in plain.items() if not _is_gap(value)}
 
@@ -180,7 +182,7 @@ def _task(item: Any) -> ExperimentTask:
 
 
 def _folder_of(row: Mapping[str, Any]) -> list[str]:
-    """Return a hash of the folder of a task; empty without one. Raises `SettingsError`."""
+    """Return a hash of a task's folder; empty if it has none. Raises `SettingsError`."""
     return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 

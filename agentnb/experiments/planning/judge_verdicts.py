@@ -1,4 +1,4 @@
-"""Verdicts of models, the checks that ask for them, and their cache, so that each is paid for once."""
+"""Verdicts of models, the checks that ask for them, and a cache so that each is paid for only once."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from agentnb.runtime.budget import Spending
 from agentnb.store.store import Store
 
 FOLDER = ".judging"
-"""Folder of verdicts and of the judges' runs, within that of the judged runs; hidden, so that tables skip it."""
+"""Folder of the verdicts and the judges' runs, within that of the judged runs. Hidden, so that tables skip it."""
 FILE = "verdicts"
-"""File of the verdicts, JSON Lines, without the suffix of traces, so that the folder reads like any folder of runs."""
+"""File of the verdicts (JSON Lines), without the suffix of traces, so that the folder reads like any folder of runs."""
 PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
-"""Answers about one run."""
+"""The possible answers about one run."""
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Answer of a judge, from its structured reply alone."""
+    """The answer of a judge, taken only from its structured reply."""
 
     key: str
     """Hash of the judged text, the rubric and the model."""
     answer: str = UNKNOWN
-    """A word of the judge's schema; ``unknown`` if the judge failed."""
+    """An answer that the judge's schema allows; ``unknown`` if the judge failed."""
     reason: str = ""
     run_id: str = ""
-    """Run of the judge."""
+    """Id of the judge's run."""
     cost: float | None = 0.0
-    """US dollars of the judge's run, or None if unknown."""
+    """US dollars that the judge's run cost, or None if unknown."""
     error: str = ""
-    """Reason for a missing answer; such a verdict is not cached."""
+    """Why there is no answer; such a verdict is not cached."""
 
     @property
     def value(self) -> bool | None:
@@ -49,26 +49,26 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Verdicts:
-    """Stores verdicts by key, and the logs of the judges' runs: in a folder, or in memory only."""
+    """Stores verdicts by key, and the logs of the judges' runs, in a folder or only in memory."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """``folder``: folder of the judged runs, or None for memory only."""
+        """``folder``: folder of the judged runs, or None to store in memory only."""
         self.store = None if folder is None else Store(folder / FOLDER)
         self._known: dict[str, Verdict] | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: str) -> asyncio.Lock:
-        """Return the lock to hold while asking for a verdict, so that equal concurrent runs are judged once."""
+        """Return the lock to hold while asking for a verdict, so that equal runs judged concurrently are judged only once."""
         return self._locks.setdefault(key, asyncio.Lock())
 
     def get(self, key: str) -> Verdict | None:
-        """Return the verdict with this key, or None. Raises `StoreError` for an unreadable file."""
+        """Return the verdict with this key, or None. Raises `StoreError` if the file is unreadable."""
         if self._known is None:
             self._known = {verdict.key: verdict for verdict in self._read()}
         return self._known.get(key)
 
     def keep(self, verdict: Verdict) -> None:
-        """Store a verdict in one write, so that it survives the death of the process. Raises `StoreError`."""
+        """Store a verdict in a single write, so that it survives the death of the process. Raises `StoreError`."""
         if self._known is not None:
             self._known[verdict.key] = verdict
         if self.store is None:
@@ -107,7 +107,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Resources of a judge: its cache of verdicts, the budget it spends from, its time limit, and the tags of its runs."""
+    """The resources of a judge: its cache of verdicts, the budget it draws on, its time limit, and the tags of its runs."""
 
     verdicts: Verdicts = field(default_factory=Verdicts)
     spending: Spending | None = None
@@ -116,7 +116,7 @@ class Bench:
 
 
 class AskedCheck(ABC):
-    """Check that asks a model. An experiment asks in its own process, once the judged run has ended."""
+    """A check that asks a model. An experiment asks in its own process, after the judged run has ended."""
 
     name: str
     model: str | Model
@@ -124,14 +124,13 @@ class AskedCheck(ABC):
     @property
     @abstractmethod
     def content(self) -> str:
-        """Hash of all that determines its verdicts, except the run."""
+        """Hash of everything that determines the verdicts, except the run."""
 
     @abstractmethod
     async def ask(self, run: Run, bench: Bench, task: str) -> Asked:
         """Return the verdict on a run. ``task``: its prompt, without the variant's additions.
 
-        A failure results in an unknown verdict; only a cancellation, and the `StoreError` of a verdict that cannot be stored,
-        are raised.
+        A failure results in an unknown verdict. Raises only a cancellation, or `StoreError` if a verdict cannot be stored.
         """
 
     @abstractmethod
@@ -140,11 +139,11 @@ class AskedCheck(ABC):
 
     @abstractmethod
     def __call__(self, run: Run) -> bool | None:
-        """True if the run passed; asks synchronously."""
+        """Return whether the run passed; asks synchronously."""
 
 
 class Asked(NamedTuple):
-    """A verdict, with True for a cached one, which cost nothing."""
+    """A verdict, and whether it came from the cache and so cost nothing."""
 
     verdict: Verdict
     was_kept: bool

@@ -1,4 +1,4 @@
-"""Planned looks at an experiment, each after whole tasks: its tasks, and its level."""
+"""Planned looks at an experiment, each after complete tasks, with its tasks and level."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Look(NamedTuple):
     """A planned look at an experiment."""
 
     number: int
-    """From 1."""
+    """The number of the look, from 1."""
     of: int
     """Number of planned looks."""
     tasks: int
     of_tasks: int
-    """Tasks of the experiment."""
+    """Total number of tasks in the experiment."""
     level: float
     """Significance level of this look."""
 
@@ -33,7 +33,7 @@ class Look(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Number of the look, in words."""
+        """The number of the look, in words."""
         return f"look {self.number} of {self.of}"
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
 
 def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
-    """Return the shares of the tasks after which looks are planned; empty for none. Problems are appended."""
+    """Return the shares of the tasks after which looks are planned; empty if no looks are planned. Problems are appended."""
     shares = [number / looks for number in range(1, looks + 1)] if type(looks) is int else looks
     is_list = isinstance(shares, list | tuple) and all(type(share) in (int, float) for share in shares)
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
@@ -53,7 +53,7 @@ def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
 
 
 def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[list[int]]:
-    """Return the positions of the tasks that each look adds, in whole clusters drawn by the seed; without looks, all tasks."""
+    """Return the positions of the tasks that each look adds, in complete clusters drawn by seed; without looks, all tasks."""
     if not shares:
         return [[*range(len(tasks))]]
     order = places_by_cluster(tasks)
@@ -67,7 +67,7 @@ def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: in
 
 
 def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
-    """Return the looks after these stages, with their levels."""
+    """Return the looks after these stages, with their significance levels."""
     counts = [*accumulate(map(len, stages))]
     levels = spend_alpha([count / counts[-1] for count in counts])
     return tuple(
@@ -79,7 +79,7 @@ def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
 
 
 def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[str]:
-    """Return the problem of looks that come too early to show a difference, with the remaining looks."""
+    """Return a problem if looks come too early to show a difference, naming the remaining looks."""
     if not shares:
         return []
     stages = stages_of(tasks, shares, seed)

@@ -1,4 +1,4 @@
-"""Near outcomes: short-term effects of guidance, measured within a few rounds."""
+"""Near outcomes, which are short-term effects of guidance, measured within a few rounds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from agentnb.tables.loops_table import LOOP, find_loops
 
 FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
 NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
-"""Names of near outcomes; the last accepts any number of rounds."""
+"""Names of the near outcomes; the last accepts any number of rounds."""
 _NO_LOOP = re.compile(r"no_loop_within_([1-9]\d{0,2})")
 
 NearValue: TypeAlias = Callable[[int, "bool | None"], "bool | None"]
-"""Returns the outcome of guidance in the round with this index; ``bool | None``: whether its reply followed it. None:
-unknown."""
+"""Returns the outcome of guidance, or None if unknown, given the index of the round and whether its reply followed the
+guidance.
+"""
 NearOutcome: TypeAlias = Callable[[Run], NearValue]
 
 
 def find_near_outcome(name: str) -> NearOutcome:
-    """Return the outcome of this name: ``followed``, ``call_worked`` or ``no_loop_within_3``. Raises `SettingsError`."""
+    """Return the outcome with this name: ``followed``, ``call_worked`` or ``no_loop_within_3``. Raises `SettingsError`."""
     if name == FOLLOWED:
         return lambda run: lambda index, followed: followed
     if name == CALL_WORKED:
@@ -33,7 +34,7 @@ def find_near_outcome(name: str) -> NearOutcome:
 
 
 def _call_worked(run: Run) -> NearValue:
-    """True if a work tool ran in the round and reported success."""
+    """Return a function that is True if a work tool ran in the round and reported success."""
 
     def value(index: int, followed: bool | None) -> bool | None:
         round_ = run.rounds[index]
@@ -45,7 +46,7 @@ def _call_worked(run: Run) -> NearValue:
 
 
 def _no_loop(run: Run, rounds: int) -> NearValue:
-    """True if no loop was found in this many rounds from this round on, or None for a run that ended earlier."""
+    """Return a function that is True if no loop was found within this many rounds, or None if the run ended earlier."""
     last_rounds = {row.last for row in find_loops(run) if row.family == LOOP}
 
     def value(index: int, followed: bool | None) -> bool | None:

@@ -1,4 +1,4 @@
-"""Problems of an experiment, found before anything runs, each as a sentence."""
+"""The problems of an experiment, found before anything runs, each as a sentence."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_SHAPES = 20
-"""Maximum number of rows with distinct columns that a check is tried with."""
+"""Maximum number of rows with different columns on which a check is tried."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
-    """Return the problems of the tasks and variants together; ``aa``: variants may be equal."""
+    """Return the combined problems of the tasks and variants. ``aa``: whether variants may be equal."""
     problems: list[str] = []
     twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
@@ -50,7 +50,7 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
 
 
 def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the problems of an experiment's settings, each on its own."""
+    """Yield the problems of an experiment's settings, checked individually."""
     for name in ("repeats", "places"):
         value = settings[name]
         if value is not None and (type(value) is not int or value < 1):
@@ -69,7 +69,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
-    """Yield the columns that templates of variants name and rows lack."""
+    """Yield the columns that variants' templates name but rows lack."""
     for variant in variants:
         if variant.template is None:
             continue
@@ -88,10 +88,10 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
 def example_problems(
     checks: Sequence[Check], tasks: Sequence[ExperimentTask], seconds: float, *, have_folders: bool
 ) -> list[str]:
-    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the tasks' rows.
+    """Return the checks that raise or take longer than ``seconds`` on a recorded example run with the tasks' rows.
 
-    Tries one row per set of columns. ``have_folders``: the runs of all tasks have their own folders. A row with a folder, or of
-    such a run, is tried with a copy, as in a run.
+    Tries one row per set of columns. ``have_folders``: whether the runs of all tasks have their own folders. If so, or if a row
+    has a folder, the row is tried with a copy, as in a run.
     """
     run = load_trace(example("healthy"))
     shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
@@ -122,7 +122,7 @@ def _check_problem(
 
 
 def check_models(variants: Sequence[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
-    """Return the problems of the models: unknown names, missing keys, and missing prices with a budget."""
+    """Return the problems of the models: unknown names, missing keys and, if there is a budget, missing prices."""
     problems: list[str] = []
     agents = [variant.work for variant in variants if isinstance(variant.work, Agent)]
     own = [agent.used_model for agent in agents] if not models else []
@@ -145,14 +145,14 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
 
 
 def _check_usable(model: str | Model) -> None:
-    """Raise `AgentnbError` for an unknown model or a missing key."""
+    """Raise `AgentnbError` if a model is unknown or its key is missing."""
     check_model(model)
     if isinstance(model, str):
         check_key(model)
 
 
 def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
-    """Return the problems of judges' models: unknown names, missing keys, and missing prices."""
+    """Return the problems of the judges' models: unknown names, missing keys and missing prices."""
     problems: list[str] = []
     for check in checks:
         if isinstance(check.function, AskedCheck):
@@ -183,7 +183,7 @@ def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], 
 
 
 def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks: Iterable[Check] = ()) -> bool:
-    """True if all models, including judges', are free: personas without a price."""
+    """True if all models, including the judges', are free, which means personas without a price."""
     used: list[str | Model | None] = [*models] or [variant.model for variant in variants]
     used += [check.function.model for check in checks if isinstance(check.function, AskedCheck)]
     return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)

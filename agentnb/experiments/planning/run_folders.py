@@ -1,4 +1,4 @@
-"""Folders of runs: a copy of the task's folder, and the sandbox of an external agent."""
+"""Folders for runs: a copy of the task's folder, and the sandbox of an external agent."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agentnb.tools.builtin.shell.sandbox import check_sandbox
 from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
-"""Column with the folder of a task; for checks, the folder of the run."""
+"""Column that holds the folder of a task; in checks, the folder of the run."""
 OWN = ".agentnb"
-"""Folder of agentnb's settings and logs, which grows while an experiment runs."""
+"""Folder of agentnb's settings and logs, which grows during an experiment."""
 GIT = ".git"
 ENVIRONMENT = "pyvenv.cfg"
-"""File that marks a folder as a Python environment, such as ``.venv``."""
+"""File that marks a folder as a Python environment, as in ``.venv``."""
 HOME = "home"
-"""Variant setting: the folder with the initial settings of an external agent."""
+"""Variant setting for the folder with an external agent's initial settings."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
 NO_QUESTION = "it cannot ask anyone here, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
@@ -44,9 +44,9 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names to leave out of a copy: logs, key files, special files, and Python environments.
+    """Return the names to leave out of a copy: logs, key files, special files and Python environments.
 
-    An environment names its own path in its scripts, so that a copy would use the original; tools rebuild it.
+    The scripts of an environment contain its path, so a copy would use the original; tools can rebuild it.
     """
     return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
 
@@ -60,7 +60,7 @@ def _is_copied(path: Path) -> bool:
 
 
 def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Copy the folder of a task, if any, to a new ``folder``; return the row with its path."""
+    """Copy the folder of a task, if it has one, to a new ``folder``, and return the row with that path."""
     if names_folder(row):
         shutil.copytree(row[WORK_DIR], folder, symlinks=True, ignore=files_left_out)
     else:
@@ -69,9 +69,9 @@ def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def folder_content(folder: str | Path) -> str:
-    """Return a hash of the files of a folder, as copied.
+    """Return a hash of the files in a folder, as they are copied.
 
-    Raises `SettingsError` for a missing folder, or a link out of it: the link in a copy would lead to the original.
+    Raises `SettingsError` if the folder is missing, or has a link to the outside, which in a copy would lead to the original.
     """
     if not Path(folder).is_dir():
         raise SettingsError(f"{str(folder)!r} is not a folder")
@@ -91,7 +91,7 @@ def _hash_of(folder: str | Path) -> str:
 
 
 def _walk(folder: str | Path) -> Iterator[tuple[str, list[str], set[str]]]:
-    """Yield each folder that is copied, with the names of its files and links, and the names that are left out."""
+    """Yield each folder that is copied, with the names of its files and links, and the names left out."""
     for path, folders, names in os.walk(folder):
         left_out = set(files_left_out(path, (*folders, *names)))
         folders[:] = sorted(name for name in folders if name not in left_out)
@@ -100,7 +100,7 @@ def _walk(folder: str | Path) -> Iterator[tuple[str, list[str], set[str]]]:
 
 
 def left_out_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the paths, within the folders of the tasks, of what their copies lack; except agentnb's own folder."""
+    """Return the paths within the tasks' folders that are left out of copies, except agentnb's own folder."""
     folders = dict.fromkeys(str(row[WORK_DIR]) for row in rows if names_folder(row))
     found = [
         os.path.relpath(Path(path, name), folder)
@@ -126,7 +126,7 @@ def folder_problems(
     outside_sandbox: Any,
     executor: Any,
 ) -> Iterable[str]:
-    """Yield the problems of external agents and of folders of runs.
+    """Yield the problems of external agents and of the runs' folders.
 
     ``works``: agents and workflows of the variants, by name; ``records``: the folder of rows and logs.
     """

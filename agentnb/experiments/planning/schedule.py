@@ -14,48 +14,48 @@ from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
-"""Seed of a task and repeat: the same for all variants, or one for each."""
+"""The assignment of seeds: each task and repeat has one for all variants, or one for each variant."""
 MAX_SEED = 2**31
 
 
 class Cell(NamedTuple):
-    """Run to make: positions of its task, variant and model, its repeat and seed."""
+    """A run to make: the positions of its task, variant and model, its repeat and its seed."""
 
     task: int
     variant: int
     model: int
     repeat: int
-    """From 0."""
+    """Number of the repeat, from 0."""
     seed: int
     key: str
-    """Hash of its content: task, variant, model, repeat, seed and the source of its tools."""
+    """Hash of its content: task, variant, model, repeat, seed, and the source of its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All cells of an experiment, in order."""
+    """All cells of an experiment in order."""
 
     tasks: Sequence[ExperimentTask]
     """All tasks of the experiment."""
     places: Sequence[int]
-    """Positions of the tasks that it has cells for."""
+    """Positions of the tasks that have cells in this schedule."""
     variants: Sequence[Variant]
     models: Sequence[str]
-    """Names of the models; `OWN_MODEL` for the variants' own."""
+    """Names of the models; `OWN_MODEL` means the variants' own."""
     repeats: int
     seed: int
     seeds: Seeds = "shared"
     is_pilot: bool = False
     first_repeat: int = 0
-    """Lower repeats belong to an earlier schedule, which this schedule extends."""
+    """Lower repeats belong to an earlier schedule, which this one extends."""
     stage: int = 0
-    """Number of planned looks before it: each adds its tasks as a schedule of its own."""
+    """Number of planned looks before this schedule: each look adds its tasks as a separate schedule."""
 
     def __len__(self) -> int:
         return len(self.places) * len(self.variants) * len(self.models) * self.repeats
 
     def __iter__(self) -> Iterator[Cell]:
-        """Yield the cells: blocks of a task, model and repeat in random order, and in each its variants in random order."""
+        """Yield the cells: blocks of a task, model and repeat in random order, each with its variants in random order."""
         stage = f":{self.stage}" if self.stage else ""
         draw = Random(f"{self.seed}:order:{self.is_pilot}:{self.first_repeat}:{len(self.places)}{stage}")
         blocks = array("L", range(len(self.places) * len(self.models) * self.repeats))
@@ -80,7 +80,7 @@ class Schedule:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % MAX_SEED
 
     def model_name(self, cell: Cell) -> str:
-        """Return the name of the cell's model; by default that of the variant's own agent."""
+        """Return the name of the cell's model; by default, the model of the variant's own agent."""
         name = self.models[cell.model]
         if name != OWN_MODEL:
             return name

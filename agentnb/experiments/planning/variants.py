@@ -1,4 +1,4 @@
-"""Variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
+"""Variants of an experiment: guidance sets, policies, agent settings, agents and workflows."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""
-"""Placeholder name for the model of each variant's own agent."""
+"""Placeholder for the name of the model of each variant's own agent."""
 PROMPT = "prompt"
-"""Variant setting that is not an agent setting, like `HOME`: a template around the prompt of each task."""
+"""Variant setting that, like `HOME`, is not an agent setting: a template around the prompt of each task."""
 _SETTINGS = {field.name for field in fields(AgentSettings) if field.init} | {PROMPT, HOME}
 
 
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
-"""Settings that a fork of a recorded run can change."""
+"""Settings that can be changed in a fork of a recorded run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Arm of an experiment."""
+    """An arm of an experiment."""
 
     name: str
     work: Agent | Workflow
-    """Agent or workflow that runs its tasks."""
+    """The agent or workflow that runs the variant's tasks."""
     template: str | None = None
-    """Text around the prompt of each task, with ``{{ prompt }}``."""
+    """Text around the prompt of each task, which contains ``{{ prompt }}``."""
     changes: Mapping[str, Any] | None = None
-    """Settings that it changes; in forks of recorded runs all others stay as recorded."""
+    """Settings that the variant changes; in forks of recorded runs, all others stay as recorded."""
     content: str = ""
-    """Hash of its behaviour, without the source of its tools."""
+    """Hash of its behaviour, excluding the source of its tools."""
     tools: str = ""
     """Hash of the source of its tools."""
     home: str = ""
-    """Folder with the initial settings of an external agent; empty for none."""
+    """Folder with an external agent's initial settings, if any; otherwise empty."""
 
     @property
     def model(self) -> str | Model | None:
-        """Its own model, or None for a workflow."""
+        """The variant's own model, or None for a workflow."""
         return self.work.used_model if isinstance(self.work, Agent) else None
 
     @property
     def budget(self) -> float | None:
-        """US dollars per run, or None without a budget."""
+        """US dollars per run, or None if there is no budget."""
         return self.work.limits.budget if isinstance(self.work, Agent) else self.work.spec.limits.get("budget")
 
     def agent(self, model: str | Model | None, seed: int) -> Agent:
-        """Return its agent with this model, by default its own, seeded if possible."""
+        """Return the variant's agent with this model, by default its own, seeded if possible."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
         chosen = with_seed(self.work.used_model if model is None else model, seed)
         words = self.work.guidance
@@ -74,7 +74,7 @@ class Variant:
 
 
 def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
-    """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
+    """Return the variants by name. ``base``: the agent, or the settings of one, that variants change; problems are appended."""
     named = variants_by_name(definitions, problems)
     if base is not None and not isinstance(base, Agent | Mapping):
         problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
@@ -100,7 +100,7 @@ def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], pr
 
 
 def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
-    """Return pairs of names of variants with equal content, the earlier first."""
+    """Return pairs of names of variants with equal content, the earlier name first."""
     first: dict[tuple[str, str], str] = {}
     return [
         (earlier, variant.name)
@@ -110,26 +110,26 @@ def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
 
 
 def forked_changes(variant: Variant) -> list[str]:
-    """Return the settings that a variant changes and a fork of a recorded run cannot."""
+    """Return the settings that a variant changes but that cannot be changed in a fork of a recorded run."""
     changes = [name for name in variant.changes or (["acp"] if is_foreign(variant.work) else []) if name not in FORKED]
     return [*changes, *(["prompt"] if variant.template is not None else [])]
 
 
 def unseeded_models(variants: Iterable[Variant], models: Iterable[str | Model]) -> tuple[str, ...]:
-    """Return the distinct names of models that take no seed, except those of a workflow's agents."""
+    """Return the names of models that take no seed, without repetition, excluding those of a workflow's agents."""
     used = [*models] or [variant.model for variant in variants if variant.model is not None]
     return tuple(dict.fromkeys(name_of(model) for model in used if not takes_seed(model)))
 
 
 def read_models(models: Iterable[str | Model] | str | Model | None) -> tuple[str | Model, ...]:
-    """Return the models as a tuple; empty for None, if each variant has its own."""
+    """Return the models as a tuple; empty for None, which means that each variant has its own."""
     if models is None:
         return ()
     return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
 
 
 def model_names_of(models: Iterable[str | Model]) -> tuple[str, ...]:
-    """Return the names of the models for cells: `OWN_MODEL` alone without models."""
+    """Return the names of the models for cells; if there are no models, only `OWN_MODEL`."""
     return tuple(map(name_of, models)) or (OWN_MODEL,)
 
 
@@ -139,12 +139,12 @@ def name_of(model: str | Model) -> str:
 
 
 def is_persona(model: str | Model) -> bool:
-    """True for agentnb's own simulated models, whose runs are no evidence about language models."""
+    """True for agentnb's own simulated models, whose runs say nothing about language models."""
     return name_of(model).startswith("simulated:")
 
 
 def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]:
-    """Return variants by name; items of a list are named after themselves. Problems are appended."""
+    """Return the variants by name. The items of a list are named after themselves. Problems are appended."""
     if isinstance(definitions, Mapping):
         return definitions
     if isinstance(definitions, str) or not isinstance(definitions, Iterable):
@@ -154,7 +154,7 @@ def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]
 
 
 def _split_rules(base: Any) -> tuple[Any, RuleList]:
-    """Split the agent, or its settings, from its rules, which variants do not check, as their tools may differ."""
+    """Separate the rules from an agent or its settings. Variants do not check the rules, since their tools may differ."""
     if isinstance(base, Agent):
         return (replace(base, permissions=base.rule_list.as_checked) if base.rule_list else base), NO_RULES
     rules = RuleList.of((base or {}).get("permissions"))
@@ -193,7 +193,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
 
 
 def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
-    """Return the agent settings that a variant changes, its template, and the folder of its settings."""
+    """Return the agent settings that a variant changes, its template, and the folder of initial settings."""
     if isinstance(definition, Agent):
         return {}, None, ""
     if isinstance(definition, str | GuidanceSet):

@@ -1,1 +1,1 @@
-"""Report of an experiment: a document to share, as a page or in Markdown, with its data beside it."""
+"""The report of an experiment: a document to share, as a page or in Markdown, with its data in a folder next to it."""

@@ -1,4 +1,4 @@
-"""Data of a report: tables as CSV and Parquet, and the tasks, in a folder beside it."""
+"""The data of a report: tables as CSV and Parquet, and the tasks, in a folder next to the report."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TASKS = "tasks.json"
-"""File of the tasks."""
+"""The file that holds the tasks."""
 
 Write = Callable[[str, bytes], None]
-"""Writes a file of the folder, by its name."""
+"""Writes a file in the folder, given its name and content."""
 
 
 def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, write: Write) -> Iterator[Block]:
-    """Write the data of an experiment, and yield the report's entry for each file. ``folder``: their folder, beside the
-    report.
-    """
+    """Write the data of an experiment, and yield the report's entry for each file. ``folder``: the name of their folder."""
     tables = {"runs": (results.table(), "one row per run that counts")}
     attempts = results.attempts
     if len(attempts) > len(tables["runs"][0]):
@@ -45,7 +43,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
 
 
 def _mask_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mask keys in the frame, and texts that look like keys."""
+    """Mask keys, and text that looks like a key, in the frame."""
     texts = [name for name, kind in frame.dtypes.items() if str(kind) in ("str", "object", "string")]
     masked = {name: frame[name].map(lambda value: mask_keys(value) if isinstance(value, str) else value) for name in texts}
     return frame.assign(**masked)

@@ -1,4 +1,4 @@
-"""Blocks of a report, rendered by a page and a Markdown file."""
+"""The blocks of a report, which a page and a Markdown file render."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Heading(NamedTuple):
-    """Heading of a section."""
+    """The heading of a section."""
 
     text: str
     is_inner: bool = False
@@ -19,7 +19,7 @@ class Heading(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """Sentences."""
+    """A paragraph of sentences."""
 
     text: str
 
@@ -31,7 +31,7 @@ class Bullets(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Facts: name, value, and explanation of each."""
+    """A list of facts, each with name, value and explanation."""
 
     rows: Sequence[tuple[str, str, str]]
 
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int] = ()
-    """Indexes of numeric columns."""
+    """Indexes of the columns with numbers."""
 
 
 class Picture(NamedTuple):
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
     """File name, without suffix."""
     png: bytes
     width: int
-    """Width in pixels on a page."""
+    """Width on a page, in pixels."""
     description: str
 
 
@@ -64,19 +64,19 @@ class Code(NamedTuple):
 
 
 class File(NamedTuple):
-    """File beside the report."""
+    """A file that accompanies the report."""
 
     path: str
     """Path relative to the report."""
     content: str
-    """Description of its content."""
+    """A description of the content."""
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Facts | Grid | Picture | Code | File
 
 
 def mask_document(part: T) -> T:
-    """Mask keys, and texts that look like keys, in the document or a part of it."""
+    """Mask keys, and text that looks like a key, in the document or a part of it."""
     if isinstance(part, str):
         return mask_keys(part)  # type: ignore[return-value]  # a text
     if isinstance(part, tuple) and hasattr(part, "_fields"):

@@ -1,4 +1,4 @@
-"""Flow of an experiment: the fate of each planned run, by variant."""
+"""The flow of an experiment: what became of each planned run, by variant."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.values import cell_values, count_states
 
 LATER = "later"
-"""Runs scheduled after the results' planned look."""
+"""State of a run that is scheduled after the planned look of the results."""
 COLUMNS = ("planned", LATER, "not run", "run", "failed", "value missing", "left out", "analysed")
 
 
 def flow_of(comparison: Comparison, planned: Mapping[str, int]) -> Grid:
-    """Tabulate the runs of both variants from planned to analysed. ``planned``: number of runs by variant.
+    """Tabulate the runs of both variants, from planned to analysed. ``planned``: number of runs by variant.
 
-    Planned runs are later (after a planned look), not run, or run. Runs are failed (ended by the provider, a kill or a person),
-    without a value, left out (their partner has no value), or analysed.
+    A planned run is later (after a planned look), not run, or run. A run is failed (ended by the provider, a kill or a person),
+    without a value, left out (its counterpart has no value), or analysed.
     """
     paired = [unit for unit in comparison.units if unit.is_paired]
     analysed = {comparison.a: sum(len(unit.a) for unit in paired), comparison.b: sum(len(unit.b) for unit in paired)}
@@ -26,14 +26,14 @@ def flow_of(comparison: Comparison, planned: Mapping[str, int]) -> Grid:
 
 
 def flow_alone(results: Results, planned: Mapping[str, int]) -> Grid:
-    """Tabulate the runs of each variant from planned to analysed without a comparison: every run with a value is analysed."""
+    """Tabulate each variant's runs from planned to analysed. Without a comparison, every run with a value is analysed."""
     cells = {name: [*results.of(name), *[row for row in results.not_run if row.variant == name]] for name in results.variants}
     states = {name: count_states(cell_values(rows, results.primary)) for name, rows in cells.items()}
     return _grid({name: (counts, counts["scored"]) for name, counts in states.items()}, planned)
 
 
 def _grid(arms: Mapping[str, tuple[Mapping[str, int], int]], planned: Mapping[str, int]) -> Grid:
-    """Tabulate the variants by the states of their values and the number of analysed ones."""
+    """Tabulate the variants by the states of their values and by the number analysed."""
     rows = {name: _counts(states, planned[name], analysed) for name, (states, analysed) in arms.items()}
     columns = [name for name in COLUMNS if name != LATER or any(row[name] for row in rows.values())]
     cells = [[name, *[f"{row[column]:,}" for column in columns]] for name, row in rows.items()]

@@ -1,4 +1,4 @@
-"""Report as a page in one file: no scripts, no external resources, readable in light and dark, on narrow screens and in
+"""The report as a page in one file, without scripts or external resources, readable in light and dark, on narrow screens and in
 print.
 """
 
@@ -18,7 +18,7 @@ from agentnb.experiments.views.layout import facts_html, table_html
 
 
 def report_html(document: Document) -> str:
-    """Render the whole page."""
+    """Render the complete page."""
     blocks = tag("main", "report", tag("h1", "", document.title), *[_FORMS[type(block)](block) for block in document.blocks])
     return page_of(document.title, blocks, style=_style())
 

@@ -1,4 +1,4 @@
-"""Report on guidance sets drawn for each round, where every run mixes sets."""
+"""The report's section on guidance sets that are drawn for each round, so that every run mixes sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names_of(results: Results, setup: Setup) -> list[str]:
 
 
 def lift_of(results: Results) -> Iterator[Block]:
-    """Yield the effects of sets on the planned outcome."""
+    """Yield the effects of the sets on the planned outcome."""
     yield Heading("Effect of each set", is_inner=True)
     try:
         frame = lift(results)

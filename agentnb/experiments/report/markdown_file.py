@@ -1,4 +1,4 @@
-"""Report in Markdown: text in it never becomes markup."""
+"""The report in Markdown, where no text becomes markup."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from agentnb.display.texts.labels import clean
 from agentnb.experiments.report.document import Block, Bullets, Code, Document, Facts, File, Grid, Heading, Paragraph, Picture
 
 _MARKUP = re.compile(r"[\\`*\[\]<|~$@]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
-"""Characters that may begin or end markup, formulas and links, including bare addresses that readers turn into links."""
+"""Characters that may begin or end markup, formulas or links, including bare addresses that readers turn into links."""
 _BEGINNING = re.compile(r"(?=[#>=])|(?=[-+](?:[-+\s]|$))|\d{1,9}(?=[.)](?:\s|$))")
-"""Beginnings of a line that make it a heading, a quotation, a list item, or a rule, unless a backslash follows."""
+"""Line beginnings that would make a heading, quotation, list item or rule unless preceded by a backslash."""
 
 
 def report_markdown(document: Document, folder: str) -> str:
-    """Render the report. ``folder``: folder of its figures, beside it."""
+    """Render the report. ``folder``: the folder next to it that holds its figures."""
     parts = [f"# {escape(document.title)}", *["\n".join(_lines(block, folder)) for block in document.blocks]]
     return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
-    """Return any text on one line of Markdown, with all markup escaped."""
+    """Return any text as one line of Markdown with all markup escaped."""
     line = _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))
     beginning = _BEGINNING.match(line)
     return line if beginning is None else f"{line[: beginning.end()]}\\{line[beginning.end() :]}"

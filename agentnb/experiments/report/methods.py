@@ -1,4 +1,4 @@
-"""Methods of an experiment in words: its plan, its randomisation, and the models and versions it ran with."""
+"""The methods of an experiment in words: its plan, its randomisation, and the models and versions used."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ ANALYSIS = (
     "Each 95 % interval covers the intervals of both tests; multiple comparisons are Holm-adjusted",
 )
 NOT_NAMED = "not named"
-"""Placeholder for a model whose replies do not name it."""
+"""Placeholder for a model that its replies do not name."""
 
 
 def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
-    """Yield the section on the methods."""
+    """Yield the section on methods."""
     yield Heading("Methods")
     yield Paragraph(_shape(results, setup))
     if prompt := setup.tasks[0].row.get("prompt"):
@@ -107,19 +107,19 @@ def _analysis(results: Results, setup: Setup) -> str:
 
 
 def _meaning(results: Results, setup: Setup) -> str:
-    """Return the docstring of the primary's function as the end of a sentence; empty without a docstring."""
+    """Return the docstring of the primary's function as the end of a sentence; empty if it has none."""
     function = next((check.function for check in setup.checks if check.name == results.primary), None)
     text = (inspect.getdoc(function) or "").partition("\n\n")[0] if inspect.isfunction(function) else ""
     return f": {first_line(text, MAX_OF_A_SETTING).rstrip('.')}" if text else ""
 
 
 def _judges(setup: Setup) -> list[tuple[str, str]]:
-    """Return the checks that ask a model, with its name."""
+    """Return the checks that ask a model, each with the model's name."""
     return [(check.name, name_of(check.function.model)) for check in setup.checks if isinstance(check.function, AskedCheck)]
 
 
 def _exclusions(results: Results) -> list[str]:
-    """Return the frozen exclusions as beginnings of sentences."""
+    """Return the frozen exclusions, worded as beginnings of sentences."""
     texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
     return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 
@@ -153,7 +153,7 @@ def _models(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _find_served_names(results: Results, row: Row) -> str:
-    """Return the provider's names for the model in a run's replies."""
+    """Return the names by which the provider calls the model in a run's replies."""
     if not row.run_id:
         return NOT_NAMED
     try:

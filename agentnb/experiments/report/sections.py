@@ -1,4 +1,4 @@
-"""Sections of a report, built from comparisons."""
+"""The sections of a report, built from comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_PERSONAS = "All models are simulated personas: their results say nothing abou
 
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
-    """Build the report. ``data``: entries for the data files; ``tasks``: path of the file with the tasks."""
+    """Build the report. ``data``: entries for the data files; ``tasks``: path of the file that holds the tasks."""
     names = ", ".join(names_of(results, setup))
     parts = (
         _summary(results, comparisons),

@@ -1,4 +1,4 @@
-"""Setup of an experiment, for its report."""
+"""The setup of an experiment, as its report describes it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agentnb.experiments.planning.variants import Variant
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """An experiment's parts and settings, extensions included."""
+    """The parts and settings of an experiment, including extensions."""
 
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     checks: Sequence[Check]
     planned: Mapping[str, int]
-    """Runs of each variant."""
+    """Number of runs for each variant."""
     settings: Mapping[str, Any]
     """Arguments of `Experiment`, by name."""
     source: str = ""
-    """Source YAML; empty for Python."""
+    """YAML source; empty if the experiment is written in Python."""

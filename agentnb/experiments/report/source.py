@@ -1,4 +1,4 @@
-"""Code that reproduces an experiment: its YAML cell, or a call of `Experiment`, with the functions that it names."""
+"""Code that reproduces an experiment: its YAML cell, or a call of `Experiment` with the functions that it uses."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, withi
 """
 IMPORTED = frozenset(re.findall(r"\w+", IMPORTS))
 LEFT_OUT = ("tasks", "folder", "executor", "places")
-"""Arguments that belong to the data, or to the machine."""
+"""Arguments that concern the data or the machine."""
 
 
 class _Names(NamedTuple):
-    """Names that the code refers to: definitions by name, and names without a known definition."""
+    """The names that the code refers to: those with a definition, and those without a known one."""
 
     defined: dict[str, str]
     missing: dict[str, None]
@@ -70,7 +70,7 @@ def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
 
 
 def _literal(value: Any, names: _Names) -> str:
-    """Return the value as code; a name unless it is plain data."""
+    """Return the value as code, which is a name unless the value is plain data."""
     match value:
         case None | bool() | int() | float() | str():
             return repr(value)
@@ -95,7 +95,7 @@ def _is_default(value: Any, field: Any) -> bool:
 
 
 def _name(value: Any, names: _Names) -> str:
-    """Return the name of a function, tool, model, policy or workflow, and collect its definition if known."""
+    """Return the name of a function, tool, model, policy or workflow, and record its definition if known."""
     if is_model(value):
         names.missing[f"the model {value.name}"] = None
         return repr(value.name)
@@ -123,7 +123,7 @@ def _name(value: Any, names: _Names) -> str:
 
 
 def _define_variables(function: Any, names: _Names) -> None:
-    """Collect the plain values that a function refers to by name; its other references are missing."""
+    """Record the plain values that a function refers to by name; its other references are missing."""
     variables = inspect.getclosurevars(function)
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, int | float | str):

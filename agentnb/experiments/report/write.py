@@ -1,4 +1,4 @@
-"""Writes a report: first its data and figures, then the document that names them."""
+"""Writes a report: first its data and figures, then the document that refers to them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Results of an experiment: its folder, one row per cell, and comparisons of variants."""
+"""The results of an experiment: its folder, one row per cell, and comparisons of variants."""

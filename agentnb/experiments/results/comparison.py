@@ -57,18 +57,16 @@ SKEW = {
     None: f"Fewer than {MIN_SKEWED} tasks or clusters differ, too few to detect outliers: the interval may be too narrow",
     False: "",
 }
-"""Warnings about the interval if differences are skewed, or too few to tell."""
+"""Warnings about the interval for differences that are skewed, or too few to tell."""
 PASSES = (0.0, 1.0)
-"""Values, and limits, of an outcome that passes or fails."""
+"""Values, and limits, of an outcome that either passes or fails."""
 AnyDifference: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None, and `missing` has the
-    reason.
-    """
+    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None, and `missing` says why."""
 
     a: str
     b: str
@@ -76,32 +74,32 @@ class Comparison:
     rows_a: Sequence[Row] = field(repr=False)
     rows_b: Sequence[Row] = field(repr=False)
     notes: tuple[str, ...] = ()
-    """Deviations from the plan."""
+    """Deviations from the plan, as notes."""
     family: int = 1
-    """Number of comparisons of the same results; with more than one, ``p_adjusted`` is by Holm."""
+    """Number of comparisons made of the same results. If there are several, ``p_adjusted`` is adjusted by Holm."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
-    """Runs in memory, by id."""
+    """Runs held in memory, by id."""
     experiment: str = ""
     """Id of the experiment; empty for sets of runs."""
     not_run: Sequence[Row] = field(default=(), repr=False)
-    """Placeholder rows of planned cells that have not run."""
+    """Placeholder rows for planned cells that have not run."""
     quality: JudgeQuality | None = field(default=None, repr=False)
-    """Quality of the deciding judge, which corrects the differences. Flips, McNemar and pass^k are uncorrected."""
+    """Quality of the deciding judge, used to correct the differences. Flips, McNemar and pass^k are not corrected."""
     limits: tuple[float, float] | None = None
-    """Minimum and maximum of the primary, or None if not stated."""
+    """Minimum and maximum of the primary, or None if they were not specified."""
     look: Look | None = None
-    """Planned look of the comparison, or None without planned looks."""
+    """The planned look of the comparison, or None if no looks are planned."""
 
     @property
     def level(self) -> float:
-        """Significance level: .05, or the level of a planned look."""
+        """The significance level: .05, or the level of a planned look."""
         return ALPHA if self.look is None else self.look.level
 
     @property
     def price(self) -> float | None:
-        """Width of the interval relative to one without planned looks, or None without looks, or without an interval."""
+        """Width of the interval relative to one without planned looks, or None if there are no looks or no interval."""
         if self.look is None or self.interval is None:
             return None
         fixed = self._analyse(self.units, ALPHA)
@@ -111,22 +109,22 @@ class Comparison:
 
     @cached_property
     def cells(self) -> tuple[list[CellValue], list[CellValue]]:
-        """Cells of both arms with their values of the primary, or the reason for a missing value."""
+        """The cells of both arms with their values of the primary, or the reason why a value is missing."""
         return self._cells(self.primary)
 
     @cached_property
     def units(self) -> list[Unit]:
-        """Units compared within tasks: tasks and models, and repeats if both arms share their seeds."""
+        """The units compared within tasks: tasks and models, and repeats if both arms share their seeds."""
         return units_of(*self.cells)
 
     @property
     def left_out(self) -> list[Unit]:
-        """Units without a value in both arms, which no number includes."""
+        """Units that lack a value in one or both arms, which no number includes."""
         return [unit for unit in self.units if not unit.is_paired]
 
     @cached_property
     def counts(self) -> dict[str, dict[str, int]]:
-        """Number of scored, unknown, failed and not run cells, by variant."""
+        """Number of cells that are scored, unknown, failed or not run, by variant."""
         return {name: count_states(cells) for name, cells in zip((self.a, self.b), self.cells, strict=True)}
 
     @property
@@ -136,24 +134,26 @@ class Comparison:
 
     @cached_property
     def analysis(self) -> AnyDifference:
-        """Paired difference over all cells with a value; runs that were cut short count as not passed."""
+        """Paired difference over all cells that have a value; runs that were cut short count as not passed."""
         return self._analyse(self.units)
 
     @cached_property
     def of_completed(self) -> AnyDifference:
-        """Second analysis, without incomplete runs."""
+        """A second analysis that leaves out incomplete runs."""
         return self._analyse(units_of(*map(_keep_completed, self.cells)))
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
-        """Minimum and maximum value: 0 and 1 for passes, else as stated, or as observed, or None if no value is known."""
+        """Minimum and maximum value: 0 and 1 for passes, otherwise as specified or as observed, or None if no value is
+        known.
+        """
         if self.limits or not self._seen:
             return self.limits
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
     def extremes(self) -> tuple[AnyDifference, AnyDifference] | None:
-        """Lowest and highest difference that the missing values allow within `value_limits`, or None without missing values."""
+        """Lowest and highest difference that missing values allow within `value_limits`, or None if no values are missing."""
         if self.value_limits is None or not self.missing_values:
             return None
         (a, b), (low, high) = self.cells, self.value_limits
@@ -162,8 +162,8 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """True if the missing values could move 0 into or out of the interval, or None without missing values or without a
-        number.
+        """True if missing values could move 0 into or out of the interval, or None if no values are missing or no number is
+        known.
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
@@ -171,7 +171,7 @@ class Comparison:
 
     @property
     def robustness(self) -> str:
-        """Sentence on whether missing values could change the result; empty without missing values."""
+        """A sentence on whether missing values could change the result; empty if no values are missing."""
         if self.could_turn is None:
             return ""
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
@@ -186,7 +186,7 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Problems of the data: unequal shares of missing values, and differences that are, or may be, skewed."""
+        """Problems with the data: unequal shares of missing values, and differences that are, or may be, skewed."""
         skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
         warnings = [warning for warning in skew if warning]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
@@ -202,12 +202,12 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, each task with equal weight, or None if too few tasks are paired."""
+        """Mean of a minus mean of b, where each task has equal weight, or None if too few tasks are paired."""
         return self.analysis.value if isinstance(self.analysis, Difference) else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent interval of the true difference, valid over all planned looks, or None for too few pairs, or identical
+        """95 per cent interval of the true difference, valid across all planned looks, or None for too few pairs, or identical
         runs.
         """
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
@@ -226,7 +226,7 @@ class Comparison:
     def mde(self) -> float | None:
         """Minimum detectable effect: the difference that such a comparison detects with 80 per cent power.
 
-        Undefined (None) at a planned look before the last, as the comparison continues.
+        None at a planned look before the last, because the comparison continues.
         """
         if self.look is not None and not self.look.is_last:
             return None
@@ -238,20 +238,20 @@ class Comparison:
 
     @cached_property
     def is_identical(self) -> bool:
-        """True if the runs of every pair are identical, so that there is nothing to estimate."""
+        """True if the runs in every pair are identical, so there is nothing to estimate."""
         pairs = self.pairs
         same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
         return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
 
     @property
     def also_differs(self) -> list[str]:
-        """Measures besides time that differ within pairs of runs."""
+        """Measures other than time that differ within pairs of runs."""
         rows = [(a.row, b.row) for a, b in self.pairs]
         return [name for name in ("cost", "tokens") if any(a.value(name) != b.value(name) for a, b in rows)]
 
     @cached_property
     def discordant(self) -> Discordance | None:
-        """McNemar's exact test, if each task passes or fails, has one run per variant and no cluster; else None."""
+        """McNemar's exact test, if each task passes or fails and has one run per variant and no cluster; otherwise None."""
         values = [value for unit in self.units for value in (*unit.a, *unit.b)]
         is_single = len({unit.task for unit in self.units}) == len(self.units)
         is_single = is_single and all(len(unit.a) <= 1 >= len(unit.b) for unit in self.units)
@@ -261,9 +261,9 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """Share of tasks with k passing runs out of k, by variant; empty unless the primary passes or fails.
+        """Share of tasks in which k out of k runs pass, by variant; empty unless the primary passes or fails.
 
-        With several models, the shares of a task under each are averaged.
+        If there are several models, a task's shares are averaged over them.
         """
         arms = [runs_by_unit(cells) for cells in self.cells]
         if any(not {*values} <= {*PASSES} for arm in arms for values in arm.values()):
@@ -280,16 +280,16 @@ class Comparison:
 
     @cached_property
     def ratios_of_completed(self) -> dict[str, Ratio | TooFewTasks]:
-        """`ratios` without incomplete runs."""
+        """`ratios`, leaving out incomplete runs."""
         return {name: self._ratio(map(_keep_completed, self._cells(name))) for name in RATIOS}
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; completed runs have none, those cut short are censored at their last round."""
+        """Rounds until the first loop. Completed runs have no loop; runs cut short are censored at their last round."""
         return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
-        """Test whether the variants differ by less than the margin: two one-sided tests, paired by task."""
+        """Test whether the variants differ by less than the margin, using two one-sided tests paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         if self._correction is not None:
@@ -298,7 +298,9 @@ class Comparison:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """One row per pair of runs with different values: ``task``, ``model``, ``repeat``, both values, runs and statuses."""
+        """A row per pair of runs with different values, with ``task``, ``model``, ``repeat``, and both values, runs and
+        statuses.
+        """
         import pandas as pd
 
         rows = [
@@ -328,7 +330,7 @@ class Comparison:
         return self.records.run(run_id)
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
-        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first."""
+        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first one."""
         for a, b in self.pairs:
             is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
             if is_meant and a.row.run_id and b.row.run_id:
@@ -337,7 +339,7 @@ class Comparison:
 
     @property
     def missing(self) -> str:
-        """Reason for a missing number; empty if there is a number."""
+        """Why a number is missing; empty if there is a number."""
         if isinstance(self.analysis, TooFewTasks):
             remedy = "run both variants on the same tasks" if self.analysis.left_out else self.analysis.remedy
             why = pluralize(self.missing_values, "missing value") if self.missing_values else remedy
@@ -349,12 +351,12 @@ class Comparison:
 
     @cached_property
     def _seen(self) -> set[float]:
-        """Known values."""
+        """The values that are known."""
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
     def pairs(self) -> list[tuple[CellValue, CellValue]]:
-        """Pairs of cells with the same task, model and repeat in both arms."""
+        """Pairs of cells from both arms with the same task, model and repeat."""
         return pair_cells(*self.cells)
 
     def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
@@ -364,7 +366,7 @@ class Comparison:
 
     @cached_property
     def _clusters(self) -> dict[str, str]:
-        """Cluster by task, for clustered tasks."""
+        """The cluster of each task that has one."""
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
     @cached_property
@@ -379,7 +381,7 @@ class Comparison:
         return self._by_unit(estimate_ratio, units_of(*cells))
 
     def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any, **options: float) -> Estimate:
-        """Apply an estimator of `statistics` to units, with their tasks and clusters."""
+        """Apply an estimator from `statistics` to units, with their tasks and clusters."""
         a, b, tasks = stack_units(units)
         clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
         return estimate(a, b, *more, tasks=tasks, clusters=clusters, **options)
@@ -389,7 +391,7 @@ class Comparison:
 
 
 class Comparisons(list[Comparison]):
-    """Comparisons of the same results; a notebook shows each."""
+    """Comparisons of the same results; a notebook displays each of them."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))
@@ -428,13 +430,13 @@ def compare(
 ) -> Comparison | list[Comparison]:
     """Compare two variants of an experiment, or two sets of runs, paired by task: the first minus the second.
 
-    ``compare(results, "new", "old")`` compares two variants, ``compare(results)`` each further variant with the first, with p
-    values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or logs of Inspect: tasks are paired by the
-    tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
-    ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` for runs with partial scores.
-    ``limits``: minimum and maximum of the primary, to bound the effect of missing values. ``quality``: the quality of the
-    deciding judge, from `Judge.quality`, which corrects differences and intervals. Raises `SettingsError` for unknown names,
-    and while the results are covered.
+    ``compare(results, "new", "old")`` compares two variants. ``compare(results)`` compares each further variant with the first,
+    with p values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or Inspect logs; tasks are paired by
+    the tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``,
+    ``rounds``, ``seconds``, ``tokens``); by default that of the experiment, or else `passed`, or `score` for runs with partial
+    scores. ``limits``: minimum and maximum of the primary, which bound the effect of missing values. ``quality``: the quality
+    of the deciding judge, from `Judge.quality`, used to correct differences and intervals. Raises `SettingsError` if a name is
+    unknown, or while the results are covered.
     """
     _check_given(limits, quality)
     if not isinstance(source, Results):
@@ -464,7 +466,7 @@ def compare(
 
 
 def _adjust_p_values(several: list[Comparison]) -> Comparisons:
-    """Return the comparisons with p values adjusted by Holm; a single comparison stays as it is."""
+    """Return the comparisons with p values adjusted by Holm. A single comparison is returned unchanged."""
     family = len(several)
     if family == 1:
         return Comparisons(several)
@@ -475,7 +477,7 @@ def _adjust_p_values(several: list[Comparison]) -> Comparisons:
 
 
 def _check_given(limits: Limits, quality: Any) -> None:
-    """Raise `SettingsError` for invalid limits or an invalid quality."""
+    """Raise `SettingsError` if the limits or the quality are invalid."""
     if quality is not None and not isinstance(quality, JudgeQuality):
         raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
     if limits is not None and not limits[0] < limits[1]:
@@ -492,7 +494,8 @@ def _of_runs(
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison corrected by the quality of its judge, with a note on the correction, or on its absence.
+    """Return the comparison, corrected by the quality of its judge, with a note on the correction, or on why it was not
+    possible.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """
@@ -507,7 +510,7 @@ def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """Return the comparison in sentences: the difference, its uncertainty, and warnings and notes."""
+    """Return the comparison in sentences: the difference, its uncertainty, warnings and notes."""
     lines = [
         f"{comparison.a} minus {comparison.b}, {comparison.primary}: {_describe(comparison)}",
         *([comparison.robustness] if comparison.robustness else []),
@@ -516,7 +519,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def find_sign(difference: AnyDifference) -> int:
-    """Return the sign of a significant difference, at the level of its interval; 0 without one."""
+    """Return the sign of a difference that is significant at the level of its interval; 0 if it is not."""
     if not isinstance(difference, Difference) or difference.p_value >= 1 - difference.confidence:
         return 0
     return 1 if difference.value > 0 else -1
@@ -546,7 +549,7 @@ def _describe(comparison: Comparison) -> str:
 
 
 def format_difference(value: float) -> str:
-    """Format a difference with its sign and three digits; rounding errors become 0."""
+    """Format a difference with its sign and three digits. Rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
 
 
@@ -559,6 +562,6 @@ def _check_primary(results: Results, primary: Any) -> str:
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:
-    """Return the path of a run's log, or None if it is in memory only."""
+    """Return the path of a run's log, or None if the run is only in memory."""
     store = None if records is None else records.store
     return None if store is None or not run_id else store.path(run_id)

@@ -1,14 +1,14 @@
-"""Estimates from the verdicts of a judge, corrected for its errors; their intervals include the uncertainty of its error rates.
+"""Estimates from the verdicts of a judge, corrected for its errors. The intervals include the uncertainty of the error rates.
 
-If labelled runs of both variants were drawn at random, each variant is corrected by its own: the pass rate is the share of
-correct verdicts among the passed, and of wrong ones among the failed, weighted by how many runs are judged so. This makes no
-assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from binomial data with
-misclassifications, Journal of the American Statistical Association 65. If labels are of other runs, the pass rate follows from
-sensitivity and specificity, assumed equal in both variants. Source: Rogan and Gladen (1978), Estimating prevalence from the
-results of a screening test, American Journal of Epidemiology 107.
+If labelled runs of both variants were drawn at random, each variant is corrected by its own labels: the pass rate is the share
+of correct verdicts among the passed, and of wrong ones among the failed, weighted by how many runs get each verdict. This makes
+no assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from binomial data with
+misclassifications, Journal of the American Statistical Association 65. If other runs were labelled, the pass rate follows from
+sensitivity and specificity, which are assumed to be equal in both variants. Source: Rogan and Gladen (1978), Estimating
+prevalence from the results of a screening test, American Journal of Epidemiology 107.
 
-Both are linear in the verdict, so that the paired estimate of the verdicts carries over. Its interval is widened by moving each
-rate to its own limits, and adding the squares. Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER).
+Both methods are linear in the verdict, so the paired estimate of the verdicts carries over. Its interval is widened by moving
+each rate to its own limits and adding the squares. Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Analyse: TypeAlias = "Callable[[list[Unit]], Difference | TooFewTasks]"
 
 
 class LabelledRun(NamedTuple):
-    """Run with its label and its verdict."""
+    """A run with its label and verdict."""
 
     arm: str
     cluster: Hashable
-    """Runs of the same cluster are not independent."""
+    """Runs in the same cluster are not independent."""
     is_healthy: bool
-    """By the label."""
+    """True if the label says so."""
     is_passed: bool
-    """By the verdict."""
+    """True if the verdict says so."""
 
 
 class ErrorRates(NamedTuple):
-    """Accuracy of a judge on labelled runs, with 95 per cent intervals that treat tasks as independent, except for kappa."""
+    """Accuracy of a judge on labelled runs. The 95 per cent intervals treat tasks as independent, except that of kappa."""
 
     runs: int
     sensitivity: Share
@@ -55,7 +55,7 @@ class ErrorRates(NamedTuple):
     healthy_if_failed: Share
     """Share of healthy runs among failed verdicts."""
     kappa: Share
-    """Agreement with the labels beyond chance, Cohen's kappa; its interval treats runs as independent."""
+    """Agreement with the labels beyond chance (Cohen's kappa); its interval treats runs as independent."""
 
 
 def rates_of(judged: Iterable[LabelledRun]) -> ErrorRates:
@@ -96,19 +96,19 @@ def _kappa(runs: Sequence[LabelledRun]) -> Share:
 
 @dataclass(frozen=True)
 class JudgeQuality:
-    """Accuracy of a judge by labels of people: over all labelled runs, and by variant."""
+    """Accuracy of a judge according to people's labels: over all labelled runs, and by variant."""
 
     judge: str
     content: str
-    """Hash of its rubric and model."""
+    """Hash of the judge's rubric and model."""
     labels: Mapping[str, bool] = field(repr=False)
-    """Labels by run id, True for healthy; runs on which people disagree are left out."""
+    """Labels by run id, True for healthy. Runs about which people disagree are left out."""
     judged: Sequence[LabelledRun] = field(repr=False)
-    """Labelled runs with a verdict."""
+    """Labelled runs that have a verdict."""
     unjudged: int = 0
     """Number of labelled runs without a verdict or a record."""
     disputed: int = 0
-    """Number of labelled runs on which people disagree."""
+    """Number of labelled runs about which people disagree."""
 
     @property
     def rates(self) -> ErrorRates:
@@ -123,7 +123,9 @@ class JudgeQuality:
 
     @property
     def p_values(self) -> dict[str, float | None]:
-        """Fisher's exact p values of equal ``sensitivity`` and ``specificity`` in two variants, or None for one or several."""
+        """Fisher's exact p values for equal ``sensitivity`` and ``specificity`` in two variants, or None unless there are
+        two.
+        """
         return {name: self._p_value(is_healthy) for name, is_healthy in (("sensitivity", True), ("specificity", False))}
 
     def _p_value(self, is_healthy: bool) -> float | None:
@@ -159,13 +161,13 @@ def _describe_share(share: Share) -> str:
 
 
 class Line(NamedTuple):
-    """Pass rate of a variant as a linear function of the share that a judge passes, with two rates as parameters."""
+    """Pass rate of a variant as a linear function of the share that a judge passes; two rates are its parameters."""
 
     rates: tuple[float, float]
     limits: tuple[tuple[float, float], tuple[float, float]]
     """Limits of each rate."""
     is_by_arm: bool
-    """True for `healthy_if_passed` and `healthy_if_failed` of the variant's own runs, else sensitivity and specificity."""
+    """True for `healthy_if_passed` and `healthy_if_failed` of the variant's own runs; otherwise sensitivity and specificity."""
 
     def at(self, passed: float, moved: int | None = None, limit: int = 0) -> float:
         """Return the pass rate for a share of passed verdicts, with the rate at index ``moved`` set to a limit."""
@@ -176,7 +178,7 @@ class Line(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """Lines of two variants, and a description of their source."""
+    """The lines of two variants, and a description of where they come from."""
 
     a: Line
     b: Line
@@ -184,11 +186,11 @@ class Correction(NamedTuple):
 
     @property
     def is_by_arm(self) -> bool:
-        """True if each variant has its own rates, so that their errors are independent."""
+        """True if each variant has its own rates, so that the errors of the rates are independent."""
         return self.a.is_by_arm
 
     def difference(self, analyse: Analyse, units: list[Unit]) -> Difference | TooFewTasks:
-        """Return the corrected difference of paired units; ``analyse`` estimates the uncorrected one."""
+        """Return the corrected difference of paired units. ``analyse`` estimates the uncorrected one."""
         judged = analyse(units)
         corrected = analyse([unit._replace(a=[*map(self.a.at, unit.a)], b=[*map(self.b.at, unit.b)]) for unit in units])
         if isinstance(corrected, TooFewTasks) or isinstance(judged, TooFewTasks):
@@ -207,7 +209,9 @@ class Correction(NamedTuple):
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
     def _shift_rates(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
-        """Yield the difference with each rate at its lower and upper limit, in both arms at once if they share the rate."""
+        """Yield the difference with each rate at its lower and upper limit; if both arms share the rate, it is moved in both at
+        once.
+        """
         for index in (0, 1):
             arms = ((0,), (1,)) if self.is_by_arm else ((0, 1),)
             for moving in arms:
@@ -219,10 +223,10 @@ class Correction(NamedTuple):
 
 
 def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[float, float]:
-    """Return the distances from the difference to the lower and upper end of the interval, with the rates fixed.
+    """Return the distances from the difference to both ends of the interval, with the rates fixed.
 
-    At least those of the verdicts' interval, which accounts for rare passes or failures; if all tasks differ alike, as wide as
-    the share of exceptions that cannot be excluded.
+    They are at least those of the verdicts' interval, which accounts for rare passes or failures. If all tasks differ alike,
+    the interval is as wide as the share of exceptions that cannot be excluded.
     """
     if judged.interval is None:
         return ((judged.max_exception_share or 1.0) * slope,) * 2
@@ -232,8 +236,7 @@ def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[fl
 
 
 def _p_value(value: float, interval: tuple[float, float], deviations: float) -> float:
-    """Return the p value that an interval of ``deviations`` standard errors implies: below its level if and only if 0 is
-    outside.
+    """Return the p value implied by an interval of ``deviations`` standard errors: below its level if and only if 0 is outside.
 
     Source: Altman and Bland (2011), BMJ 343.
     """
@@ -242,7 +245,7 @@ def _p_value(value: float, interval: tuple[float, float], deviations: float) -> 
 
 
 def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[CellValue]) -> Correction:
-    """Return the correction of two variants: each by its own labelled runs, or both by the rates over all.
+    """Return the correction for two variants: each by its own labelled runs, or both by the rates over all.
 
     Raises `SettingsError` if these are no better than chance.
     """
@@ -277,7 +280,7 @@ def _find_labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[La
 
 
 def _line_by_arm(rates: ErrorRates, pooled: ErrorRates) -> Line:
-    """Return the line of a variant. Without labelled runs of a verdict, its rate is unconstrained."""
+    """Return the line of a variant. If no labelled run has a verdict, the rate for that verdict is unconstrained."""
     shares = (rates.healthy_if_passed, rates.healthy_if_failed)
     others = (pooled.healthy_if_passed.value, pooled.healthy_if_failed.value)
     bounds = []

@@ -1,4 +1,4 @@
-"""Folder of an experiment: the log of each run, one row per finished cell, and the frozen plan."""
+"""The folder of an experiment: the log of each run, one row per finished cell, and the frozen plan."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
-"""Default parent folder of experiments, relative to the folder in which they begin."""
+"""Default parent folder of experiments, relative to the folder in which they start."""
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
-"""Names in the folder, without the suffix of traces, so that the folder reads like any folder of runs."""
+"""Names within the folder, without the suffix of traces, so that the folder reads like any folder of runs."""
 
 PLANNED = "planned"
-"""Kind of a note about an extension before the first run."""
+"""Kind of note about an extension made before the first run."""
 LOOK = "look"
-"""Kind of a note about a planned look."""
+"""Kind of note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
 NO_ROOM = "Free disk space or make it writable; then run again to complete the missing runs"
 RUNS_ALREADY = "Wait until it ends or stop it, then run again"
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Event that every result reports: a deviation from the frozen plan, a retry, or a look before the end."""
+    """An event that all results report: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried``, ``looked``, ``budget``; as planned: ``look``; ``planned``: extended before the first run."""
+    """``extended``, ``retried``, ``looked`` or ``budget``; or, as planned, ``look``, or ``planned`` (extended before the first
+    run).
+    """
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
@@ -49,21 +51,21 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Plan frozen when the first run began (pilots excluded), with later notes."""
+    """The plan, frozen when the first run (other than a pilot) started, with later notes."""
 
     id: str
     hash: str
-    """Hash of all that is frozen: primary, arms, checks, exclusions, tasks, models, repeats and seeds."""
+    """Hash of everything that is frozen: primary, arms, checks, exclusions, tasks, models, repeats and seeds."""
     frozen: dict[str, Any]
     begun_at: datetime | None = None
     notes: tuple[Note, ...] = ()
     schema: int = 1
     versions: dict[str, str] = {}
-    """Versions of Python and packages when the plan was frozen; empty in plans of earlier versions."""
+    """Versions of Python and packages when the plan was frozen; empty in plans from earlier versions."""
 
 
 class Memory:
-    """Records of an experiment in memory only."""
+    """The records of an experiment that exists only in memory."""
 
     store: None = None
 
@@ -94,11 +96,11 @@ class Memory:
         return looked
 
     def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by key."""
+        """Return the most recent row of each cell, by key."""
         return last_of_each(self._attempts)
 
     def attempts(self) -> list[Row]:
-        """Return the rows of all attempts, ordered by end."""
+        """Return the rows of all attempts, ordered by when they ended."""
         return [*self._attempts]
 
     def add(self, row: Row, run: Run | None = None) -> None:
@@ -117,7 +119,7 @@ class Memory:
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Hold the lock for one run of the experiment; raises `SettingsError` while it is held."""
+        """Hold the lock while the experiment runs; raises `SettingsError` if it is already held."""
         if not self._lock.acquire(blocking=False):
             raise SettingsError("The experiment is already running", RUNS_ALREADY)
         try:
@@ -130,7 +132,9 @@ class Memory:
 
 
 class ExperimentFolder:
-    """Records of an experiment in a folder. Each row is appended in one write, so that it survives the death of the process."""
+    """The records of an experiment in a folder. Each row is appended in a single write, so it survives the death of the
+    process.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -180,11 +184,11 @@ class ExperimentFolder:
             return datetime.now(UTC)
 
     def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by key, without a truncated last line."""
+        """Return the most recent row of each cell, by key, ignoring a truncated last line."""
         return last_of_each(self.attempts())
 
     def attempts(self) -> list[Row]:
-        """Return the rows of all attempts, ordered by end."""
+        """Return the rows of all attempts, ordered by when they ended."""
         rows: list[Row] = []
         decoder = msgspec.json.Decoder(Row)
         for line in (self._read(ROWS) or b"").split(b"\n"):
@@ -194,13 +198,13 @@ class ExperimentFolder:
         return rows
 
     def add_log(self, run_id: str, data: bytes) -> None:
-        """Write the log of a run from another process atomically."""
+        """Write the log of a run from another process, atomically."""
         path = self.store.path(run_id)
         with self._writing(path.name):
             replace_file(path, data)
 
     def add(self, row: Row, run: Run | None = None) -> None:
-        """Append the row of a cell; its run has its own log."""
+        """Append the row of a cell, whose run has its own log."""
         line = msgspec.json.encode(row) + b"\n"
         with self._writing(ROWS):
             if self._descriptor is None:
@@ -214,7 +218,9 @@ class ExperimentFolder:
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log, including interrupted attempts. Before the end of the experiment this counts as a look."""
+        """Return a run from its log, including interrupted attempts. Before the end of the experiment, this counts as a
+        look.
+        """
         aside = self._aside(run_id)
         if aside.exists():
             note_look(self.path)
@@ -222,9 +228,9 @@ class ExperimentFolder:
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
-        """Move the logs of runs, and of runs nested in them, to the folder ``cut``, where tables skip them.
+        """Move the logs of runs, and of their nested runs, to the folder ``cut``, where tables skip them.
 
-        ``top_level``: runs that are known not to be nested.
+        ``top_level``: runs known not to be nested.
         """
         moved = {*run_ids}
         if not moved:
@@ -251,7 +257,7 @@ class ExperimentFolder:
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Lock the folder for this process; raises `SettingsError` if the experiment is running."""
+        """Lock the folder for this process; raises `SettingsError` if the experiment is already running."""
         self._prepare()
         with self._writing(LOCK):
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -267,7 +273,7 @@ class ExperimentFolder:
                 self._descriptor = None
 
     def _read(self, name: str) -> bytes | None:
-        """Return a file of the folder, or None if it is missing. Raises `StoreError`."""
+        """Return the content of a file in the folder, or None if it is missing. Raises `StoreError`."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
@@ -277,7 +283,7 @@ class ExperimentFolder:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
-        """Raise `StoreError` if a file of the folder cannot be written."""
+        """Raise `StoreError` if a file in the folder cannot be written."""
         try:
             yield
         except StoreError:
@@ -296,16 +302,16 @@ class ExperimentFolder:
 
 
 def last_of_each(attempts: Iterable[Row]) -> dict[str, Row]:
-    """Return the last row of each cell by key, without lost attempts."""
+    """Return the most recent row of each cell, by key, ignoring lost attempts."""
     return {row.key: row for row in attempts if row.status != LOST}
 
 
 Records: TypeAlias = ExperimentFolder | Memory
-"""Storage of an experiment's plan, rows and logs."""
+"""The storage for an experiment's plan, rows and logs."""
 
 
 def _seal(text: bytes) -> bytes:
-    """Return the last line of a plan's file, a checksum."""
+    """Return the last line of a plan's file, which is a checksum."""
     return content_hash(text).encode()
 
 

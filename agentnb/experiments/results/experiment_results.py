@@ -1,4 +1,4 @@
-"""Results of an experiment: one row per cell, and the notes that a reader needs."""
+"""The results of an experiment: one row per cell, and the notes that a reader needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPEN = ("task", "cluster", "variant", "model", "repeat", "seed", "run_id")
 
 @dataclass(frozen=True)
 class Results:
-    """Results of an experiment, complete or so far."""
+    """The results of an experiment, complete or so far."""
 
     rows: Sequence[Row] = field(repr=False)
     plan: Plan
@@ -38,18 +38,18 @@ class Results:
     missing: int = 0
     """Number of cells without a row."""
     is_covered: bool = False
-    """True if variants are hidden: the experiment is not complete, and no peek was requested."""
+    """True if variants are hidden because the experiment is not complete and no peek was requested."""
     unseeded: tuple[str, ...] = ()
-    """Models that took no seed."""
+    """Models that do not take a seed."""
     records: Records | None = field(default=None, repr=False)
     not_run: Sequence[Row] = field(default=(), repr=False)
-    """Placeholder rows of the cells without a row."""
+    """Placeholder rows for cells that have no row."""
     look: Look | None = None
-    """Planned look of these results, or None without planned looks, and between looks."""
+    """The planned look of these results, or None between looks or if none are planned."""
     writer: Callable[[Results, str | Path, Any], Path] | None = field(default=None, repr=False, compare=False)
     """Writes the report."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
-    """Uncovered rows."""
+    """The rows, uncovered."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_made", self.rows)
@@ -57,12 +57,14 @@ class Results:
             object.__setattr__(self, "rows", [row.covered for row in self.rows])
 
     def table(self) -> pd.DataFrame:
-        """Return one row per run, ordered by end. Until all are done, it only identifies them."""
+        """Return one row per run, ordered by when they ended. Until all runs are done, rows only identify them."""
         return self._table(self.rows)
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """One row per attempt at a run: those of `table`, those replaced by a retry, and ``lost`` ones, whose worker died."""
+        """One row per attempt at a run: the rows in `table`, those that a retry replaced, and ``lost`` ones, whose worker
+        died.
+        """
         rows = self.rows if self.records is None else self.records.attempts()
         own = {row.key for row in self._made}
         return self._table([row.covered if self.is_covered else row for row in rows if row.key in own or row.status == LOST])
@@ -90,13 +92,13 @@ class Results:
         return pd.DataFrame(frame)
 
     def of(self, variant: str) -> list[Row]:
-        """Return the rows of a variant. Raises `SettingsError` for an unknown variant."""
+        """Return the rows of a variant. Raises `SettingsError` if the variant is unknown."""
         if variant not in self.variants:
             raise SettingsError(f"There is no variant {variant!r}", suggest_names(variant, self.variants))
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
-        """Return the mean of the primary by variant, with an interval by task that is not valid for differences.
+        """Return the mean of the primary by variant, with an interval by task, which is not valid for differences.
 
         Raises `SettingsError` while the results are covered.
         """
@@ -130,7 +132,7 @@ class Results:
         return self.plan.frozen.get("sandboxes", {})  # type: ignore[no-any-return]  # it was written so
 
     def check_comparable(self) -> None:
-        """Raise `SettingsError` while the results are covered, or if every run mixed variants."""
+        """Raise `SettingsError` while the results are covered, or if every run mixes variants."""
         self.check_open()
         if self.is_by_round:
             raise SettingsError(
@@ -144,12 +146,12 @@ class Results:
         return self.records.run(run_id)
 
     def report(self, path: str | Path, *, primary: Any = None) -> Path:
-        """Write a report to share, as a page (``.html``) or Markdown (``.md``), with its data beside it; return its path.
+        """Write a report to share, as a page (``.html``) or Markdown (``.md``), with its data next to it; return its path.
 
-        Contents: methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the code that reproduces
-        the experiment; the data are in a folder beside it, ``paper_data`` for ``paper.html``. ``primary``: another check or
-        measure than the frozen one, which the report names as a deviation. Raises `SettingsError` for another suffix, and while
-        the results are covered; `StoreError` if a file cannot be written.
+        The report contains methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the code that
+        reproduces the experiment. The data are in a folder next to it: ``paper_data`` for ``paper.html``. ``primary``: a check
+        or measure other than the frozen one, which the report names as a deviation. Raises `SettingsError` for any other
+        suffix, or while the results are covered, and `StoreError` if a file cannot be written.
         """
         self.check_open()
         if self.writer is None:
@@ -158,12 +160,12 @@ class Results:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for every result: deviations, looks before the end, and problems of its runs."""
+        """Notes that all results report: deviations, looks before the end, and problems of the runs."""
         return (*self.notes_of_runs, *([UNCORRECTED] if any(self.primary in row.judged for row in self.rows) else []))
 
     @property
     def notes_of_runs(self) -> tuple[str, ...]:
-        """`notes` without the note on estimates, as a comparison has its own."""
+        """`notes` without the note on estimates, since a comparison has its own."""
         raised = sum(bool(row.check_errors) for row in self._made)
         first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
@@ -180,12 +182,12 @@ class Results:
 
     @property
     def deviations(self) -> tuple[Note, ...]:
-        """Deviations from the plan: extensions, retries, unplanned looks, an exhausted budget."""
+        """Deviations from the plan: extensions, retries, unplanned looks, and an exhausted budget."""
         return tuple([note for note in self.plan.notes if note.kind not in (PLANNED, LOOK)])
 
     @property
     def _about_look(self) -> str:
-        """Note on the planned look of these results."""
+        """A note on the planned look of these results."""
         assert self.look is not None, "asked only at one"
         remaining = self.look.of_tasks - self.look.tasks
         suffix = (
@@ -195,7 +197,7 @@ class Results:
 
     @property
     def _about_answers(self) -> str:
-        """Note on the meaning of the default primary, and on runs without the necessary tools."""
+        """A note on what the default primary means, and on runs that lacked the necessary tools."""
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         texts = [f"{pluralize(without, 'run')} had no tools"] if without else []
@@ -204,7 +206,7 @@ class Results:
 
     @property
     def failures(self) -> dict[str, int]:
-        """Number of incomplete runs by reason."""
+        """Number of incomplete runs, by reason."""
         counts: dict[str, int] = {}
         for row in self._made:
             if not row.is_completed:  # an error may reveal the variant

@@ -1,4 +1,4 @@
-"""Verdicts of judges in the rows of their runs."""
+"""Adds judges' verdicts to the rows of their runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from agentnb.store.store import Store
 
 T = TypeVar("T")
 MAX_JUDGES_AT_A_TIME = 4
-"""Maximum number of recorded runs that are judged concurrently."""
+"""Maximum number of recorded runs judged concurrently."""
 UNCORRECTED = "a model's verdicts decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
-"""Note on estimates from the verdicts of a judge with unknown error rates."""
+"""Note on estimates that depend on the verdicts of a judge with unknown error rates."""
 
 
 async def add_verdicts(
@@ -33,9 +33,10 @@ async def add_verdicts(
 ) -> Row:
     """Return the row with the verdicts of checks that ask a model.
 
-    ``columns``: the row of the task, whose prompt the judge reads; by default the run's, which a variant may have changed.
+    ``columns``: the row of the task, whose prompt the judge reads; by default, the run's prompt, which a variant may have
+    changed.
 
-    No model is asked about a run that was cut short or lost: its end decides.
+    No model is asked about a run that was cut short or lost, since the way it ended decides.
     """
     values, errors, judged = {**row.values}, {**row.check_errors}, {**row.judged}
     cost: float | None = row.judging_cost
@@ -65,7 +66,7 @@ def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Ch
 
 
 async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Make the calls, a few concurrently, and return their results in order."""
+    """Make the calls, a few at a time, and return their results in order."""
     places = asyncio.Semaphore(MAX_JUDGES_AT_A_TIME)
 
     async def make(call: Callable[[], Awaitable[T]]) -> T:
@@ -76,7 +77,7 @@ async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]
 
 
 def bench_of(source: RunSource, spending: Spending | None = None) -> Bench:
-    """Return the bench for recorded runs: verdicts are stored beside the runs, else in ``.agentnb``."""
+    """Return the bench for recorded runs. Verdicts are stored next to the runs, or else in ``.agentnb``."""
     return Bench(Verdicts(folder_of_source(source) or Path.cwd() / ".agentnb"), spending)
 
 

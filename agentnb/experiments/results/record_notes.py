@@ -1,4 +1,4 @@
-"""Notes on results and comparisons from the record of their experiment: its rows and its plan."""
+"""Notes on results and comparisons, taken from the record of their experiment: its rows and its plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.results.rows import Row
 
 
 def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names to count them by."""
+    """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names to count the runs by."""
     unanswered = [row for row in rows if row.unanswered]
     if unanswered:
         yield f"nobody answered the questions of {pluralize(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
@@ -23,9 +23,9 @@ def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator
 
 
 def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) -> Iterator[str]:
-    """Yield the notes on a comparison that deviates from the frozen one, or is one of several possible ones.
+    """Yield notes on a comparison that deviates from the frozen one, or is one of several that could be made.
 
-    ``comparisons``: number of comparisons that the p value is adjusted for.
+    ``comparisons``: number of comparisons for which the p value is adjusted.
     """
     frozen = plan.frozen.get("primary", primary)
     if frozen != primary:

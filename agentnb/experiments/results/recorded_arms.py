@@ -1,4 +1,4 @@
-"""Recorded runs of any origin as the rows of two arms: identifies tasks, repeats and nested runs."""
+"""Turns recorded runs of any origin into the rows of two arms; identifies tasks, repeats and nested runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentnb.experiments.results.rows import Row, row_of
 from agentnb.interchange.files import RunSource, load_traces
 
 TASK_TAG, VARIANT_TAG = "task:", "variant:"
-"""Prefixes of run tags that name its task and its variant."""
+"""Prefixes of the tags that name a run's task and its variant."""
 
 
 class RecordedArms(NamedTuple):
-    """Two sets of runs, ready for comparison."""
+    """Two sets of runs, prepared for comparison."""
 
     primary: str
     rows_a: list[Row]
@@ -28,7 +28,7 @@ class RecordedArms(NamedTuple):
 
 
 def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequence[str]) -> RecordedArms:
-    """Return two sets of runs as rows; ``primary`` defaults to `passed` or `score`, depending on their outcomes."""
+    """Return two sets of runs as rows. ``primary`` defaults to `passed` or `score`, depending on their outcomes."""
     arms = [_outer(load_traces(source)) for source in (first, second)]
     runs = [run for arm in arms for run in arm]
     chosen = _usual_primary(runs) if primary is None else primary
@@ -59,7 +59,7 @@ def _usual_primary(runs: Iterable[Run]) -> str:
 
 
 def _number_tasks_alike(runs: Iterable[Run]) -> bool:
-    """True if several files of an arm have a task of the same number, without evidence that it is the same task."""
+    """True if several files in an arm have a task with the same number and nothing shows that it is the same task."""
     files: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
         origin = run.origin
@@ -69,7 +69,7 @@ def _number_tasks_alike(runs: Iterable[Run]) -> bool:
 
 
 def _benchmark(run: RunFacts, *, by_file: bool) -> str:
-    """Return the benchmark of the run's task; the file name for tasks numbered per file; empty if unknown."""
+    """Return the benchmark of the run's task: the file name if tasks are numbered per file; empty if unknown."""
     origin = run.origin
     if origin is None or not origin.task:
         return ""
@@ -77,7 +77,7 @@ def _benchmark(run: RunFacts, *, by_file: bool) -> str:
 
 
 def name_of_task(run: RunFacts) -> str:
-    """Return the task of a run: its tag, the task of its benchmark, or its prompt."""
+    """Return the task of a run: its tag, its benchmark's task, or its prompt."""
     return _find_tag(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
 
 

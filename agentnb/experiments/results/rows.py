@@ -1,4 +1,4 @@
-"""Row of a cell: the result of its run, even of a failed one."""
+"""The row of a cell: the result of its run, even if the run failed."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops_table import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
-"""Repetition of a run that was cut off: recovered, or made again."""
+"""The repetition of a run that was cut off: recovered, or made again."""
 NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
-"""Fields of a row that do not reveal how its run went."""
+"""Fields of a row that do not reveal how the run went."""
 COVERED = "covered"
 """Status of a row whose outcome is covered."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 NOT_RUN = "not_run"
-"""Status of a placeholder row, for a planned cell that has not run."""
+"""Status of the placeholder row for a planned cell that has not run."""
 LOST = "lost"
-"""Status of an attempt whose worker died: the cell has another row, or is run again."""
+"""Status of an attempt whose worker died; the cell has another row or is run again."""
 STATES = ("scored", "unknown", "failed", "not run")
-"""States of a cell's value: known, unknown although the run ended, lost with the run, or pending."""
+"""States of a cell's value: known, unknown although the run ended, lost with the run, or still to come."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Finished cell."""
+    """A finished cell."""
 
     key: str
     """Hash of the cell's content."""
@@ -45,11 +45,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     variant: str
     model: str
     repeat: int
-    """From 0."""
+    """Number of the repeat, from 0."""
     seed: int | None
-    """Seed of the draws; None for a run recorded elsewhere."""
+    """The seed of the draws, or None if the run was recorded elsewhere."""
     run_id: str = ""
-    """Empty if no run began."""
+    """Id of the run; empty if none started."""
     status: str = "failed"
     stop_reason: str = ""
     error: str = ""
@@ -57,47 +57,47 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     primary: str = ""
     """Name of the check that decides."""
     values: dict[str, Value] = {}
-    """Values by name of the check."""
+    """Values by the name of the check."""
     end: str = ""
-    """State of the run that determines which values count; empty in rows of earlier versions."""
+    """State of the run, which determines which values count; empty in rows from earlier versions."""
     check_errors: dict[str, str] = {}
-    """Errors of checks that raised, by name; their values are unknown."""
+    """Errors of checks that raised one, by name; the values of these checks are unknown."""
     judged: dict[str, str] = {}
-    """Runs of judges, by name of the check."""
+    """Ids of judges' runs, by the name of the check."""
     cluster: str = ""
-    """Group of related tasks; empty for a task on its own."""
+    """The group of related tasks; empty if the task belongs to none."""
     rounds: int = 0
     cost: float | None = None
-    """US dollars, nested runs included, or None if unknown."""
+    """US dollars, including nested runs, or None if unknown."""
     judging_cost: float | None = 0.0
-    """US dollars of the judges' calls for this row, not part of ``cost``: 0 for cached verdicts."""
+    """US dollars spent on judging the run, not included in ``cost``; 0 for cached verdicts."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
     loop_round: int | None = None
-    """First round with a loop, from 1, or None without a loop."""
+    """First round with a loop, from 1, or None if there is no loop."""
     unanswered: int = 0
-    """Number of questions to a person that stayed unanswered."""
+    """Number of questions to a person that were never answered."""
     has_tools: bool = True
-    """True if the model was offered a tool besides the todo list."""
+    """True if the model was offered any tool besides the todo list."""
     lacked: tuple[str, ...] = ()
     """Tools that the model called but the agent does not have."""
     digest: str = ""
-    """Hash of the run's texts and calls, without times and ids."""
+    """Hash of the run's texts and calls, excluding times and ids."""
     redone: Redone = ""
     at: datetime | None = None
-    """Time of writing, UTC."""
+    """When the row was written, in UTC."""
     attempt: int = 1
-    """Incremented by each retry."""
+    """Number of the attempt; each retry increments it."""
 
     @property
     def cluster_key(self) -> ClusterKey:
-        """Cluster of its task, else the task."""
+        """The cluster of its task, or the task itself if it has none."""
         return cluster_key(self.cluster, self.task)
 
     @property
     def is_completed(self) -> bool:
-        """True if the run was not cut short, as far as is known; other runs are left out of the second analysis."""
+        """True if the run was not cut short, as far as is known. Other runs are left out of the second analysis."""
         return self.status in WHOLE
 
     @property
@@ -107,7 +107,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def reason(self) -> str:
-        """Reason for an incomplete run, or for unanswered questions; empty for a completed run without questions."""
+        """Why the run is incomplete or has unanswered questions; empty if neither applies."""
         if self.is_completed:
             return "nobody_to_ask" if self.unanswered else ""
         return self.error or self.stop_reason or self.status
@@ -121,17 +121,17 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def spent(self) -> float | None:
-        """US dollars of the run and its judging, or None if unknown."""
+        """US dollars spent on the run and on judging it, or None if unknown."""
         return None if self.cost is None or self.judging_cost is None else self.cost + self.judging_cost
 
     @property
     def known_cost(self) -> float:
-        """US dollars of the run and its judging, as far as known."""
+        """US dollars spent on the run and on judging it, as far as is known."""
         return self.spent or self.cost or 0.0
 
     @property
     def covered(self) -> Row:
-        """The row without any result of its run."""
+        """The row without any of its run's results."""
         return Row(**{name: getattr(self, name) for name in NAMING}, status=COVERED)
 
     def value(self, name: str) -> float | None:
@@ -151,14 +151,14 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return "not run" if self.status == NOT_RUN else "failed" if self.is_lost else "unknown"
 
     def why_missing(self, name: str) -> str:
-        """Return the reason for a missing value; empty if there is a value."""
+        """Return why a value is missing; empty if there is a value."""
         if self.value(name) is not None:
             return ""
         return self.check_errors.get(name) or self.reason or f"{name} gave no value"
 
 
 def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell: Any) -> Row:
-    """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that identify the cell."""
+    """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: fields that identify the cell."""
     values, errors = values_of(checks, run, columns)
     end = _end_of(run)
     settled = {
@@ -195,14 +195,14 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
 
 
 def _end_of(run: Run) -> str:
-    """Return the state of the run; ``failed`` counts as cut short if a verdict on its reply ended it."""
+    """Return the state of the run; a ``failed`` run counts as cut short if a verdict on its reply ended it."""
     if run.status != "failed" or run.stop_reason == "step_failed":
         return run.status
     return CUT_SHORT[-1] if run.failed_at == OF_THE_REPLY else run.status
 
 
 def digest_of(run: Run) -> str:
-    """Return a hash of the conversation: texts, calls with their arguments, results, and the end."""
+    """Return a hash of the conversation: its texts, its calls with arguments and results, and how it ended."""
     hashed = hashlib.sha256(f"{run.status} {run.stop_reason} {len(run.rounds)}".encode())
     for message in run.messages[run.inherited :]:
         hashed.update(f"\n{message.role} {message.text}".encode())

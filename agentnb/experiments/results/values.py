@@ -1,4 +1,4 @@
-"""Data of a comparison: the values of cells, the pairs of cells of two arms, and the units that are paired."""
+"""The data of a comparison: values of cells, pairs of cells from two arms, and the units that are paired."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ ByTask: TypeAlias = list[list[float]]
 
 
 class CellValue(NamedTuple):
-    """Value of one run of an arm, or the reason for a missing value."""
+    """The value of one run in an arm, or the reason why it is missing."""
 
     task: str
-    """Prefixed with its benchmark if there are several."""
+    """Name of the task, prefixed with its benchmark if there are several."""
     model: str
     arm: str
     repeat: int
-    """From 0."""
+    """Number of the repeat, from 0."""
     seed: int | None
-    """Seed of the draws; None for a run recorded elsewhere."""
+    """The seed of the draws, or None if the run was recorded elsewhere."""
     value: float | None
     state: str
     """One of `STATES`."""
     reason: str
-    """Reason for a missing value; empty if there is a value."""
+    """Why the value is missing; empty if there is a value."""
     row: Row
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Key shared by the runs of a pair."""
+        """Key that the two runs of a pair share."""
         return self.task, self.model, self.repeat
 
 
 class Unit(NamedTuple):
-    """Values of both arms to compare: of one repeat if the arms share its seed, else of all repeats."""
+    """The values of both arms to compare: those of one repeat if the arms share its seed, otherwise those of all repeats."""
 
     task: str
     model: str
     repeat: int | None
-    """From 0, or None for all repeats of the task and model."""
+    """Number of the repeat, from 0, or None for all repeats of the task and model."""
     a: list[float]
     b: list[float]
 
@@ -54,7 +54,7 @@ class Unit(NamedTuple):
 
 
 def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
-    """Return the cells of rows with their values of a check or measure."""
+    """Return the cells of rows, each with its value of a check or measure."""
     return [_cell_value(row, name, row.value(name)) for row in rows]
 
 
@@ -70,12 +70,12 @@ def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
 
 
 def without_models(a: Iterable[CellValue], b: Iterable[CellValue]) -> bool:
-    """True if the arms have no model in common, so that the model belongs to the arm, not to the unit."""
+    """True if the arms have no model in common, so the model is part of the arm rather than the unit."""
     return {cell.model for cell in a}.isdisjoint(cell.model for cell in b)
 
 
 def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[CellValue, CellValue]]:
-    """Return the cells of the same task, model and repeat in both arms."""
+    """Return the cells from both arms that have the same task, model and repeat."""
     if without_models(a, b):
         a, b = ([cell._replace(model="") for cell in arm] for arm in (a, b))
     others = {cell.place: cell for cell in b}
@@ -83,9 +83,9 @@ def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[Cel
 
 
 def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
-    """Return the units of two arms, ordered by task: resampling depends on the order, and runs finish in any order.
+    """Return the units of two arms, ordered by task: resampling depends on the order, but runs finish in any order.
 
-    A unit is a task and model, and a repeat if both arms used the same seed for it.
+    A unit is a task under a model; if both arms used the same seed for a repeat, it is a single repeat.
     """
     no_models = without_models(a, b)
     cells_by_key: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
@@ -108,7 +108,7 @@ def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]
 
 
 class Stacked(NamedTuple):
-    """Values of paired units, as arguments for the statistics: grouped by task and model, for each arm."""
+    """The values of paired units in the form that the statistics take: grouped by task and model, for each arm."""
 
     a: ByTask
     b: ByTask
@@ -116,7 +116,7 @@ class Stacked(NamedTuple):
 
 
 def stack_units(units: Iterable[Unit]) -> Stacked:
-    """Group the values of units by task and model, with empty lists if no unit is paired."""
+    """Group the values of units by task and model. The lists are empty if no unit is paired."""
     stacked = Stacked([], [], [])
     for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
         paired = [unit for unit in group if unit.is_paired]
@@ -127,7 +127,7 @@ def stack_units(units: Iterable[Unit]) -> Stacked:
 
 
 def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
-    """Return the means of the paired tasks in both arms, each model with equal weight."""
+    """Return the means of the paired tasks in both arms, where each model has equal weight."""
     by_task: dict[str, list[tuple[float, float]]] = {}
     for a, b, task in zip(*stack_units(units), strict=True):
         if a and b:
@@ -137,7 +137,7 @@ def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
 
 
 def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
-    """Replace each missing value by this value."""
+    """Replace each missing value with this value."""
     return [cell if cell.value is not None else cell._replace(value=value) for cell in cells]
 
 
@@ -160,7 +160,7 @@ def values_by_task(rows: Iterable[Row], name: str) -> ByTask:
 
 
 def differences_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[ByTask]:
-    """Return the differences of the pairs of runs, by task and model."""
+    """Return the differences between the runs of each pair, by task and model."""
     differences: dict[str, dict[str, list[float]]] = {}
     for cell, partner in pair_cells(a, b):
         if cell.value is not None and partner.value is not None:

@@ -1,1 +1,1 @@
-"""Guidance round by round: where it would apply, what followed, and its lift."""
+"""Guidance round by round: where it would apply, what happened next, and its lift."""

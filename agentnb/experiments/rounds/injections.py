@@ -1,4 +1,4 @@
-"""Injections: the rounds of runs in which a guidance set would apply, and their short-term outcomes."""
+"""Injections: rounds of runs in which a guidance set would apply, and their short-term outcomes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from agentnb.rerun.replay import replay
 
 
 class InjectionKind(NamedTuple):
-    """Kind of an injection."""
+    """The kind of an injection."""
 
     kind: str
-    """Cell of the guidance."""
+    """The cell of the guidance."""
     trigger: str
-    """Reason for the round, as in `tables.rounds`."""
+    """The reason for the round, as in `tables.rounds`."""
 
 
 class Injection(NamedTuple):
-    """Round in which at least one of the drawable sets has guidance, whichever was drawn."""
+    """A round for which at least one of the sets that could be drawn has guidance, whichever set was drawn."""
 
     at_round: int
     """Index of the round."""
@@ -33,11 +33,11 @@ class Injection(NamedTuple):
     version: str
     propensity: float
     against: str
-    """Name of the first set, the reference for the others."""
+    """Name of the first set; the others are compared with it."""
     givers: frozenset[str]
-    """Names of the sets that have guidance for the round."""
+    """Names of the sets that have guidance for this round."""
     value: bool | None
-    """Near outcome, or None if unknown."""
+    """The near outcome, or None if unknown."""
 
 
 def is_drawn_by_round(run: Run) -> bool:
@@ -47,9 +47,9 @@ def is_drawn_by_round(run: Run) -> bool:
 
 
 def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
-    """Yield the injections of a run whose sets were drawn by round. Calls no model: replays the real guides.
+    """Yield the injections of a run whose sets were drawn by round. Replays the real guides, without calling a model.
 
-    An injection, and its kind, depend on events before its draw, never on the draw.
+    An injection and its kind depend on events before its draw, never on the draw itself.
     """
     draws = {event.round: event for event in draws_of(run)}
     value = outcome(run)
@@ -65,7 +65,7 @@ def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
 
 
 def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
-    """Yield the guidance of a set for the rounds of a run: the index, its kind, and whether the reply followed it."""
+    """Yield the guidance that a set gives for rounds of a run: the index, its kind, and whether the reply followed it."""
     for round_ in replay(run, guidance=words).rounds:
         if round_.would_be is None or round_.recorded.is_final:
             continue
@@ -78,7 +78,7 @@ def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Injectio
 
 
 def _sets_of(run: Run) -> list[GuidanceSet]:
-    """Return the drawable sets with guidance; for a policy that draws itself, the drawn ones."""
+    """Return the sets with guidance that could be drawn; if a policy does the drawing itself, those that were drawn."""
     drawn = RandomGuidance.logged(run.settings)
     logged = {event.set: GuidanceSet.as_logged(event.set, event.texts or {}) for event in draws_of(run)}
     return [words for words in (logged.values() if drawn is None else drawn.sets) if words.as_texts.texts]

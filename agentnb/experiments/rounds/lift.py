@@ -1,4 +1,4 @@
-"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, else as an association."""
+"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, otherwise as an association."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 
 class GuidanceKind(NamedTuple):
-    """Kind of guidance of one set, for one model."""
+    """A kind of guidance from one set, for one model."""
 
     model: str
     set: str
@@ -42,11 +42,11 @@ class GuidanceKind(NamedTuple):
 
 
 class DrawnInjection(NamedTuple):
-    """Injection of a run."""
+    """An injection in a run."""
 
     model: str
     cluster: Hashable
-    """Task of the run, or the cluster of its task."""
+    """The task of the run, or the cluster of that task."""
     run_id: str
     injection: Injection
 
@@ -54,18 +54,18 @@ class DrawnInjection(NamedTuple):
 def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFrame:
     """Return one row per model, guidance set, kind of guidance and trigger: rates of an outcome with and without guidance.
 
-    ``outcome``: ``followed``, if the reply followed the guidance; ``call_worked``, if a work tool ran and succeeded in the
-    round; ``no_loop_within_3``, if no loop was found in that many rounds. By default that of the experiment's plan, else
+    ``outcome``: ``followed`` if the reply followed the guidance; ``call_worked`` if a work tool ran and succeeded in the round;
+    ``no_loop_within_3`` if no loop was found within that many rounds. The default is that of the experiment's plan, or else
     ``followed``. ``trigger``: the reason for the round.
 
-    If a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus that
-    after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
-    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` count the
-    draws in the estimate. The effect is for this outcome, averaged over later draws, and makes no claim about whole runs. For
-    other runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the
-    guidance and did not, such as those of an arm with ``off``, and shares are means over runs. ``note`` explains the claim.
-    Intervals are 95 per cent (``_low``, ``_high``). Calls no model. Raises `SettingsError` for an unknown outcome, and while
-    results are covered.
+    If a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus the
+    mean after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek) and clustered by task,
+    with ``p_value`` and ``p_adjusted``, which is adjusted by Holm over all effects in the table. ``judged`` and
+    ``judged_without`` count the draws in the estimate. The effect is on this outcome, averaged over later draws, and makes no
+    claim about complete runs. For other runs ``claim`` is ``association``: ``anyway`` is the share among rounds of the same
+    model that would have had the guidance but did not, such as those of an arm with ``off``, and shares are means over runs.
+    ``note`` explains the claim. Intervals are 95 per cent (``_low``, ``_high``). Calls no model. Raises `SettingsError` if the
+    outcome is unknown, or while results are covered.
     """
     planned, tasks = "", {}
     if isinstance(runs, Results):
@@ -192,7 +192,7 @@ def _add(values: dict[GuidanceKind, dict[str, list[bool]]], kind: GuidanceKind, 
 
 
 def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
-    """Yield the guidance of a set that rounds would have had and did not, and whether their replies followed it."""
+    """Yield the guidance of a set that rounds would have had but did not, and whether their replies followed it."""
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
     for index, injection_kind, followed in would_be_given(run, words):
@@ -222,7 +222,7 @@ def _association_row(
 
 
 def _by_run(values: Mapping[str, list[bool]]) -> Share:
-    """Return the mean of the runs' shares; if all are 0 or 1, with Wilson's interval, whose width is never 0."""
+    """Return the mean of the runs' shares. If all are 0 or 1, use Wilson's interval, whose width is never 0."""
     shares = [sum(of_run) / len(of_run) for of_run in values.values()]
     return wilson(int(sum(shares)), len(shares)) if {*shares} <= {0.0, 1.0} else mean_interval(shares)
 

@@ -1,1 +1,1 @@
-"""Running an experiment: its cells, in the kernel or in worker processes, within one budget and one rate."""
+"""Runs an experiment: its cells, in the kernel or in worker processes, within one budget and one rate limit."""

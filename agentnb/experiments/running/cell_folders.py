@@ -1,4 +1,4 @@
-"""Folders of one run: its working folder, and the home of an external agent. They are kept until the checks are done."""
+"""The folders of a run, which are kept until the checks are done: its working folder, and the home of an external agent."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin", "snap", "sys",
      "usr", "var")
 )  # fmt: skip
-"""Top-level folders with programs and settings of the system; others may hold users' files."""
+"""Top-level folders that hold programs and settings of the system; others may hold users' files."""
 INTERPRETER = "node"
-"""Program that starts npm agents."""
+"""Program that starts agents installed with npm."""
 SIGN_IN = "The agent does not see your settings: pass a key in a variable, or in the folder home= of its variant"
 
 CHANGED = 'Restore the folder and retry the run: exp.retry("the folder had changed")'
@@ -35,28 +35,29 @@ CHANGED = 'Restore the folder and retry the run: exp.retry("the folder had chang
 
 @dataclass(frozen=True, slots=True)
 class CellFolders:
-    """Folders of one run, within a temporary one, and the sandbox of an external agent."""
+    """The folders of one run, inside a temporary folder, and the sandbox of an external agent."""
 
     folder: Path
-    """Resolved path, as the sandbox needs it."""
+    """The resolved path, as the sandbox needs it."""
     is_in_sandbox: bool = True
     originals: tuple[Path, ...] = ()
-    """Folders to hide from an external agent besides users' folders: that of the task, and that of the records."""
+    """Folders to hide from an external agent besides users' folders: those of the task and of the records."""
 
     @property
     def work(self) -> Path:
-        """Working folder of the run."""
+        """The working folder of the run."""
         return self.folder / "work"
 
     @property
     def home(self) -> Path:
-        """Folder of settings, the only user data that an external agent sees."""
+        """The folder of settings, which is the only user data that an external agent sees."""
         return self.folder / "home"
 
     def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
-        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run.
+        """Copy the folder of the task and the ``home`` of the variant, if any, and return the row with the run's folder.
 
-        Raises `SettingsError` if the hash of the copy differs from ``files``, that of the folder when the experiment was read.
+        Raises `SettingsError` if the hash of the copy differs from ``files``, the hash of the folder when the experiment was
+        read.
         """
         moved = row_in_copy(row, self.work)
         if files and folder_content(self.work) != files:
@@ -68,7 +69,7 @@ class CellFolders:
         return moved
 
     def confine(self, agent: Agent) -> Agent:
-        """Return an external agent that runs in these folders."""
+        """Return a copy of an external agent that runs in these folders."""
         foreign = agent.used_model
         assert isinstance(foreign, ForeignAgent), "an agent with acp has an external agent as its model"
         return replace(agent, model=replace(foreign, place=self))
@@ -97,20 +98,20 @@ class CellFolders:
 
 @contextmanager
 def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iterator[CellFolders]:
-    """Yield new folders, and remove them at the end. ``originals``: folders to hide, besides the current one."""
+    """Provide new folders, and remove them at the end. ``originals``: folders to hide in addition to the current one."""
     with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
         yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals))
 
 
 def _folders_of_persons() -> Iterator[Path]:
-    """Return the top-level folders that are not the system's."""
+    """Return the top-level folders that do not belong to the system."""
     for path in Path("/").iterdir():
         if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
             yield path
 
 
 def _below_system(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders below a system folder, links resolved; the system folder itself stays visible."""
+    """Yield the folders below a system folder, with links resolved; the system folder itself stays visible."""
     for path in (folder.resolve() for folder in folders):
         if len(path.parts) > len(("/", "opt")) and path.parts[1] in SYSTEM and path.is_dir():
             yield path

@@ -1,4 +1,4 @@
-"""Run of one cell, in any process: started, forked, or recovered, with a row for every outcome."""
+"""The run of one cell, in any process: started, forked or recovered, with a row whatever the outcome."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store, load_file
 
 CELL_TAG = "cell:"
-"""Prefix of the tag that names the cell of a run."""
+"""Prefix of the tag that names a run's cell."""
 POOL_TAG = "executor:pool"
-"""Tag of a run in a pool, whose log arrives with a delay."""
+"""Tag of a run in a pool, whose log arrives late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Data for every process that runs cells of an experiment."""
+    """The data that every process needs to run cells of an experiment."""
 
     id: str
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     models: Sequence[str | Model | None]
-    """Models of the experiment, or None for the variants' own."""
+    """Models of the experiment, where None means the variants' own."""
     checks: Sequence[Check]
     primary: str
     approve: Approve | str | None = None
@@ -61,11 +61,11 @@ class Work:
     outside_sandbox: bool = False
 
     def approve_of(self, variant: Variant) -> Approve | str:
-        """Return the approver of a variant's calls; a sandbox replaces approval for an external agent."""
+        """Return the approver of a variant's calls. For an external agent, the sandbox replaces approval."""
         return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
-        """True if the run has its own folders: always if a variant is an external agent."""
+        """True if the run has its own folders, which is always so if a variant is an external agent."""
         return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
@@ -93,35 +93,35 @@ class Work:
 
 
 class Resumable(NamedTuple):
-    """Log of a cell whose run was cut off, or ended without a row."""
+    """The log of a cell whose run was cut off, or ended without a row."""
 
     run_id: str
     is_over: bool
-    """True if the run has ended, and only its row is missing."""
+    """True if the run has ended and only its row is missing."""
 
 
 class Job(NamedTuple):
-    """Cell to run, with the log of an earlier attempt."""
+    """A cell to run, with the log of an earlier attempt."""
 
     cell: Cell
     model_name: str
     attempt: int = 1
     begun: Resumable | None = None
     redone: bool = False
-    """True if its run was cut off and is made again."""
+    """True if its run was cut off and is being made again."""
     run_id: str = ""
-    """Id of its run, in a pool; by default a new id."""
+    """Id of its run in a pool; by default a new id."""
 
     @property
     def way(self) -> Redone:
-        """Repetition of a run that was cut off, for its row."""
+        """The repetition of a run that was cut off, for its row."""
         if self.redone:
             return "again"
         return "" if self.begun is None or self.begun.is_over else "recovered"
 
 
 class CellRun(NamedTuple):
-    """Finished cell."""
+    """A finished cell."""
 
     row: Row
     run: Run | None
@@ -136,10 +136,10 @@ async def run_cell(
     limits: CallLimits | None = None,
     servers: Servers | None = None,
 ) -> CellRun:
-    """Run a cell to its end and return its row; any failure becomes a row with its reason.
+    """Run a cell to its end and return its row. Any failure becomes a row with the reason.
 
     ``limits``: rate limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share. Raises
-    cancellations, and the `StoreError` of a log that cannot be written: the cell then has no row.
+    cancellations, and `StoreError` if a log cannot be written; the cell then has no row.
     """
     cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
@@ -177,7 +177,7 @@ def _originals(columns: Mapping[str, Any], store: Store | None) -> list[Path]:
 
 
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
-    """Return the row of a run, or of the error that prevented it."""
+    """Return the row of a run, or of the error that prevented the run."""
     if run is None:
         return Row(**named, run_id="", stop_reason="error", error=error_line(error), at=datetime.now(UTC))
     row = row_of(run, await run_checks(work.checks, run, columns, work.check_seconds), columns, **named)
@@ -215,7 +215,7 @@ async def _run(
 
 
 def _changes(variant: Variant) -> dict[str, Any]:
-    """Return the keywords of `fork` for a variant; settings that it does not change stay as recorded."""
+    """Return the keyword arguments of `fork` for a variant; settings that it does not change stay as recorded."""
     assert isinstance(variant.work, Agent), "a workflow is not forked"
     changes = dict(variant.changes or {})
     if not changes:  # an Agent changes all settings

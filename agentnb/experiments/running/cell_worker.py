@@ -1,4 +1,4 @@
-"""Worker process of an experiment: receives cells through a pipe, runs them on one event loop, and returns their rows."""
+"""Worker process of an experiment, which receives cells through a pipe, runs them on one event loop, and returns their rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from agentnb.tools.mcp.mcp_server import MCPServer
 
 
 class Setup(NamedTuple):
-    """Settings of a worker besides its work: the folder of the logs, and the number of workers."""
+    """Settings of a worker other than its work: the folder of the logs, and the number of workers."""
 
     folder: str | None
     processes: int
 
 
 class Secrets(NamedTuple):
-    """Data that a worker receives through the pipe only: keys by name, and the configured MCP servers, which may hold keys."""
+    """Data that a worker receives only through the pipe: keys by name, and the configured MCP servers, which may hold keys."""
 
     keys: Mapping[str, str]
     servers: Sequence[MCPServer]
 
 
 class Finished(NamedTuple):
-    """Result of a cell; ``events``: those of its run, unless a store keeps them."""
+    """The result of a cell. ``events``: those of its run, unless a store keeps them."""
 
     row: Row
     events: list[AnyEvent] | None
@@ -50,13 +50,15 @@ Sent: TypeAlias = (
     | tuple[Literal["paid"], tuple[str, float]]
     | tuple[Literal["refused"], Refusal]
 )
-"""Messages of a worker: a finished cell, the error of a cell without a log, dollars spent, a refusal for too many requests."""
+"""Messages from a worker: a finished cell, the error of a cell without a log, dollars spent, or a refusal for too many
+requests.
+"""
 
 
 def serve(pipe: Connection) -> None:
-    """Run cells until the pipe is closed. Receives keys and MCP servers first, through the pipe only, then the work.
+    """Run cells until the pipe is closed. First receives keys and MCP servers, only through the pipe, and then the work.
 
-    If the parent process dies, this process exits at once: its logs then count as interrupted, and can be recovered.
+    If the parent process dies, this process exits at once; its logs then count as interrupted and can be recovered.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches all processes: the parent handles it
     try:
@@ -79,7 +81,7 @@ def serve(pipe: Connection) -> None:
 
 class _Worker:
     def __init__(self, pipe: Connection, setup: Setup, work: Work, servers: Servers) -> None:
-        """``servers``: the MCP servers, whose connections live as long as the process."""
+        """``servers``: the MCP servers, whose connections last as long as the process."""
         self._pipe = pipe
         self._servers = servers
         self._work = work

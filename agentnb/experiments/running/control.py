@@ -1,4 +1,4 @@
-"""A running experiment as others see and steer it: its progress, pause and stop, from any thread."""
+"""A running experiment as others watch and control it, from any thread: its progress, pause and stop."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ if TYPE_CHECKING:
     from agentnb.experiments.results.rows import Row
 
 OVER = ("done", "stopped", "budget")
-"""The states of an experiment that has ended."""
+"""States of an experiment that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of an experiment."""
+    """The progress of an experiment."""
 
     id: str
     total: int
-    """Cells of the experiment."""
+    """Number of cells in the experiment."""
     done: int = 0
-    """Cells with a row, those of earlier processes included."""
+    """Number of cells with a row, including those from earlier processes."""
     running: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
-    """Why runs did not complete, and how many, the most frequent first."""
+    """Reasons why runs did not complete, with the number of runs, the most frequent first."""
     cost: float | None = 0.0
-    """US dollars of all finished cells, their judging included; None if that of one is unknown."""
+    """US dollars of all finished cells, including their judging; None if the cost of any cell is unknown."""
     cost_expected: float | None = None
-    """The estimate for all cells; None without one."""
+    """The estimate for all cells, if any."""
     budget: float | None = None
     seconds: float = 0.0
-    """Since this process began."""
+    """Seconds since this process began."""
     done_here: int = 0
-    """Cells that this process finished."""
+    """Number of cells that this process finished."""
     state: str = "running"
     """``running``, ``paused``, ``stopping``, ``done``, ``stopped`` or ``budget``."""
 
     @property
     def failed(self) -> int:
-        """Runs that did not complete."""
+        """Number of runs that did not complete."""
         return sum(count for _, count in self.reasons)
 
     @property
     def is_over(self) -> bool:
-        """True if the experiment has ended, with or without all cells."""
+        """True if the experiment has ended, whether or not all cells are done."""
         return self.state in OVER
 
     @property
     def rate(self) -> float | None:
-        """Cells per second in this process; None before the first."""
+        """Cells per second in this process, or None before the first cell."""
         return self.done_here / self.seconds if self.done_here and self.seconds else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the end at this rate; None before the first cell."""
+        """Seconds until the end at this rate, or None before the first cell."""
         return None if self.rate is None else (self.total - self.done) / self.rate
 
 
@@ -66,7 +66,7 @@ ProgressWatcher: TypeAlias = Callable[[Progress], object]
 
 @dataclass(slots=True)
 class Control:
-    """Takes pause and stop from any thread, and tells its watchers of each finished cell."""
+    """Accepts pause and stop from any thread, and informs its watchers of each finished cell."""
 
     id: str
     total: int
@@ -74,7 +74,7 @@ class Control:
     budget: float | None = None
     watchers: list[ProgressWatcher] = field(default_factory=list)
     waiting: Callable[[], int] = lambda: 0
-    """Returns how many of the cells that were handed on have not begun."""
+    """Returns the number of submitted cells that have not started."""
     _done: int = 0
     _done_here: int = 0
     _running: int = 0
@@ -89,7 +89,7 @@ class Control:
 
     @property
     def progress(self) -> Progress:
-        """Current progress."""
+        """The current progress."""
         state = "paused" if self._paused and self._state == "running" else self._state
         return Progress(
             self.id,
@@ -106,18 +106,18 @@ class Control:
         )
 
     def pause(self) -> None:
-        """Begin no further cell; those under way go on."""
+        """Start no further cells; active ones continue."""
         self._paused = True
         self._tell()
 
     def resume(self) -> None:
-        """Begin further cells."""
+        """Start further cells again."""
         self._paused = False
         self._wake()
         self._tell()
 
     def stop(self) -> None:
-        """Start no further cells and cancel active ones. They have no row and run when the experiment continues."""
+        """Start no further cells, and cancel active ones. These have no row, and are run when the experiment continues."""
         if self._state in ("running", "paused"):
             self._state = "stopping"
             loop, stop = self._loop, self._stop
@@ -129,7 +129,7 @@ class Control:
     # For the engine
 
     def begin(self, rows: list[Row], stop: Callable[[], None]) -> None:
-        """Take in the rows of earlier processes; ``stop`` is called on this event loop."""
+        """Count the rows from earlier processes. ``stop`` is called on this event loop."""
         self._loop, self._woken, self._stop = asyncio.get_running_loop(), asyncio.Event(), stop
         self._begun = monotonic()
         for row in rows:
@@ -138,11 +138,11 @@ class Control:
 
     @property
     def is_stopping(self) -> bool:
-        """True once it was stopped."""
+        """True once the experiment has been stopped."""
         return self._state == "stopping"
 
     async def may_begin(self) -> bool:
-        """Wait while paused; return False when it is stopped."""
+        """Wait while paused; return False once stopped."""
         assert self._woken is not None, "it has begun"
         while self._paused and not self.is_stopping:
             self._woken.clear()
@@ -150,22 +150,22 @@ class Control:
         return not self.is_stopping
 
     def count_begun(self) -> None:
-        """Count a cell that begins."""
+        """Count a cell that is starting."""
         self._running += 1
 
     def count_cut_off(self) -> None:
-        """Count a cell out that was cut off."""
+        """Stop counting a cell that was cut off."""
         self._running -= 1
 
     def count_finished(self, row: Row) -> None:
-        """Count a finished cell, and tell the watchers."""
+        """Count a finished cell, and inform the watchers."""
         self._running -= 1
         self._done_here += 1
         self._count(row)
         self._tell()
 
     def end(self, *, spent: bool) -> None:
-        """Note the end."""
+        """Record the end."""
         is_whole = self._done >= self.total and not self.is_stopping
         self._state = "done" if is_whole else "budget" if spent and not self.is_stopping else "stopped"
         self._tell()

@@ -1,4 +1,4 @@
-"""Runs that were cut off when their process died or was stopped: recovered, or made again."""
+"""Runs that were cut off when their process died or was stopped, to be recovered or made again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.experiments.running.cell_work import CELL_TAG, POOL_TAG, Job, Resum
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
-"""States of runs that ended on their own; a cancelled run was cut off by the end of the experiment."""
+"""States of runs that ended by themselves. A cancelled run was cut off by the end of the experiment."""
 
 
 def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
@@ -28,7 +28,7 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
-    """Return the run of a cell that can be recovered or lacks only its row; None, with its log moved away, to make it again."""
+    """Return a cell's run if it can be recovered or lacks only its row. Otherwise move its log away, to make the run again."""
     run = load_file(records.store.path(run_id))
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
     if not work.has_folders(task.row):  # its files are gone, also for checks
@@ -41,10 +41,10 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
 
 
 def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
-    """True if a run that was cut off can be recovered without a trace.
+    """True if a run that was cut off can be recovered without leaving a trace.
 
-    An active call may have had its effect, and the model would be told of the interruption: such a run is made again, as are
-    workflows, forks, and runs in a pool, which may have progressed beyond their last known event.
+    A call that was active may have had its effect, and the model would be told of the interruption, so such a run is made
+    again. So are workflows, forks, and runs in a pool, which may have progressed beyond their last known event.
     """
     if task.run is not None or POOL_TAG in run.tags or not isinstance(variant.work, Agent) or not run.rounds:
         return False
@@ -53,7 +53,7 @@ def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
 
 
 def continue_job(records: Records, work: Work, job: Job) -> Job:
-    """Return the job of a cell whose process died, with the remains of its run."""
+    """Return the job of a cell whose process died, with what remains of its run."""
     begun = None
     if isinstance(records, ExperimentFolder):
         for run_id in reversed(records.store.ids()):

@@ -1,4 +1,4 @@
-"""Dask cluster, used through a client: required scheduler settings, messages of workers, and how they are stopped."""
+"""Uses a Dask cluster through a client: required scheduler settings, messages from workers, and how to stop them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_dask
 
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-"""Required scheduler settings: otherwise it silently reruns cells of a dead worker, or blames cells that only waited."""
+"""Required scheduler settings. Otherwise it silently reruns a dead worker's cells, or blames cells that were only waiting."""
 
 SCATTERS = 10
-"""Attempts to send the work while workers die. Dask itself waits half a minute for the first worker."""
+"""Maximum attempts to send the work while workers die. Dask itself waits half a minute for the first worker."""
 
 GONE = (OSError, TimeoutError, KeyError)
-"""Errors of sending the work to a worker that dies meanwhile."""
+"""Errors of sending the work to a worker that is dying."""
 
 
 class DaskCluster:
     """The user's Dask cluster."""
 
     def __init__(self, client: Any, hear: Callable[[Mapping[str, Any]], None]) -> None:
-        """``hear``: called with each message of a worker, on a thread of the client."""
+        """``hear``: called with each message from a worker, on a thread of the client."""
         self._client = client
         self._hear = hear
         self._topic = f"agentnb-{uuid4().hex}"
@@ -34,8 +34,8 @@ class DaskCluster:
         self._workers = 1
 
     def begin(self, *arguments: Any) -> dict[str, str]:
-        """Return the problems that prevent workers from running cells, by worker. Raises `SettingsError` for a scheduler that
-        hides deaths.
+        """Return the problems that keep workers from running cells, by worker. Raises `SettingsError` if the scheduler hides
+        deaths.
         """
         settings = self._client.run_on_scheduler(partial(_settings_of_scheduler, [*SCHEDULER]))
         wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
@@ -50,9 +50,9 @@ class DaskCluster:
         return problems
 
     def scatter(self, data: bytes) -> None:
-        """Send the work to all workers, again after a death, as its holders may be gone.
+        """Send the work to all workers. Sent again after a death, since those that held it may be gone.
 
-        Raises OSError, TimeoutError or KeyError after repeated failures: no worker is left.
+        Raises OSError, TimeoutError or KeyError after repeated failures, when no worker is left.
         """
         for tries_left in reversed(range(SCATTERS)):
             try:
@@ -69,13 +69,13 @@ class DaskCluster:
         self._data = first
 
     def submit(self, job: Job, keeps_logs: bool) -> Any:
-        """Submit a cell to be run once, under a key per attempt, so that no worker gets it again."""
+        """Submit a cell to be run once, with a new key for each attempt so that no worker gets it again."""
         key = (self._topic, job.run_id)
         arguments = (self._data, job, keeps_logs, self._topic, self._workers)
         return self._client.submit(run_cell_on_dask, *arguments, key=key, pure=False, retries=0)
 
     def close(self, *, stop: bool) -> None:
-        """Stop listening. ``stop``: ask active cells to end."""
+        """Stop listening. ``stop``: whether to ask active cells to end."""
         from distributed import Event
 
         with suppress(Exception):  # the cluster may be gone

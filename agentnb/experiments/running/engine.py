@@ -1,4 +1,4 @@
-"""Runs the cells of an experiment without a row, a limited number concurrently, in order."""
+"""Runs those cells of an experiment that have no row, in order, a limited number at a time."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Executor(Protocol):
 
     @property
     def waiting(self) -> int:
-        """Number of submitted cells that have not begun."""
+        """Number of submitted cells that have not started."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
 
     async def close(self) -> None:
-        """Release everything that it started."""
+        """Release everything that the executor started."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class InKernel:
     places: int
     waiting: int = 0
     _servers: Servers | None = None
-    """MCP servers of an experiment that runs outside a session."""
+    """MCP servers of an experiment that is running outside a session."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
@@ -61,7 +61,7 @@ class InKernel:
         return await run_cell(self.work, job, store=self.records.store, spending=account, servers=servers)
 
     async def close(self) -> None:
-        """Close the MCP servers that it started."""
+        """Close the MCP servers that were started here."""
         if self._servers is not None and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
@@ -77,16 +77,16 @@ class Engine:
     spending: CellSpending
     executor: Executor
     retried: dict[str, int] = field(default_factory=dict)
-    """Cells to run again, with the number of the attempt."""
+    """Cells to run again, each with the number of the attempt."""
     judges: Sequence[Check] = ()
-    """Checks that ask a model: always in this process, so that each verdict is cached and paid for once."""
+    """Checks that ask a model. They always run in this process, so that each verdict is cached and paid for once."""
     _anew: set[str] = field(default_factory=set)
     """Cells whose run was cut off and cannot be recovered."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a cell ends, which may free budget."""
+    """Set whenever a cell ends, since that may free part of the budget."""
 
     async def run(self, rows: dict[str, Row]) -> None:
-        """Run the cells without a row; ``rows``: the existing ones. A cancellation cancels the active cells."""
+        """Run the cells without a row. ``rows``: the existing rows. A cancellation cancels the active cells."""
         done = {key for key in rows if key not in self.retried}
         own = {cell.key for schedule in self.schedules for cell in schedule} if rows else set()
         tasks: list[asyncio.Task[None]] = []
@@ -138,7 +138,7 @@ class Engine:
             self.control.count_finished(row)
 
     async def _judge(self, row: Row, run: Run | None, job: Job) -> Row:
-        """Return the row with the verdicts of the judges. An active cell is judged even if the budget is spent."""
+        """Return the row with the judges' verdicts. An active cell is judged even if the budget is spent."""
         records = self.records
         if not self.judges or not row.run_id:
             return row
@@ -152,7 +152,7 @@ class Engine:
             return await add_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
 
     async def _may_begin(self) -> bool:
-        """Wait while the experiment is paused, or active cells may use up the budget; return False at the end."""
+        """Wait while the experiment is paused or active cells may use up the budget; return False at the end."""
         while await self.control.may_begin() and not self.spending.is_spent:
             if self.spending.has_room:
                 return True
@@ -161,9 +161,9 @@ class Engine:
         return False
 
     def _find_begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
-        """Return the runs of cells without a row, by cell: ended ones, and recoverable ones.
+        """Return the runs of cells without a row, by cell, if they have ended or can be recovered.
 
-        The logs of other runs are moved away, and their cells are run again.
+        The logs of all other runs are moved away, and their cells are run again.
         """
         records = self.records
         if not isinstance(records, ExperimentFolder):

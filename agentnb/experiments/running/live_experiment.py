@@ -1,4 +1,4 @@
-"""Handles on running experiments, and who watches them."""
+"""Handles for running experiments, and what watches these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.runtime.threads import TICK
 
 
 class LiveExperiment:
-    """A handle on an experiment that runs in the background. ``await`` it, or call `result`, for the results."""
+    """A handle for an experiment running in the background. ``await`` it, or call `result`, to get the results."""
 
     def __init__(self, control: Control, future: Future[Results]) -> None:
         self.control = control
@@ -30,7 +30,7 @@ class LiveExperiment:
 
     @property
     def progress(self) -> Progress:
-        """Current progress."""
+        """The current progress."""
         return self.control.progress
 
     @property
@@ -39,27 +39,27 @@ class LiveExperiment:
         return self._future.done()
 
     def pause(self) -> None:
-        """Begin no further cell; those under way go on."""
+        """Start no further cells; active ones continue."""
         self.control.pause()
 
     def resume(self) -> None:
-        """Begin further cells."""
+        """Start further cells again."""
         self.control.resume()
 
     def stop(self) -> None:
-        """Start no further cells and cancel active ones. A new run of the experiment continues there."""
+        """Start no further cells, and cancel active ones. Running the experiment again continues from there."""
         self.control.stop()
 
     def result(self, timeout: float | None = None) -> Results:
-        """Wait for the end, at most ``timeout`` seconds, and return the results; raise what the experiment raised."""
+        """Wait up to ``timeout`` seconds for the end, and return the results; raise whatever the experiment raised."""
         return self._future.result(timeout)
 
     def add_done_callback(self, call: Callable[[Future[Results]], object]) -> None:
-        """Have a function called with the future of the results when the experiment has ended, on its thread."""
+        """Call a function with the future of the results when the experiment has ended, on the experiment's thread."""
         self._future.add_done_callback(call)
 
     def wait(self) -> Results:
-        """Wait for the end; an interrupt stops the experiment and is raised once it has ended."""
+        """Wait for the end. An interrupt stops the experiment, and is raised once it has ended."""
         try:
             while not self._future.done():
                 wait([self._future], timeout=TICK)
@@ -78,7 +78,7 @@ class LiveExperiment:
 
 @contextmanager
 def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
-    """Have an experiment watched while it runs: by ``watch``, by the notebook it starts in, else by a line in a terminal."""
+    """Show a running experiment to its watchers: ``watch``, and the notebook it starts in or else a line in a terminal."""
     if watch is not None:
         control.watchers.append(watch)
     offered = host_here().experiment
@@ -96,7 +96,7 @@ def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> I
 
 
 def progress_line(progress: Progress) -> str:
-    """Return how far an experiment is, in one line."""
+    """Return the progress of an experiment on one line."""
     parts = [f"{progress.state}: {progress.done:,} of {progress.total:,} runs"]
     if progress.running:
         parts.append(f"{progress.running} running")
@@ -110,12 +110,12 @@ def progress_line(progress: Progress) -> str:
 
 
 def rate_told(rate: float) -> str:
-    """Return a rate with three digits that count."""
+    """Return a rate with three significant digits."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def cost_told(progress: Progress) -> str:
-    """Return the cost so far against the estimate and the budget."""
+    """Return the cost so far, compared with the estimate and the budget."""
     cost = "cost unknown" if progress.cost is None else f"${progress.cost:.4g}"
     if progress.cost_expected:
         cost += f" of ${progress.cost_expected:.4g} expected"
@@ -123,14 +123,14 @@ def cost_told(progress: Progress) -> str:
 
 
 def duration_told(seconds: float) -> str:
-    """Return ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    """Return a duration such as ``12 s``, ``3 min 5 s`` or ``2 h 10 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _bar(control: Control) -> Callable[[], None]:
-    """Show a progress bar in a terminal; return what closes it."""
+    """Show a progress bar in a terminal; return a function that closes it."""
     from tqdm import tqdm  # type: ignore[import-untyped]  # it has no types; only needed in a terminal
 
     bar = tqdm(total=control.total, unit="run", desc=control.id)

@@ -1,4 +1,4 @@
-"""Runs one cell in a worker of a pool: receives its work as bytes, and returns its row, logs and spending."""
+"""Runs one cell in a worker of a pool: receives the work as bytes, and returns the row, logs and spending."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store
 
 TICK = 0.1
-"""Seconds between two pieces of a log."""
+"""Seconds between pieces of a log."""
 LOOK = 10
-"""Ticks between checks whether the experiment was stopped."""
+"""Ticks between checks for whether the experiment has been stopped."""
 HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
-"""Versions that must match in the kernel and in each worker: functions are sent as code."""
+"""Versions that must be the same in the kernel and in each worker, because functions are sent as code."""
 
 
 class CellResult(NamedTuple):
-    """Result of a cell, sent back by the worker."""
+    """The result of a cell, as a worker sends it back."""
 
     row: Row
     events: list[AnyEvent] | None
-    """Events of its run, unless a folder stores logs."""
+    """The events of the run, unless a folder stores logs."""
     logs: Mapping[str, bytes]
-    """Logs of the run and its nested runs, by run id."""
+    """The logs of the run and its nested runs, by run id."""
     spent: float
-    """US dollars."""
+    """US dollars spent."""
 
 
 def run_cell_here(
@@ -58,7 +58,7 @@ def run_cell_here(
 ) -> CellResult:
     """Run a cell to its end. ``data``: its work, from `to_bytes`.
 
-    ``pay``: called with each amount spent; ``until_stopped``: awaits the cell, and may read its logs meanwhile.
+    ``pay``: called with each amount spent; ``until_stopped``: awaits the cell, and may read its logs while waiting.
     """
     spent = list[float]()
 
@@ -76,10 +76,10 @@ def run_cell_here(
 
 
 def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> CellResult:
-    """Run a cell in a Dask worker, which reports its beginning, spending, and log to the kernel under ``topic``.
+    """Run a cell in a Dask worker, which reports its start, spending and log to the kernel under ``topic``.
 
-    Reports have reached the scheduler when the call returns: reports queued in the worker would die with it. The provider's
-    rate is shared among the ``workers``.
+    All reports have reached the scheduler when the call returns, since any still queued in the worker would die with it. The
+    ``workers`` share the provider's rate.
     """
     from distributed import get_client
 
@@ -96,10 +96,10 @@ def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, worker
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:
-    """Return the problem that prevents this process from running the work, or an empty string.
+    """Return the problem that keeps this process from running the work, or an empty string.
 
-    Problems: other versions, a missing tool, key or model, or an MCP server without its definition, as workers have no
-    configuration.
+    Possible problems are different versions, a missing tool, key or model, or an MCP server without its definition, since
+    workers have no configuration.
     """
     if versions != HERE:
         return f"it has {HERE}, but the kernel has {versions}"
@@ -118,7 +118,7 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
 async def _report_until_stopped(
     cell: Coroutine[Any, Any, CellRun], tail: LogTail, tell: Callable[[Any], None], is_stopped: Callable[[], bool]
 ) -> CellRun:
-    """Await a cell; report its log meanwhile, and cancel it when the experiment is stopped."""
+    """Await a cell, reporting its log meanwhile, and cancel it when the experiment is stopped."""
 
     def tell_log() -> None:
         for piece in tail.pieces():
@@ -135,7 +135,7 @@ async def _report_until_stopped(
 
 
 def _stop_of(client: Any, topic: str) -> Callable[[], bool]:
-    """Return a function that is True once the experiment was stopped."""
+    """Return a function that returns True once the experiment has been stopped."""
     from distributed import Event
 
     is_set: Callable[[], bool] = Event(topic, client=client).is_set  # type: ignore[no-untyped-call]  # it has no types
@@ -146,7 +146,7 @@ _making_limits = threading.Lock()
 
 
 def _limits(client: Any, topic: str, workers: int) -> CallLimits:
-    """Return the rate limiters of this process, which are informed of refusals in other workers."""
+    """Return this process's rate limiters, which learn of refusals in other workers."""
     with _making_limits:  # shared by the threads of a worker
         return _limits_of(client, f"{topic}-refused", workers)
 
@@ -176,5 +176,5 @@ def _work(data: bytes) -> Work:
 
 @lru_cache(maxsize=1)
 def _servers() -> Servers:
-    """Return the MCP servers of this process, shared by cells."""
+    """Return the MCP servers of this process, which cells share."""
     return Servers()

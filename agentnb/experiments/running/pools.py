@@ -1,4 +1,4 @@
-"""Cells in a pool of the user: an executor of `concurrent.futures`, an object with the same interface, or a Dask cluster."""
+"""Runs cells in a user's pool: an executor of `concurrent.futures`, an object with the same interface, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from agentnb.experiments.running.streamed_logs import Piece, StreamedLogs
 from agentnb.runtime.runs.launch import new_run_id
 
 POLL = 0.2
-"""Seconds between polls of a future without callbacks."""
+"""Seconds between polls of a future that has no callbacks."""
 MAX_WAITS = 10
-"""Deaths of workers while a cell waits, before they count against the cell: the death may overtake the message that it
-began."""
+"""Deaths of workers while a cell waits that do not count against it: the death may overtake the message that the cell
+started.
+"""
 AHEAD = 2
-"""Cells submitted to a Dask cluster per thread: the next is queued before the last result arrives."""
+"""Cells submitted to a Dask cluster per thread, so that the next one is queued before the last result arrives."""
 
 
 class Pool(Protocol):
@@ -41,26 +42,28 @@ class Pool(Protocol):
 
     @property
     def submit(self) -> Callable[..., Any]:
-        """Takes a function and its arguments; returns an object with `done` and `result`."""
+        """Takes a function and its arguments, and returns an object with `done` and `result`."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """Cell submitted to the pool; further facts are known only with Dask."""
+    """A cell submitted to the pool. Further details are available only with Dask."""
 
     job: Job
     has_begun: bool = False
     spent: float = 0.0
-    """US dollars, as far as reported."""
+    """US dollars reported so far."""
 
 
 class InPool:
-    """Runs cells in a pool of the user, which it neither starts nor ends. Used on one event loop."""
+    """Runs cells in a pool that belongs to the user, which it neither starts nor ends. Used on one event loop."""
 
     def __init__(
         self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, in_kernel: Executor
     ) -> None:
-        """``places``: number of concurrent cells; ``in_kernel``: runs recovered cells, whose logs only this process has."""
+        """``places``: number of concurrent cells; ``in_kernel``: runs recovered cells, whose logs exist only in this
+        process.
+        """
         self._here = in_kernel
         self._pool, self._work, self._records, self._spending = pool, work, records, spending
         client = _dask_client(pool)
@@ -74,12 +77,12 @@ class InPool:
 
     @property
     def waiting(self) -> int:
-        """Number of cells submitted to the cluster that have not begun."""
+        """Number of cells submitted to the cluster that have not started."""
         attempts = [*self._under_way.values()]
         return sum(not attempt.has_begun for attempt in attempts) if self._dask else 0
 
     async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end, again if its worker died; each lost attempt is kept as a row.
+        """Run a cell to its end, rerunning it if its worker died; each lost attempt is kept as a row.
 
         Raises `SettingsError` before the first cell if the workers cannot run any.
         """
@@ -119,7 +122,7 @@ class InPool:
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
     async def close(self) -> None:
-        """Release the pool, which keeps running. Active cells are lost: Dask is asked to stop them."""
+        """Release the pool, which keeps running. Active cells are lost; Dask is asked to stop them."""
         if self._dask is not None:
             await asyncio.to_thread(self._dask.close, stop=bool(self._under_way))
         for run_id, attempt in [*self._under_way.items()]:
@@ -128,7 +131,7 @@ class InPool:
         await self._here.close()
 
     async def _check(self) -> None:
-        """Ask the workers whether they can run cells."""
+        """Ask the workers whether they are able to run cells."""
         self._data = to_bytes(self._work, "The experiment")
         arguments = (self._data, HERE, self._spending.limit)
         if self._dask is not None:
@@ -164,7 +167,7 @@ class InPool:
         return result
 
     def _hear(self, message: Mapping[str, Any]) -> None:
-        """Handle a worker's message about an attempt. Called on a thread of the Dask client."""
+        """Handle a message from a worker about an attempt. Called on a thread of the Dask client."""
         run_id, value = message["attempt"], message["value"]
         attempt = self._under_way.get(run_id)
         if attempt is None:  # abandoned, but its spending counts
@@ -179,14 +182,14 @@ class InPool:
             self._streamed.take(run_id, Piece(*value))
 
     def _keep(self, run_id: str, came: CellResult) -> None:
-        """Write the logs of a run, each atomically."""
+        """Write the logs of a run, each of them atomically."""
         if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
             with self._streamed.ending(run_id):
                 for name, data in came.logs.items():
                     self._records.add_log(name, data)
 
     def _lose(self, run_id: str, why: str = "") -> None:
-        """Move away the logs of an attempt without a row. ``why``: record it as a row with this error and its known
+        """Move away the logs of an attempt without a row. ``why``: record the attempt as a row with this error and its known
         spending.
         """
         attempt, log_id = self._under_way.pop(run_id), ""
@@ -201,19 +204,21 @@ class InPool:
 
 
 def threads_of(pool: Any) -> int:
-    """Return the number of concurrent cells of a pool: the threads of all workers of a Dask cluster, else its own limit."""
+    """Return the number of cells that a pool can run at once: all threads of a Dask cluster's workers, or else the pool's own
+    limit.
+    """
     client = _dask_client(pool)
     return (sum(client.nthreads().values()) if client is not None else getattr(pool, "_max_workers", None)) or cores()
 
 
 def _dask_client(pool: Any) -> Any:
-    """Return the Dask client of a pool, if any: its executor would hide deaths."""
+    """Return the Dask client of a pool, if it has one, since its executor would hide deaths."""
     client = getattr(pool, "_client", pool)
     return client if hasattr(client, "scheduler_info") else None
 
 
 async def _result(future: Any) -> Any:
-    """Return the result of any kind of future: with callbacks, or to be polled."""
+    """Return the result of any kind of future, whether it has callbacks or must be polled."""
     try:
         if hasattr(future, "add_done_callback"):
             loop, done = asyncio.get_running_loop(), asyncio.Event()

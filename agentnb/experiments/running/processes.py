@@ -1,4 +1,6 @@
-"""Cells in worker processes: the same rows as in the kernel, functions of the notebook by value, keys through a pipe."""
+"""Runs cells in worker processes, with the same rows as in the kernel: notebook functions are sent by value, keys through a
+pipe.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from agentnb.tools.mcp.mcp_server import MCPServer
 
 
 class WorkerDied(Exception):
-    """The process that ran a cell ended without a row."""
+    """The process that was running a cell ended without returning a row."""
 
 
 def cores() -> int:
@@ -36,7 +38,7 @@ def cores() -> int:
 
 
 class InProcesses:
-    """Runs cells in worker processes, which start with the first cell. Used on one event loop."""
+    """Runs cells in worker processes, which are started for the first cell. Used on one event loop."""
 
     waiting = 0
 
@@ -48,8 +50,8 @@ class InProcesses:
         places: int | None,
         continued: Callable[[Job], Job],
     ) -> None:
-        """``places``: number of concurrent cells, in at most as many processes as there are cores; ``continued``: returns the
-        job of a cell whose process died, with the remains of its run.
+        """``places``: number of concurrent cells, run in at most as many processes as there are cores; ``continued``: returns
+        the job of a cell whose process died, with what remains of its run.
         """
         self.processes = min(places or cores(), cores())
         self.places = places or self.processes * AT_A_TIME
@@ -62,7 +64,7 @@ class InProcesses:
         self._workers: list[_Process] = []
 
     async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end, in another process if the first one dies."""
+        """Run a cell to its end, in another process if the first dies."""
         deaths = 0
         while True:
             worker = self._least_busy()
@@ -105,7 +107,7 @@ class InProcesses:
 
 
 class _Process:
-    """Worker process with its jobs."""
+    """A worker process and its jobs."""
 
     def __init__(
         self,
@@ -132,7 +134,7 @@ class _Process:
             self._pipe.send_bytes(data)
 
     async def run(self, job: Job) -> Finished:
-        """Run a cell in the process. Raises `WorkerDied`, and `SettingsError` for work that it cannot read."""
+        """Run a cell in the process. Raises `WorkerDied`, or `SettingsError` if it cannot read the work."""
         future: asyncio.Future[Finished] = self._loop.create_future()
         self.jobs[job.cell.key] = future
         try:
@@ -144,16 +146,16 @@ class _Process:
             self.jobs.pop(job.cell.key, None)
 
     def send(self, message: Any) -> None:
-        """Send a message; ignored if the process died."""
+        """Send a message; ignored if the process has died."""
         with suppress(OSError):
             self._pipe.send(message)
 
     def end(self) -> None:
-        """Ask the process to end, which cancels its active cells."""
+        """Ask the process to end, cancelling its active cells."""
         self.send(("end", None))
 
     def join(self) -> None:
-        """Wait for the end of the process, and kill it if a tool blocks it."""
+        """Wait for the process to end, and kill it if a tool blocks it."""
         self._process.join(5.0)
         if self._process.is_alive():
             kill_process(self._process.pid)
@@ -217,5 +219,5 @@ def _context() -> Any:
 
 
 def kill_process(process_id: int) -> None:
-    """Kill a process without letting it clean up; processes of loky have no working ``kill``."""
+    """Kill a process without letting it clean up, since ``kill`` does not work for loky's processes."""
     os.kill(process_id, getattr(signal, "SIGKILL", signal.SIGTERM))

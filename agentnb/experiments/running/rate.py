@@ -1,4 +1,4 @@
-"""Rate limit shared by all worker processes: a refusal for too many requests in one of them slows all."""
+"""Rate limits shared by all worker processes: when one is refused for too many requests, all slow down."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agentnb.models.transport.connections import Account, CallLimits
 from agentnb.models.transport.limiter import Limiter
 
 Refusal: TypeAlias = tuple[Account, float, float | None]
-"""Account whose provider refused a call, seconds to wait, and seconds that the provider asked for."""
+"""The account whose provider refused a call, the seconds to wait, and the seconds that the provider asked for."""
 
 
 class SharedLimiter(Limiter):
-    """Limiter of an account in one of several processes, each with its share of the concurrent calls."""
+    """Limiter of an account in one of several processes, each of which gets a share of the concurrent calls."""
 
     def __init__(self, account: Account, processes: int, tell: Callable[[Refusal], None]) -> None:
         """``tell``: forwards a refusal to the other processes."""
@@ -29,7 +29,7 @@ class SharedLimiter(Limiter):
 
 
 class SharedLimits:
-    """Limiters of a worker process."""
+    """The limiters of a worker process."""
 
     def __init__(self, processes: int, tell: Callable[[Refusal], None]) -> None:
         self._processes = processes
@@ -42,6 +42,6 @@ class SharedLimits:
         return self._limiters.setdefault(account, SharedLimiter(account, self._processes, self._tell))
 
     def take(self, refusal: Refusal) -> None:
-        """Record a refusal of another process."""
+        """Record a refusal that another process received."""
         account, seconds, asked = refusal
         Limiter.was_refused(self._limiter(account), seconds, asked)

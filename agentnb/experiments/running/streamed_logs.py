@@ -1,4 +1,4 @@
-"""Logs of cells on other machines, streamed while they grow, and stored here until the end."""
+"""Logs of cells on other machines, streamed as they grow and stored here until the end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
 MAX_PIECE_BYTES = 32_768
-"""Maximum size of a piece: a Dask scheduler remembers the last thousand messages."""
+"""Maximum size of a piece, since a Dask scheduler remembers the last thousand messages."""
 
 
 class Piece(NamedTuple):
-    """Part of a log."""
+    """A part of a log."""
 
     run_id: str
     start: int
@@ -26,14 +26,14 @@ class Piece(NamedTuple):
 
 
 class LogTail:
-    """Unread parts of the logs in a folder, while runs write them."""
+    """The unread parts of the logs in a folder, while runs are writing them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, int] = {}
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield everything written since the last call."""
+        """Yield everything that has been written since the last call."""
         for path in sorted(self._folder.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path.stem, 0))
@@ -45,23 +45,23 @@ class LogTail:
 class StreamedLogs:
     """Stores the logs of active attempts, each named after its run. Thread-safe.
 
-    The log of a run is locked meanwhile, so that the run counts as running, with its nested runs.
+    A run's log is locked while it is active, so that the run and its nested runs count as running.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._run_ids: dict[str, set[str]] = {}
-        """Run ids of the logs received, by attempt."""
+        """Run ids of the logs received for each attempt."""
         self._locks: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def begin(self, attempt: str) -> None:
-        """Start accepting pieces of an attempt."""
+        """Start accepting pieces for an attempt."""
         with self._lock:
             self._run_ids[attempt] = set()
 
     def take(self, attempt: str, piece: Piece) -> None:
-        """Append a piece. Drops a piece that leaves a gap, does not fit on the disk, or arrives after the end."""
+        """Append a piece. Pieces that leave a gap, do not fit on the disk, or arrive after the end are dropped."""
         with self._lock, suppress(OSError):
             if attempt not in self._run_ids:
                 return
@@ -79,7 +79,7 @@ class StreamedLogs:
 
     @contextmanager
     def ending(self, attempt: str) -> Iterator[set[str]]:
-        """Stop accepting pieces of an attempt; yield the ids of its logs, to be replaced or moved away meanwhile."""
+        """Stop accepting pieces for an attempt, and yield the ids of its logs, to be replaced or moved away in this block."""
         with self._lock:
             run_ids, lock = self._run_ids.pop(attempt, set()), self._locks.pop(attempt, None)
         try:

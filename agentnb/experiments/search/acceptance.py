@@ -1,7 +1,7 @@
 """Acceptance of a candidate: a paired test at each look, and tasks that must not get worse.
 
-The looks of a candidate are fixed in advance, one after each fold; the level is divided among them. A candidate that is not
-ahead at a look is refused there, which does not increase the error rate. Source: Bonferroni's inequality.
+The looks at a candidate are fixed in advance, one after each fold, and the level is divided among them. A candidate that is not
+ahead at a look is refused at that point, which does not increase the error rate. Source: Bonferroni's inequality.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 
 LEVEL = 0.1
-"""Two-sided level of all looks at a candidate: at most 5 of 100 candidates without an improvement are accepted."""
+"""Two-sided level across all looks at a candidate: at most 5 in 100 candidates that are no improvement are accepted."""
 
 
 class Look(NamedTuple):
-    """Decision of a look at a candidate."""
+    """The decision at a look at a candidate."""
 
     accepted: bool | None
-    """None: the next fold decides."""
+    """True if the candidate is accepted, or None if the next fold decides."""
     difference: float | None
     """Candidate minus best, by task, or None if too few tasks are paired."""
 
 
 def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
-    """Decide on a candidate (``comparison``: candidate minus best) at one of ``looks`` looks."""
+    """Decide on a candidate at one of ``looks`` looks. ``comparison``: candidate minus best."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference):
         return Look(False if is_last else None, None)
@@ -40,7 +40,7 @@ def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
 
 
 def find_regressions(candidate: Iterable[Row], best: Iterable[Row], primary: str, keep: Sequence[str]) -> list[str]:
-    """Return the tasks of ``keep`` on which a candidate is worse than the best. A missing value counts as worst."""
+    """Return the tasks in ``keep`` on which a candidate is worse than the best. A missing value counts as worst."""
     after, before = (_means(rows, primary, keep) for rows in (candidate, best))
     return [task for task, value in before.items() if task not in after or after[task] < value]
 

@@ -1,4 +1,4 @@
-"""Candidates: guidance sets that proposals derive from each other, one line at a time."""
+"""Candidates: guidance sets derived from each other by proposals, one line at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.guidance.parts import part_name
 from agentnb.guidance.sets import GuidanceSet
 
 MAX_LINE = 400
-"""Maximum number of characters of a proposed line."""
+"""Maximum characters of a proposed line."""
 
 
 class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Change of one line of a guidance set."""
+    """A change to one line of a guidance set."""
 
     part: Annotated[str, msgspec.Meta(description="the part of the guidance set to change")]
     line: Annotated[str, msgspec.Meta(description="the new line; empty to take the line of `replaces` out")]
@@ -25,19 +25,19 @@ class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Line(NamedTuple):
-    """Line of a guidance set."""
+    """A line of a guidance set."""
 
     part: str
     text: str
 
 
 def candidate_of(parts: Mapping[str, str]) -> GuidanceSet:
-    """Return the set of these parts, named after its content: equal candidates share their cells."""
+    """Return a set with these parts, named after its content, so that equal candidates share their cells."""
     return GuidanceSet(f"candidate-{GuidanceSet('candidate', parts).version}", parts)
 
 
 def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
-    """Apply a proposal to a set and return the candidate. Raises `SettingsError` for a proposal that cannot be applied."""
+    """Apply a proposal to a set, and return the candidate. Raises `SettingsError` if it cannot be applied."""
     part, line, old = part_name(proposal.part), proposal.line.strip(), proposal.replaces.strip()
     if not line and not old:
         raise SettingsError("The proposal is empty", "Give a line")
@@ -53,7 +53,7 @@ def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
 
 
 def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
-    """Return the lines of the best set that the initial set does not have."""
+    """Return the lines in the best set that the initial set lacks."""
     added: list[Line] = []
     for part, text in best.parts.items():
         remaining = Counter(start.parts[part].split("\n"))
@@ -66,7 +66,7 @@ def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
 
 
 def without_line(guidance: GuidanceSet, line: Line) -> GuidanceSet:
-    """Return the candidate without a line; the last of several equal lines is removed."""
+    """Return the candidate without a line. Of several equal lines, the last is removed."""
     lines = guidance.parts[line.part].split("\n")
     index = len(lines) - 1 - lines[::-1].index(line.text)
     return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:index], *lines[index + 1 :]])})

@@ -1,7 +1,7 @@
-"""Gepa's engine with our proposals, cells and acceptance test, on its own thread.
+"""Runs gepa's engine, on its own thread, with our proposals, cells and acceptance test.
 
-Gepa requests scores and proposals through plain functions, which run on the event loop of the search. Gepa writes no folder:
-its state is a pickle, and a search resumes from cells and proposals.
+Gepa requests scores and proposals through plain functions, which run on the event loop of the search. Gepa is not given a
+folder, because its state is a pickle; a search resumes from cells and proposals instead.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 
 def load_gepa() -> Any:
-    """Import gepa. Raises `SettingsError` that names the extra if it is missing."""
+    """Import gepa. If it is missing, raises a `SettingsError` that names the extra."""
     return load_extra("gepa", "optimise", "To search")
 
 
 @dataclass(slots=True)
 class CandidateSearch:
-    """Tries proposals in order; ``best`` is the last candidate that was shown to be better than its predecessor."""
+    """Tries proposals in order. ``best`` is the last candidate shown to be better than the one before it."""
 
     cells: SearchCells
     split: Split
@@ -46,20 +46,20 @@ class CandidateSearch:
     best: GuidanceSet
     trials: list[Trial] = field(default_factory=list)
     is_cut: bool = False
-    """True if the budget ended it before the last proposal."""
+    """True if the budget ended the search before the last proposal."""
     _seen: set[str] = field(default_factory=set)
     _pending: tuple[Proposal, GuidanceSet] | None = None
-    """Current proposal, with its candidate."""
+    """The current proposal and its candidate."""
     _accepted: Trial | None = None
-    """Trial of a candidate that gepa is about to accept."""
+    """The trial of a candidate that gepa is about to accept."""
 
     @property
     def looks(self) -> list[tuple[int, ...]]:
-        """Tasks of each look at the next candidate, starting with the fold after the last one's."""
+        """The tasks of each look at the next candidate, starting with the fold after that of the last candidate."""
         return self.split.looks(len(self.trials) % len(self.split.folds))
 
     async def run(self) -> None:
-        """Run gepa until the last proposal, a perfect score, or the end of the budget. Raises the errors of its parts."""
+        """Run gepa until the last proposal, a perfect score, or the end of the budget. Raises errors from its parts."""
         self._seen.add(self.best.version)
         engine = _GepaThread(self, asyncio.get_running_loop())
         try:
@@ -68,7 +68,7 @@ class CandidateSearch:
             self.is_cut = True
 
     async def scores(self, guidance: GuidanceSet, places: Sequence[int]) -> list[float]:
-        """Return the mean of each task; a task without a value gets the mean of the others, which makes it neutral."""
+        """Return the mean of each task. A task without a value gets the mean of the others, which is neutral."""
         rows = await self.cells.rows(guidance, places)
         values: dict[str, list[float]] = {}
         for row in rows:
@@ -79,7 +79,7 @@ class CandidateSearch:
         return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
-        """Return the next candidate, or None, with a trial that records the reason."""
+        """Return the next candidate, or else None, adding a trial with the reason."""
         rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
 
@@ -100,7 +100,7 @@ class CandidateSearch:
         return candidate
 
     def _candidate(self, guidance: GuidanceSet, proposed: Proposed) -> tuple[GuidanceSet | None, str]:
-        """Return the candidate of a proposal, or the reason why it has none."""
+        """Return the candidate of a proposal, or why it has none."""
         if proposed.proposal is None:
             return None, proposed.why
         try:
@@ -110,7 +110,7 @@ class CandidateSearch:
         return (None, "its set was already tried") if candidate.version in self._seen else (candidate, "")
 
     async def judge(self, guidance: GuidanceSet) -> bool:
-        """True if the current candidate replaces ``guidance``, the best so far; decided look by look."""
+        """Decide, look by look, whether the current candidate replaces ``guidance``, the best so far."""
         assert self._pending is not None, "a candidate was proposed"
         proposal, candidate = self._pending
         looks, plan = self.looks, self.cells.plan
@@ -134,7 +134,7 @@ class CandidateSearch:
         return accepted
 
     def take_over(self, *, is_ahead: bool) -> None:
-        """Make the accepted candidate, whose tasks have all run, the best, if it is ahead on all of them."""
+        """Make the accepted candidate, whose tasks have all run, the best if it is ahead on all of them."""
         assert self._accepted is not None and self._pending is not None, "it was accepted"
         trial, self._accepted = self._accepted, None
         if is_ahead:
@@ -144,12 +144,12 @@ class CandidateSearch:
         self.trials.append(trial)
 
     def is_over(self, tried: int, scores: Sequence[float]) -> bool:
-        """True if the search is done after this many proposals; ``scores``: means of gepa's candidates."""
+        """True if the search is done after this many proposals. ``scores``: means of gepa's candidates."""
         return tried >= self.limit or (self.is_binary and max(scores) >= 1)
 
 
 class _GepaThread:
-    """Gepa's engine on a thread; its callbacks run on the loop of the search."""
+    """Gepa's engine on a thread, with callbacks that run on the event loop of the search."""
 
     propose_new_texts = None
 
@@ -162,7 +162,7 @@ class _GepaThread:
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
-        """Run the engine to its end; a cancellation ends it first."""
+        """Run the engine until it ends; if cancelled, end the engine first."""
         thread = asyncio.ensure_future(asyncio.to_thread(self._optimize))
         try:
             await asyncio.shield(thread)
@@ -196,7 +196,7 @@ class _GepaThread:
         )
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop of the search, and wait for it on gepa's thread."""
+        """Run a coroutine on the event loop of the search, and wait for it on gepa's thread."""
 
         async def kept() -> T:
             self._task = asyncio.current_task()
@@ -210,21 +210,21 @@ class _GepaThread:
     # Interface for gepa: adapter, sampler, proposer, criterion, stopper, callback and logger
 
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        """Return the scores of a candidate for a batch of tasks, which are positions of searched tasks."""
+        """Return a candidate's scores for a batch of tasks, identified by their positions among the searched tasks."""
         scores = self._wait(self.search.scores(candidate_of(candidate), batch))
         return self._gepa.EvaluationBatch(outputs=[None] * len(batch), scores=scores, trajectories=[*batch])
 
     def make_reflective_dataset(self, candidate: Any, batch: Any, components: list[str]) -> dict[str, list[Any]]:
-        """Return empty lists: the proposer reads rows and logs."""
+        """Return empty lists, since the proposer reads rows and logs instead."""
         return {name: [] for name in components}
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
-        """Return the ids of the tasks of the first look at the next candidate."""
+        """Return the ids of the tasks in the first look at the next candidate."""
         order = {position: number for number, position in enumerate(self.search.split.searched)}
         return [order[position] for position in self.search.looks[0]]
 
     def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
-        """Return the parts of the next candidate, if any. Errors are raised later: gepa would call it again."""
+        """Return the parts of the next candidate, if there is one. Errors are raised later, because gepa would call again."""
         try:
             proposed = self._wait(self.search.propose(candidate_of(candidate)))
         except BaseException as error:
@@ -233,7 +233,7 @@ class _GepaThread:
         return {} if proposed is None else dict(proposed.parts)
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
-        """True if a candidate replaces its parent, which is the best so far."""
+        """True if a candidate replaces its parent, the best so far."""
         return self._wait(self.search.judge(candidate_of(state.program_candidates[proposal.parent_program_ids[0]])))
 
     def _is_over(self, state: Any) -> bool:
@@ -241,9 +241,9 @@ class _GepaThread:
         return self._error is not None or self._stopped or is_over
 
     def on_valset_evaluated(self, event: Any) -> None:
-        """Accept a candidate whose tasks have all run; the first event is about the initial set."""
+        """Accept a candidate whose tasks have all run. The first event concerns the initial set."""
         if event["parent_ids"]:
             self.search.take_over(is_ahead=event["is_best_program"])
 
     def log(self, message: str) -> None:
-        """Ignore messages, which gepa would print."""
+        """Ignore messages that gepa would otherwise print."""

@@ -1,4 +1,4 @@
-"""Proposals of a search: made by a model or a function, each stored before it is tried, so that it is paid for only once."""
+"""Proposals of a search, made by a model or a function. Each is stored before it is tried, so that it is paid for only once."""
 
 from __future__ import annotations
 
@@ -29,75 +29,75 @@ from agentnb.store.store import Store
 
 FILE = "proposals.jsonl"
 MAX_EXAMPLES, MAX_PROMPT, MAX_ANSWER = 6, 1_500, 600
-"""Maximum number of runs that a proposer sees, and of characters of each prompt and answer."""
+"""Maximum number of runs that a proposer sees, and maximum characters of each prompt and answer."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """Run of the best candidate so far on a task of the search."""
+    """A run of the best candidate so far on a task of the search."""
 
     task: str
     prompt: str
     value: float | None
-    """Value of the primary, or None if unknown."""
+    """The value of the primary, or None if unknown."""
     ended: str
-    """Status of the run, or the reason why it was cut short."""
+    """The status of the run, or why it was cut short."""
     calls: tuple[str, ...] = ()
-    """Names of the called tools."""
+    """Names of the tools that were called."""
     answer: str = ""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """Proposal with its result on the tasks of the search."""
+    """A proposal and its result on the tasks of the search."""
 
     proposal: Proposal | None
-    """None if the proposer made no proposal."""
+    """The proposal, or None if the proposer made none."""
     accepted: bool
     why: str
     candidate: str = ""
-    """Name of the guidance set; empty without a candidate."""
+    """Name of the guidance set; empty if there is no candidate."""
     difference: float | None = None
-    """Candidate minus the best before it, by task, at the last look: selected, therefore not an estimate of the gain."""
+    """Candidate minus the best before it, by task, at the last look. Used for selection, so not an estimate of the gain."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True):
-    """Input of a proposer."""
+    """The input of a proposer."""
 
     guidance: GuidanceSet
-    """Best set so far."""
+    """The best set so far."""
     examples: tuple[Example, ...]
     tried: tuple[Trial, ...]
 
 
 class Proposed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Output of a proposer."""
+    """The output of a proposer."""
 
     proposal: Proposal | None
     why: str = ""
-    """Reason for a missing proposal."""
+    """Why there is no proposal."""
     cost: float | None = 0.0
     """US dollars, or None if unknown."""
 
 
 class ProposalRecord(msgspec.Struct, frozen=True):
-    """Line of the file of proposals."""
+    """A line in the file of proposals."""
 
     place: int
     """Position from 0."""
     best: str
-    """Version of the set that it changes."""
+    """Version of the set that the proposal changes."""
     made: Proposed
 
 
 Proposer: TypeAlias = Callable[[ProposalRequest, float | None], Awaitable[Proposed]]
-"""Makes a proposal; the number is its maximum cost in US dollars, None without a limit."""
+"""Makes a proposal. The number is the maximum cost in US dollars, or None for no limit."""
 
 
 @dataclass(slots=True)
 class Proposals:
-    """Proposals of a search in order: first those of its file, then new ones."""
+    """The proposals of a search in order: first those in its file, then new ones."""
 
     path: Path | None
-    """None for memory only."""
+    """Path of the file, or None to keep proposals in memory only."""
     make: Proposer
     _known: dict[int, ProposalRecord] = field(default_factory=dict)
 
@@ -110,13 +110,13 @@ class Proposals:
 
     @property
     def cost(self) -> float:
-        """US dollars of all proposals, as far as known."""
+        """US dollars spent on all proposals, as far as is known."""
         return sum(record.made.cost or 0.0 for record in self._known.values())
 
     async def get(self, place: int, request: Callable[[], ProposalRequest], best: str, limit: float | None) -> Proposed:
         """Return the proposal at this position; make and store it unless the file has one for the same set.
 
-        Raises `BudgetReached` if the limit leaves nothing for a new one.
+        Raises `BudgetReached` if the limit leaves nothing for a new proposal.
         """
         record = self._known.get(place)
         if record is None or record.best != best:
@@ -140,7 +140,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def by_function(function: Callable[[ProposalRequest], Any]) -> Proposer:
-    """Return the proposer of a function of the request, plain or async, that returns a `Proposal` or a mapping."""
+    """Return a proposer that calls a plain or async function of the request, which returns a `Proposal` or a mapping."""
 
     async def make(request: ProposalRequest, limit: float | None) -> Proposed:
         value = function(request)
@@ -165,7 +165,7 @@ def proposer_agent(model: str | Model) -> Agent:
 
 
 def by_model(model: str | Model, store: Store | None, tags: Sequence[str]) -> Proposer:
-    """Return the proposer of a language model, whose runs are stored."""
+    """Return a proposer that asks a language model and stores its runs."""
     agent = proposer_agent(model)
 
     async def make(request: ProposalRequest, limit: float | None) -> Proposed:
@@ -179,7 +179,7 @@ def by_model(model: str | Model, store: Store | None, tags: Sequence[str]) -> Pr
 
 
 def _request_text(request: ProposalRequest) -> str:
-    """Return the request as one JSON object, so that no text of a run can end its block."""
+    """Return the request as a single JSON object, so that no text from a run can end its block."""
     parts = {name: text for name, text in request.guidance.parts.items() if text}
     tried = [
         {**msgspec.to_builtins(trial.proposal), "accepted": trial.accepted, "why": trial.why}
@@ -191,7 +191,7 @@ def _request_text(request: ProposalRequest) -> str:
 
 
 def examples_of(rows: Iterable[Row], primary: str, prompts: dict[str, str], records: Records) -> tuple[Example, ...]:
-    """Return the proposer's view of runs, the worst first."""
+    """Return the proposer's view of runs, worst first."""
     ordered = sorted(rows, key=lambda row: (row.value(primary) is None, row.value(primary) or 0.0))
     return tuple(_example(row, primary, prompts[row.task], records) for row in ordered[:MAX_EXAMPLES])
 

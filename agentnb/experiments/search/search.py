@@ -1,4 +1,4 @@
-"""Search for better guidance, whose gain is claimed only from tasks that it never saw."""
+"""Searches for better guidance, and claims a gain only from tasks that the search never saw."""
 
 from __future__ import annotations
 
@@ -42,29 +42,31 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.store.store import Store
 
 FOLDER = Path(".agentnb") / "searches"
-"""Default parent folder of searches, relative to the folder in which they begin."""
+"""Default parent folder of searches, relative to the folder in which they start."""
 ENDED = "searched"
-"""Kind of the note that the trials are over; its keys are the candidates, and no further trial is made."""
+"""Kind of the note that trials have ended and no further trial is made; the note's keys are the candidates."""
 LEAST = 1e-9
-"""US dollars: a budget too small for any run."""
+"""US dollars: a budget that is too small for any run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Search for guidance that is better than ``guidance``, a set or its name, on tasks like these.
+    """Searches for guidance that is better than ``guidance``, a set or the name of one, on tasks like these.
 
-    A share of the tasks, drawn up front (``held_out``, by default half), judges the best candidate once, and gives the gain. On
-    the others, in ``folds``, each proposal changes a line of the best set so far, and replaces it if a paired test shows that
-    it is better; ``keep``: ids of tasks that no candidate may make worse. Finally each new line is ablated.
+    A share of the tasks (``held_out``, by default half), drawn in advance, judges the best candidate once and determines the
+    gain. On the other tasks, in ``folds``, each proposal changes a line of the best set so far, and replaces the set if a
+    paired test shows that it is better; ``keep``: ids of tasks that no candidate may make worse. Finally, each new line is
+    ablated.
 
-    ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are those
-    of an `Experiment`; more of the primary is better. ``model``: one or several models that do the tasks. ``proposer``: the
-    language model that proposes, by default the first of these; ``propose``: a function instead, of a `ProposalRequest`
-    (``guidance``, ``examples``, ``tried``), plain or async, that returns ``{"part": ..., "line": ..., "replaces": ...}``.
-    ``proposals``: the maximum number to try. ``budget``: US dollars for the whole search; a cell begins only if the budget
-    covers it. ``folder``: where cells and proposals are stored, by default ``.agentnb/searches/ID``; False for memory only.
+    ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are as in
+    an `Experiment`; a higher primary is better. ``model``: one or several models that do the tasks. ``proposer``: the language
+    model that makes proposals, by default the first of these; ``propose``: a plain or async function to use instead, which
+    takes a `ProposalRequest` (``guidance``, ``examples``, ``tried``) and returns ``{"part": ..., "line": ..., "replaces":
+    ...}``. ``proposals``: the maximum number to try. ``budget``: US dollars for the entire search; a cell starts only if the
+    budget covers it. ``folder``: where cells and proposals are stored, by default ``.agentnb/searches/ID``; False to keep them
+    in memory only.
 
-    `design` shows the maximum of runs and costs, and `run` asks before it begins, or takes the design as consent.
+    `design` shows the maximum runs and costs. `run` asks before it starts, unless the design is passed as consent.
     """
 
     guidance: str | GuidanceSet
@@ -87,7 +89,7 @@ class Search:
     approve: Approve | str = "never"
     check_seconds: float = 60.0
     _judges: dict[str, Experiment] = field(default_factory=dict, init=False, repr=False)
-    """Judgement by version of the best set; each is made once."""
+    """Judgements by version of the best set; each is made only once."""
 
     # Before anything runs
 
@@ -106,7 +108,7 @@ class Search:
         load_gepa()
 
     def design(self) -> SearchDesign:
-        """Return the maximum of runs and costs: for proposals, candidates, the judgement and ablations."""
+        """Return the maximum runs and costs of proposals, candidates, the judgement and ablations."""
         self.check()
         return self._design
 
@@ -117,8 +119,8 @@ class Search:
     ) -> SearchResult:
         """Search on the running event loop, judge the best set once, and return the result.
 
-        ``design``: the return value of `design`, as consent; without it you are asked. After an interrupt, kill or stop, run it
-        again to continue; no cell or proposal is paid for twice.
+        ``design``: the return value of `design`, as consent; if omitted, you are asked. If it is interrupted, killed or
+        stopped, run it again to continue; no cell or proposal is paid for twice.
         """
         return await self._run(self._begin_control(design), watch, show)
 
@@ -132,7 +134,7 @@ class Search:
         return cast(SearchResult, LiveExperiment(control, cast(Any, future)).wait())
 
     def _begin_control(self, design: SearchDesign | None) -> SearchControl:
-        """Return the control of the search after the user's consent. Raises `SettingsError` without consent."""
+        """Return the control of the search once the user has consented. Raises `SettingsError` without consent."""
         planned = self.design()
         if design is None:
             ask = host_here().ask
@@ -186,7 +188,7 @@ class Search:
         await self._ablate(outcome)
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
-        """Record the end of the trials; the best set is final."""
+        """Record the end of the trials, which makes the best set final."""
         reason = self._cut_note(search) if search.is_cut else ""
         plan = add_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
@@ -197,7 +199,7 @@ class Search:
         return f"the budget of ${self.budget:g} ended the search after {tried}"
 
     async def _judge(self, outcome: _Outcome, show: bool) -> None:
-        """Judge the best set, once, on the tasks that the search never saw."""
+        """Judge the best set once, on tasks that the search never saw."""
         ledger, control, best = outcome.cells.ledger, outcome.cells.control, outcome.search.best
         # A complete judgement runs nothing, so that any remaining budget will do.
         remaining = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
@@ -388,7 +390,7 @@ class Search:
         return self.proposer if self.proposer is not None else next(iter(self._models), self._start.model)
 
     def _proposer_problems(self) -> Iterable[str]:
-        """Yield the problems of the model that proposes."""
+        """Yield the problems of the model that makes proposals."""
         if self.propose is not None:
             return
         model = self._proposer
@@ -402,7 +404,7 @@ class Search:
             yield str(error)
 
     def _freeze(self) -> Plan:
-        """Freeze the search at its first run. Raises `SettingsError` if its folder has another search."""
+        """Freeze the search when it first runs. Raises `SettingsError` if its folder holds another search."""
         records = self._records
         plan = records.plan()
         if plan is None:
@@ -417,11 +419,11 @@ class Search:
 
 
 optimise = Search
-"""Search under the name of its action: ``optimise("matrix", tasks, model="...", budget=5)``."""
+"""`Search` under a verb's name: ``optimise("matrix", tasks, model="...", budget=5)``."""
 
 
 class _Parts(NamedTuple):
-    """Parts of a search, with their problems."""
+    """The parts of a search, with their problems."""
 
     tasks: tuple[ExperimentTask, ...]
     checks: tuple[Check, ...]
@@ -433,7 +435,7 @@ class _Parts(NamedTuple):
 
 @dataclass(slots=True)
 class _Outcome:
-    """Outcome of a search so far."""
+    """The outcome of a search so far."""
 
     search: CandidateSearch
     cells: SearchCells
@@ -441,7 +443,7 @@ class _Outcome:
     ablations: list[Ablation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runs: int = 0
-    """Runs of the judgement."""
+    """Number of runs in the judgement."""
 
 
 def _settings_problems(search: Search) -> Iterable[str]:

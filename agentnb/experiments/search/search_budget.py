@@ -1,4 +1,6 @@
-"""Budget of a search, checked before each cell: reserves the cost of active cells, the next cell and the final judgement."""
+"""The budget of a search, checked before each cell: reserves the cost of active cells, the next cell and the final
+judgement.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.spending import CellSpending, Group
 
 CANDIDATES: Group = "", ""
-"""Group of all cells."""
+"""The group that contains all cells."""
 
 
 class BudgetReached(Exception):
-    """The budget allows no further cell or proposal."""
+    """The budget does not allow any further cell or proposal."""
 
 
 class Stopped(Exception):
@@ -22,11 +24,11 @@ class Stopped(Exception):
 
 
 class Ledger(CellSpending):
-    """Spending of a search and budget for its next cell, in US dollars. All candidates are assumed to cost alike."""
+    """The spending of a search and the budget for its next cell, in US dollars. All candidates are assumed to cost the same."""
 
     def __init__(self, limit: float | None, rows: Iterable[Row], other_costs: float, reserved: int) -> None:
-        """``rows``: rows of finished cells; ``other_costs``: US dollars of proposals; ``reserved``: number of cells of the
-        judgement.
+        """``rows``: rows of finished cells; ``other_costs``: US dollars spent on proposals; ``reserved``: number of cells in
+        the judgement.
         """
         costs = [row.known_cost for row in rows]
         super().__init__(limit, sum(costs), {CANDIDATES: max(costs)} if costs else {})
@@ -44,24 +46,24 @@ class Ledger(CellSpending):
 
     @property
     def dearest(self) -> float | None:
-        """Maximum cost of a cell so far, the estimate for further cells, or None before the first."""
+        """Maximum cost of a cell so far, used as the estimate for further cells, or None before the first cell."""
         return self._bounds.get(CANDIDATES)
 
     @property
     def available(self) -> float | None:
-        """US dollars neither spent nor reserved for active cells and the judgement, or None without a limit."""
+        """US dollars that are neither spent nor reserved for active cells and the judgement; None if there is no limit."""
         if self.limit is None:
             return None
         return self.limit - self.spent - self.set_aside - (self.dearest or 0.0) * self.reserved
 
     @property
     def is_spent(self) -> bool:
-        """True if no further cell may begin. The first cell runs alone, to determine the cost."""
+        """True if no further cell may start. The first cell runs alone, to determine the cost."""
         return self.available is not None and (self.available < (self.dearest or 0.0) or self.available <= 0)
 
 
 class KeptKernel(InKernel):
-    """Runs the cells of many batches, each of which closes it; its servers stay up until `end`."""
+    """Runs the cells of many batches, each of which closes it. The servers stay up until `end`."""
 
     async def close(self) -> None:
         """Keep the servers for the next batch."""
@@ -72,28 +74,28 @@ class KeptKernel(InKernel):
 
 
 class SearchControl(Control):
-    """Control of a search, whose cells run in many batches: each batch begins it again without ending it."""
+    """Control of a search, whose cells run in many batches. Each batch begins it again without ending it."""
 
     is_open = True
 
     def take(self, rows: Iterable[Row]) -> None:
-        """Count the cells of earlier processes."""
+        """Count the cells from earlier processes."""
         for row in rows:
             self._count(row)
 
     def begin(self, rows: list[Row], stop: Callable[[], None]) -> None:
-        """Begin a batch, which ``stop`` cancels; its ``rows`` are counted already."""
+        """Begin a batch, which ``stop`` cancels. Its ``rows`` have already been counted."""
         begun = self._begun
         super().begin([], stop)
         self._begun = begun
 
     def end(self, *, spent: bool) -> None:
-        """Record the end of the search; ignored at the end of a batch."""
+        """Record the end of the search; the end of a batch is ignored."""
         if not self.is_open:
             super().end(spent=spent)
 
     def close(self) -> None:
-        """Mark the next end as that of the search; ``total`` was the maximum number of cells."""
+        """Treat the next end as that of the search. Until then, ``total`` was the maximum number of cells."""
         self.is_open = False
         if not self.is_stopping:
             self.total = self._done

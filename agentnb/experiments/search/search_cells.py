@@ -1,4 +1,4 @@
-"""Cells of a search: each candidate, task and repeat is run once, even if requested repeatedly, or after a crash."""
+"""Cells of a search. Each candidate, task and repeat is run once, even if it is requested repeatedly or after a crash."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from agentnb.runtime.questions.answerers import Approve
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """Settings shared by all cells of a search."""
+    """Settings that all cells of a search share."""
 
     id: str
     tasks: Sequence[ExperimentTask]
     models: Sequence[str | Model]
-    """Empty for the agent's own."""
+    """Empty to use the agent's own model."""
     agent: Any
     checks: Sequence[Check]
     primary: str
@@ -40,7 +40,7 @@ class CellPlan:
     start: GuidanceSet
 
     def variant(self, guidance: GuidanceSet) -> Variant:
-        """Return the variant of a candidate, named after its content."""
+        """Return the variant of a candidate, which is named after its content."""
         problems: list[str] = []
         named = {"start": self.start} if guidance.version == self.start.version else {guidance.name: guidance}
         variants = read_variants(named, self.agent, self.models, problems)
@@ -54,14 +54,14 @@ class CellPlan:
         return Schedule(self.tasks, places, (variant,), names, self.repeats, self.seed, self.seeds)
 
     def work(self, variant: Variant) -> Work:
-        """Return the work of the variant's runs."""
+        """Return the work for the variant's runs."""
         checks, models = [check for check in self.checks if not check.is_asked], self.models or (None,)
         return Work(self.id, self.tasks, (variant,), models, checks, self.primary, self.approve, self.check_seconds)
 
 
 @dataclass(slots=True)
 class SearchCells:
-    """Runs requested cells without a row, within the budget."""
+    """Runs the requested cells that have no row, within the budget."""
 
     plan: CellPlan
     records: Records
@@ -81,7 +81,7 @@ class SearchCells:
         return len(self._rows)
 
     async def rows(self, guidance: GuidanceSet, places: Sequence[int]) -> list[Row]:
-        """Return the rows of a candidate for these tasks. Raises `BudgetReached` or `Stopped` if a row is still missing."""
+        """Return a candidate's rows for these tasks. Raises `BudgetReached` or `Stopped` if any row is still missing."""
         variant = self._variants.get(guidance.version)
         if variant is None:
             variant = self._variants[guidance.version] = self.plan.variant(guidance)
@@ -107,6 +107,6 @@ class SearchCells:
         return [self._rows[key] for key in keys]
 
     async def close(self) -> None:
-        """Release resources shared by the runs."""
+        """Release the resources that the runs share."""
         if self._kernel is not None:
             await self._kernel.end()

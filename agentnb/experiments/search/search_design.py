@@ -1,4 +1,4 @@
-"""Design of a search: its maximum of runs and costs, before anything runs."""
+"""The design of a search: its maximum runs and costs, before anything runs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from agentnb.experiments.design import Design, describe_effect, explain_ground
 
 @dataclass(frozen=True, slots=True)
 class SearchDesign:
-    """Maximum extent of a search. Cells are runs of one candidate on one task, under one model and repeat."""
+    """The maximum extent of a search. A cell is one run of a candidate on one task, under one model and repeat."""
 
     proposals: int
     searched: int
-    """Number of tasks that candidates are tried on."""
+    """Number of tasks on which candidates are tried."""
     folds: int
     """Number of looks at each candidate."""
     search_cells: int
     judgement: Design
-    """Final comparison, on tasks that the search never sees."""
+    """The final comparison, on tasks that the search never sees."""
     ablation_cells: int
     budget: float | None
-    """US dollars for the whole search, or None for no limit."""
+    """US dollars for the entire search, or None for no limit."""
     cost: float | None
-    """US dollars: 0 for free models, or None for unknown, within the budget."""
+    """US dollars: 0 for free models, or None if unknown but within the budget."""
 
     @property
     def cells(self) -> int:
-        """Total number of runs, without the proposer's."""
+        """Total number of runs, excluding the proposer's."""
         return self.search_cells + self.judgement.cells + self.ablation_cells
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Result of a search: the best guidance, the gain in its judgement, and the effect of each new line."""
+"""The result of a search: the best guidance, its gain in the judgement, and the effect of each new line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ EXPLORATORY = "exploratory: on the tasks used to choose the line"
 
 
 class Ablation(NamedTuple):
-    """Best set compared with itself without one line, on the tasks of the search: exploratory."""
+    """The best set compared with itself minus one line, on the tasks of the search. This is exploratory."""
 
     line: Line
     comparison: Comparison | None
-    """Best minus the set without the line, or None if the budget did not cover its runs."""
+    """The best set minus the set without the line, or None if the budget did not cover the runs."""
 
     @property
     def effect(self) -> str:
-        """Effect of the line, in words."""
+        """The effect of the line, in words."""
         if self.comparison is None:
             return "not tried without it: the budget was reached"
         if self.comparison.difference is None or self.comparison.interval is None:
@@ -38,24 +38,24 @@ class Ablation(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of a search. Only the judgement estimates the gain; all other numbers were used to select candidates."""
+    """The result of a search. Only the judgement estimates the gain; all other numbers were used for selecting candidates."""
 
     id: str
     start: GuidanceSet = field(repr=False)
     best: GuidanceSet
     trials: tuple[Trial, ...] = field(repr=False)
-    """Proposals in order, each with its result."""
+    """The proposals in order, each with its result."""
     judgement: Comparison | None = field(repr=False)
-    """Best minus start on the tasks that the search never saw, or None without a better candidate, or with missing runs."""
+    """Best minus start, on tasks that the search never saw, or None if there is no better candidate or runs are missing."""
     ablations: tuple[Ablation, ...] = field(repr=False)
     runs: int
     spent: float
-    """US dollars, proposals included, as far as costs are known."""
+    """US dollars, including proposals, as far as costs are known."""
     notes: tuple[str, ...] = ()
 
     @property
     def gain(self) -> float | None:
-        """Best minus start in the judgement, or None without a judgement."""
+        """Best minus start in the judgement, or None if there is no judgement."""
         return None if self.judgement is None else self.judgement.difference
 
     @property
@@ -65,7 +65,7 @@ class SearchResult:
 
     @property
     def extent(self) -> str:
-        """Number of proposals and runs, and cost, in words."""
+        """The number of proposals and runs, and the cost, in words."""
         accepted = sum(trial.accepted for trial in self.trials)
         spent = f", spent ${self.spent:.4g}" if self.spent else ""
         return f"{accepted} of {pluralize(len(self.trials), 'proposal')} accepted, {pluralize(self.runs, 'run')}{spent}"

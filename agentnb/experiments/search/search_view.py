@@ -1,4 +1,4 @@
-"""Result of a search as HTML and as text."""
+"""The result of a search as HTML and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Split of a search's tasks: those for candidates, in folds, and those that judge the best once."""
+"""Splits a search's tasks into those for candidates, in folds, and those that judge the best candidate once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentnb.experiments.statistics.task_values import MIN_TASKS
 
 
 class Split(NamedTuple):
-    """Positions of tasks. The tasks of a cluster are on one side, and in one fold."""
+    """Positions of tasks. All tasks of a cluster are on the same side, and in the same fold."""
 
     keep: tuple[int, ...]
     """Tasks of the search that no candidate may make worse."""
     folds: tuple[tuple[int, ...], ...]
-    """Other tasks of the search."""
+    """The other tasks of the search, in folds."""
     held_out: tuple[int, ...]
     """Tasks that the search never sees."""
 
@@ -27,16 +27,16 @@ class Split(NamedTuple):
         return (*self.keep, *(position for fold in self.folds for position in fold))
 
     def looks(self, first: int) -> list[tuple[int, ...]]:
-        """Return the tasks of each look at a candidate, starting with this fold: each look adds a fold to the previous one."""
+        """Return the tasks of each look at a candidate, starting with this fold. Each look adds one fold."""
         order = [*self.folds[first:], *self.folds[:first]]
         return [(*self.keep, *(position for fold in order[: count + 1] for position in fold)) for count in range(len(order))]
 
 
 def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: float, folds: int, seed: int) -> Split:
-    """Draw the split by the seed. Raises `SettingsError` for unknown ids in ``keep``, and for too few tasks.
+    """Draw the split using the seed. Raises `SettingsError` if ``keep`` has unknown ids, or if there are too few tasks.
 
-    ``held_out``: share of the clusters that judge, at least `MIN_TASKS` of them; fewer ``folds`` if one would be too small for
-    a first look.
+    ``held_out``: share of the clusters used for judging, at least `MIN_TASKS`. Uses fewer ``folds`` if one would be too small
+    for a first look.
     """
     ids = [task.id for task in tasks]
     for name in keep:

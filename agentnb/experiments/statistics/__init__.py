@@ -1,4 +1,4 @@
-"""Statistics of experiments: pure functions of the values of tasks, without I/O.
+"""The statistics of experiments: pure functions of task values, without I/O.
 
-Two arms are compared within tasks: ``a`` and ``b`` hold, for each task in the same order, the values of its repeats.
+Two arms are compared within tasks: ``a`` and ``b`` hold the values of each task's repeats, with tasks in the same order.
 """

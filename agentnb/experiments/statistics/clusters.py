@@ -1,7 +1,8 @@
-"""Differences of two arms by cluster of tasks, and the test of their mean over tasks.
+"""Differences between two arms by cluster of tasks, and the test of their mean over tasks.
 
-A unit, such as a task under a model, holds the values of its repeats. Units are averaged within their task, and tasks of a
-cluster are not independent evidence: the cluster's sum is flipped as a whole, and is one residual of the standard error.
+A unit, such as a task under a model, holds the values of its repeats. Units are averaged within their task. The tasks of a
+cluster are not independent evidence, so the cluster's sum is flipped as a whole, and counts as one residual of the standard
+error.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
 from agentnb.experiments.statistics.task_values import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
 
 MAX_MARKS = 11
-"""Maximum number of distinct values of an outcome that is a mark, such as none, half or full."""
+"""Maximum number of distinct values of an outcome that counts as a mark, such as none, half or full."""
 
 Labels: TypeAlias = Sequence[Hashable] | None
-"""Task or cluster of each unit. Without task labels each unit is a task, without cluster labels each task is a cluster."""
+"""The task or cluster of each unit. Without task labels, each unit is a task; without cluster labels, each task is a
+cluster.
+"""
 
 
 class TaskMeans(NamedTuple):
-    """A task in both arms, its units averaged."""
+    """A task in both arms, averaged over its units."""
 
     a: float
     b: float
     runs: int
-    """Runs in the arm with fewer."""
+    """Number of runs in the arm that has fewer."""
 
 
 @dataclass(frozen=True)
@@ -37,61 +40,61 @@ class ClusterDifferences:
     """Mean of the first arm minus mean of the second, by task."""
 
     means: list[list[TaskMeans]]
-    """Tasks of each cluster."""
+    """The tasks of each cluster."""
     left_out: int
-    """Units without a value in one of the arms."""
+    """Number of units without a value in one of the arms."""
     marks: frozenset[float] | None
-    """All values, if they are few and from 0 to 1, such as passes and failures."""
+    """All values, if there are few and they lie between 0 and 1, such as passes and failures."""
 
     @property
     def is_binary(self) -> bool:
-        """True if all values are passes and failures: 1 and 0."""
+        """True if all values are passes and failures, which are 1 and 0."""
         return self.marks is not None and self.marks <= {0.0, 1.0}
 
     @cached_property
     def scale(self) -> float:
-        """Largest absolute mean of a task: the scale of rounding errors."""
+        """The largest absolute mean of a task, which sets the scale of rounding errors."""
         return max(max(abs(task.a), abs(task.b)) for cluster in self.means for task in cluster)
 
     @cached_property
     def clusters(self) -> list[list[float]]:
-        """Differences of the tasks of each cluster."""
+        """The differences of the tasks in each cluster."""
         return [[task.a - task.b for task in cluster] for cluster in self.means]
 
     @cached_property
     def tasks(self) -> list[float]:
-        """Differences of all tasks."""
+        """The differences of all tasks."""
         return [value for cluster in self.clusters for value in cluster]
 
     @cached_property
     def mean(self) -> float:
-        """Mean over tasks."""
+        """The mean over tasks."""
         return compute_mean(self.tasks)
 
     @property
     def all_equal(self) -> bool:
-        """True if no cluster differs from another by more than rounding errors."""
+        """True if clusters differ from each other only by rounding errors."""
         means = [compute_mean(cluster) for cluster in self.clusters]
         return max(means) - min(means) <= EQUAL_SHARE * self.scale
 
 
 class MeanTest(NamedTuple):
-    """Two tests of the mean over tasks, sign flips and t: a mean is rejected if both reject it."""
+    """Two tests of the mean over tasks, sign flips and t. A mean is rejected only if both reject it."""
 
     flips: FlipTest
     mean: float
-    """Center of t."""
+    """The centre of t."""
     error: float
-    """Standard error of the mean."""
+    """The standard error of the mean."""
     freedom: float
 
     def p_value(self, theta: float = 0.0) -> float:
-        """Return the two-sided p value of a true mean of ``theta``."""
+        """Return the two-sided p value for a true mean of ``theta``."""
         below = float(load_extra("scipy.special").stdtr(self.freedom, -abs(self.mean - theta) / self.error))
         return max(self.flips.p_value(theta), 2 * below)
 
     def interval(self, alpha: float) -> tuple[float, float]:
-        """Return the range of true means with a p value of at least ``alpha``."""
+        """Return the range of true means whose p value is at least ``alpha``."""
         width = float(load_extra("scipy.special").stdtrit(self.freedom, 1 - alpha / 2)) * self.error
         low, high = self.flips.interval(alpha)
         return min(low, self.mean - width), max(high, self.mean + width)
@@ -100,9 +103,9 @@ class MeanTest(NamedTuple):
 def compute_differences(
     a: TaskValues, b: TaskValues, tasks: Labels = None, clusters: Labels = None
 ) -> ClusterDifferences | TooFewTasks:
-    """Subtract the mean of ``b`` from that of ``a`` within each unit with values in both.
+    """Subtract the mean of ``b`` from that of ``a`` within each unit that has values in both.
 
-    Raises ValueError for different numbers of units, and for an infinite value or NaN.
+    Raises ValueError if the numbers of units differ, or if a value is infinite or NaN.
     """
     of_task = range(len(a)) if tasks is None else tasks
     by_cluster: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
@@ -129,10 +132,10 @@ def _average_units(units: list[tuple[float, float, int]]) -> TaskMeans:
 
 
 def make_test(differences: ClusterDifferences) -> MeanTest:
-    """Return the tests of the mean over tasks, for clusters with different means.
+    """Return the tests of the mean over tasks, for clusters whose means differ.
 
-    For passes and failures, t includes one more task for either arm, each with a difference of the usual size: if one task in
-    twenty differs, t alone covers .88 instead of .95. Source: Bonett and Price (2012), Journal of Educational and Behavioral
+    For passes and failures, t includes one extra task in favour of each arm, with a difference of the usual size: if one task
+    in twenty differs, t alone covers .88 instead of .95. Source: Bonett and Price (2012), Journal of Educational and Behavioral
     Statistics 37.
     """
     totals, sizes = [*map(fsum, differences.clusters)], [*map(len, differences.clusters)]
@@ -147,9 +150,9 @@ def make_test(differences: ClusterDifferences) -> MeanTest:
 def estimate_mean(totals: Any, sizes: Any) -> tuple[Any, Any, Any]:
     """Return the mean over tasks, its cluster-robust standard error CR2, and Satterthwaite's degrees of freedom.
 
-    ``totals``: sums of the tasks of each cluster, one row per cluster, for one experiment or several in columns. With clusters
-    of equal size the error is that of the cluster means, with the number of clusters minus 1 as degrees of freedom. Source:
-    Bell and McCaffrey (2002), Survey Methodology 28.
+    ``totals``: sums over the tasks in each cluster, one row per cluster, for one experiment or for several in columns. If
+    clusters have equal sizes, the error is that of the cluster means, and the degrees of freedom are the number of clusters
+    minus 1. Source: Bell and McCaffrey (2002), Survey Methodology 28.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Equivalence of two arms within a margin: two one-sided tests."""
+"""Equivalence of two arms within a margin, tested by two one-sided tests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Equivalence(NamedTuple):
     """Two one-sided tests of a mean difference against a margin."""
 
     is_equivalent: bool
-    """True if the difference is shown to be within the margin; False is inconclusive."""
+    """True if the difference is shown to be within the margin; False means inconclusive."""
     p_value: float | None
-    """Larger of the p values of both tests, or None if the differences of all clusters are equal."""
+    """The larger p value of the two tests, or None if the differences of all clusters are equal."""
     interval: tuple[float, float] | None
-    """Interval with confidence ``1 - 2 * alpha``: within the margin if and only if the arms are equivalent."""
+    """Interval with confidence ``1 - 2 * alpha``, which is within the margin if and only if the arms are equivalent."""
     margin: float
     value: float
-    """Mean difference."""
+    """The mean difference."""
     tasks: int
     left_out: int
     max_exception_share: float | None
@@ -32,8 +32,8 @@ def assess_equivalence(
 ) -> Equivalence | TooFewTasks:
     """Test whether the mean difference within tasks is smaller than ``margin`` in both directions.
 
-    Uses the tests of `estimate_difference`. Equal differences do not show equivalence: rare differences may not have been
-    drawn, see ``max_exception_share``. Source: Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15.
+    Uses the tests of `estimate_difference`. Equal differences do not show equivalence, since rare differences may not have been
+    drawn; see ``max_exception_share``. Source: Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks):

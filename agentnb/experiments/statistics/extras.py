@@ -10,7 +10,7 @@ from agentnb.errors import SettingsError
 
 
 def load_extra(module: str, extra: str = "stats", purpose: str = "To compare variants") -> Any:
-    """Import a module of an extra, such as ``scipy.special``. Raises `SettingsError` if it is missing."""
+    """Import a module that belongs to an extra, such as ``scipy.special``. Raises `SettingsError` if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:

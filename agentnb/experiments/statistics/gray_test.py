@@ -1,4 +1,4 @@
-"""Rounds until an event in two arms, with completion as a competing event: cumulative incidence, and Gray's test."""
+"""Rounds until an event in two arms, with completion as a competing event: cumulative incidence and Gray's test."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agentnb.experiments.statistics.task_values import MIN_TASKS
 from agentnb.plots.survival_plot import RunEnd, Step, count_ends, cumulative_incidence, incidence
 
 FLIP_BITS = 11
-"""Up to 12 units, all swaps are tried; beyond, 2,048."""
+"""All swaps are tried for up to 12 units; for more units, 2,048 swaps."""
 
 
 class SurvivalArm(NamedTuple):
-    """Runs of an arm until their event, completion, or censoring."""
+    """The runs of an arm until their event, completion or censoring."""
 
     runs: int
     events: int
     completed: int
-    """Runs that completed without the event."""
+    """Number of runs that completed without the event."""
     steps: tuple[Step, ...]
-    """Share of runs with the event, after each round with an event, with its interval."""
+    """Share of runs with the event, after each round in which one occurred, with its interval."""
 
 
 class SurvivalComparison(NamedTuple):
@@ -31,20 +31,21 @@ class SurvivalComparison(NamedTuple):
     a: SurvivalArm
     b: SurvivalArm
     statistic: float | None
-    """Gray's score: events of ``a`` beyond those expected without a difference, or None without an event."""
+    """Gray's score: events of ``a`` beyond those expected if there were no difference, or None without events."""
     p_value: float | None
-    """Two-sided p value, or None under 6 units, or without an event."""
+    """Two-sided p value, or None if there are fewer than 6 units or no event."""
     units: int
-    """Tasks, or clusters of tasks, with runs in both arms: the units of the test."""
+    """Number of tasks, or clusters of tasks, with runs in both arms, which are the units of the test."""
     left_out: int
-    """Units without runs in one of the arms."""
+    """Number of units without runs in one of the arms."""
 
 
 def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalComparison:
-    """Compare rounds until an event.
+    """Compare the number of rounds until an event.
 
-    The statistic is that of Gray (1988), Annals of Statistics 16. Its p value is the share of swaps of the arms of whole units
-    in which it is at least as far from 0, as neither the runs of a task nor its arms are independent.
+    The statistic is that of Gray (1988), Annals of Statistics 16. Since neither the runs of a task nor its arms are
+    independent, the arms of complete units are swapped; the p value is the share of swaps for which the statistic is at least
+    as far from 0.
     """
     ends = [*a], [*b]
     arms = _describe(ends[0]), _describe(ends[1])
@@ -64,7 +65,7 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
 
 
 def _score(a: Any, b: Any) -> Any:
-    """Return Gray's score for counts at risk, with an event and completed, by round."""
+    """Return Gray's score, given the runs at risk, with an event, and completed, by round."""
     import numpy as np
 
     weights = []

@@ -1,8 +1,8 @@
-"""Minimum detectable effect with a power of 80 per cent, by simulation of the actual test.
+"""The minimum effect that is detected with 80 per cent power, found by simulating the actual test.
 
 Experiments are drawn with a known difference and a fixed seed. For passes, failures and other marks from 0 to 1, a difference
-makes failed runs of one arm pass, with equal probability; for other numbers it is added to each task. Both directions are
-tried, as far as possible, and the larger difference counts.
+makes failed runs in one arm pass, all with the same probability; for other numbers, it is added to each task. Both directions
+are tried where possible, and the larger difference counts.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ POWER = 0.8
 EXPERIMENTS = 500
 SEED = 20_260
 FLIP_BITS = 8
-"""Bits of the code whose flips approximate those of the test: noise in p values hardly changes how many are small."""
+"""Bits of the code whose flips approximate those of the test. Noise in p values hardly changes how many of them are small."""
 MAX_CLUSTERS = 100
-"""Maximum number of clusters of a simulated experiment: beyond it means are normal, and so is the power."""
+"""Maximum number of clusters in a simulated experiment. With more clusters, means are normal, and so is the power."""
 STEPS = 8
 """Number of times that the range of the effect is halved."""
 
@@ -35,11 +35,11 @@ STEPS = 8
 def estimate_minimum_effect(
     a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, alpha: float = ALPHA
 ) -> float | None:
-    """Return the smallest difference that such a comparison detects with 80 per cent power, or None.
+    """Return the smallest difference that such a comparison detects with 80 per cent power, or None if it cannot be estimated.
 
-    Takes the arguments of `estimate_difference`. Simulated experiments draw clusters like the observed ones, with frequencies
-    as uncertain as their number implies. Undefined (None) if all clusters have equal differences, which say nothing about
-    others. ``alpha``: level of the test.
+    Takes the arguments of `estimate_difference`. Simulated experiments draw clusters like those observed, with frequencies as
+    uncertain as their number implies. Returns None if the differences of all clusters are equal, since that says nothing about
+    other differences. ``alpha``: level of the test.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks) or differences.all_equal or _are_too_few(len(differences.clusters), alpha):
@@ -52,8 +52,8 @@ def plan_minimum_effect_of_passes(
 ) -> float | None:
     """Return the smallest difference in the pass rate that is detected with 80 per cent power, or None.
 
-    ``sizes``: number of tasks of each cluster; ``runs``: runs of a task in an arm; ``clustering``: intraclass correlation of
-    the runs of a task, 0 if all tasks are alike. Tasks within a cluster are assumed to vary like any tasks.
+    ``sizes``: number of tasks in each cluster; ``runs``: runs of a task in each arm; ``clustering``: intraclass correlation of
+    the runs of a task, 0 if all tasks are alike. Tasks in the same cluster are assumed to vary as much as any other tasks.
     """
     import numpy as np
 
@@ -85,15 +85,17 @@ def _are_too_few(clusters: int, alpha: float) -> bool:
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:
-    """Return the sizes of the simulated clusters: for many clusters, a sample from the smallest to the largest."""
+    """Return the sizes of the simulated clusters. If there are many clusters, this is a sample from the smallest to the
+    largest.
+    """
     ordered, count = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
     return [ordered[position * len(sizes) // count] for position in range(count)]
 
 
 def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
-    """Draw clusters like the observed ones, with arms swapped at random, as if nothing differed.
+    """Estimate for marks: draw clusters like those observed, with arms swapped at random, as if there were no difference.
 
-    A passing and a failing cluster, each of half the weight, represent unobserved ones.
+    A passing and a failing cluster, each with half the weight, represent clusters that were not observed.
     """
     import numpy as np
 
@@ -119,7 +121,9 @@ def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
 
 
 def _estimate_diversity(differences: ClusterDifferences) -> float:
-    """Return the share of the variance of differences beyond the noise of repeats: tasks react in different ways."""
+    """Return the share of the differences' variance that exceeds the noise of repeats, because tasks react in different
+    ways.
+    """
     several = [task for cluster in differences.means for task in cluster if task.runs > 1]
     noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
     mean = sum(task.a - task.b for task in several) / max(len(several), 1)
@@ -128,9 +132,10 @@ def _estimate_diversity(differences: ClusterDifferences) -> float:
 
 
 def _of_numbers(differences: ClusterDifferences, alpha: float) -> float:
-    """Draw clusters like the observed ones, smoothed by normal noise, with a mean and deviation as uncertain as theirs.
+    """Estimate for numbers: draw clusters like those observed, smoothed by normal noise, with an equally uncertain mean and
+    deviation.
 
-    ``+ 2``: for normal differences 1 would do; for 6 lognormal ones it makes the power .75.
+    ``+ 2``: for normal differences, 1 would be enough; for 6 lognormal ones, 1 would make the power .75.
     """
     import numpy as np
 
@@ -166,7 +171,7 @@ def _search_passes(
     diversity: float = 0.0,
     alpha: float = ALPHA,
 ) -> float | None:
-    """Return the effect for arms with these sums of pass rates by cluster and experiment, which have no effect yet.
+    """Return the effect for arms with these sums of pass rates by cluster and experiment, which do not include any effect yet.
 
     ``rates``: pass rate of each experiment; ``diversity``: share of clusters whose runs all pass if one does.
     """
@@ -205,7 +210,7 @@ def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> f
 
 
 def _measure_power(totals: Floats, tasks: Floats, clusters: int, alpha: float, *, is_binary: bool = False) -> float:
-    """Return the share of experiments, in columns, that show a positive mean."""
+    """Return the share of experiments, which are in columns, that show a positive mean."""
     import numpy as np
 
     special = load_extra("scipy.special")

@@ -1,4 +1,4 @@
-"""Adjustment of p values for several comparisons."""
+"""Adjusts p values for several comparisons."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the p values adjusted by Holm, in their order, to be compared with the level of the whole family.
+    """Return the p values adjusted by Holm, in the same order, to be compared with the level for the entire family.
 
-    A comparison without a p value stays None and counts in the family, which was planned with it. Source: Holm (1979),
-    Scandinavian Journal of Statistics 6.
+    A comparison without a p value stays None but counts towards the family, since it was planned as part of it. Source: Holm
+    (1979), Scandinavian Journal of Statistics 6.
     """
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0

@@ -19,18 +19,20 @@ class PassShare(NamedTuple):
     k: int
     value: float
     interval: tuple[float, float] | None
-    """95 per cent band, None under 6 tasks."""
+    """95 per cent band, or None if there are fewer than 6 tasks."""
     tasks: int
-    """Tasks with at least k repeats; others are left out for this k."""
+    """Number of tasks with at least k repeats; others are left out for this k."""
     method: BandMethod | None
-    """``bootstrap``: percentiles of 2,000 resamples of the tasks, with a fixed seed. ``wilson`` if every task has 0 or 1."""
+    """``bootstrap``: percentiles of 2,000 resamples of the tasks, with a fixed seed. ``wilson``: used if every task has 0 or
+    1.
+    """
 
 
 def estimate_all_pass(passes: TaskValues, *, tasks: Labels = None) -> tuple[PassShare, ...]:
     """Estimate pass^k, the probability that k runs of a task all pass, for k from 1 to the maximum number of repeats.
 
     ``passes`` holds 1 or 0 for each repeat of each unit, such as a task under a model; ``tasks`` are the labels of the units. A
-    unit with c passes in n repeats counts C(c, k) / C(n, k), averaged within its task. Source: Yao et al. (2024), tau-bench,
+    unit with c passes in n repeats counts as C(c, k) / C(n, k), averaged within its task. Source: Yao et al. (2024), tau-bench,
     arXiv 2406.12045.
     """
     counts = [(task, int(sum(unit)), len(unit)) for task, unit in zip(tasks or range(len(passes)), passes, strict=True)]

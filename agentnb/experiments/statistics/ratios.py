@@ -1,4 +1,4 @@
-"""Ratios of costs, tokens or seconds of two arms within tasks."""
+"""Ratios between the costs, tokens or seconds of two arms, within tasks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentnb.experiments.statistics.task_values import TooFewTasks, compute_mean
 
 
 class Ratio(NamedTuple):
-    """Geometric mean over tasks of the ratio of two arms."""
+    """The geometric mean over tasks of the ratio between two arms."""
 
     value: float
     interval: tuple[float, float] | None
     """Limits of the true ratio, as in `Difference`."""
     p_value: float
-    """Two-sided p value of a ratio of 1."""
+    """Two-sided p value for a ratio of 1."""
     tasks: int
     left_out: int
-    """Units with a missing, zero or negative value, or without a value in an arm."""
+    """Number of units with a missing, zero or negative value, or without a value in an arm."""
 
 
 def estimate_ratio(
@@ -31,10 +31,10 @@ def estimate_ratio(
     tasks: Labels = None,
     clusters: Labels = None,
 ) -> Ratio | TooFewTasks:
-    """Estimate ``a`` divided by ``b``: the ratio of means by unit, averaged on the log scale.
+    """Estimate ``a`` divided by ``b``: the ratio of means by unit, averaged on a log scale.
 
-    Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing or
-    non-positive value are left out and counted.
+    The interval and p value are those of `estimate_difference` for the logarithms, with the same labels. Units with a missing
+    or non-positive value are left out and counted.
     """
     logs = [_compute_logs(values_a, values_b) for values_a, values_b in zip(a, b, strict=True)]
     arms = [log_a for log_a, _ in logs], [log_b for _, log_b in logs]

@@ -1,10 +1,10 @@
-"""Sign flips: a permutation test of paired differences, and the interval that inverts it.
+"""Sign flips: a permutation test for paired differences, and the interval obtained by inverting it.
 
 If the true mean is theta and differences are symmetric around it, each ``d - theta`` has either sign with equal probability.
-The p value of theta is the share of flips whose absolute sum of ``d - theta`` is at least the observed one. For a given flip
-these thetas form the closed interval between the mean of the flipped differences and the mean of the others, which contains the
-overall mean. Therefore p decreases on both sides of the mean, and the limits of the interval are order statistics of the limits
-of the flips. The tasks of a cluster are flipped together: the test flips their sum.
+The p value of theta is the share of flips whose absolute sum of ``d - theta`` is at least as large as the observed one. For a
+given flip, these thetas form the closed interval between the mean of the flipped differences and the mean of the others, which
+contains the overall mean. Therefore p decreases on both sides of the mean, and the limits of the interval are order statistics
+of the flips' limits. The tasks of a cluster are flipped together, by flipping their sum.
 
 Sources: Fisher (1935), The Design of Experiments; Hartigan (1969), Journal of the American Statistical Association 64.
 """
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 CODE_BITS = 14
-"""Up to 15 non-zero differences, all flips are tried; beyond, the 2 ** 14 words of a linear code.
+"""For up to 15 non-zero differences, all flips are tried; for more, the 2 ** 14 words of a linear code.
 
 Random flips with a fixed seed err in the same direction in every comparison with the same number of tasks: 9,999 of them made p
-values near .05 up to 13 per cent too small or too large on average. A code is balanced, any two tasks have each combination of
-signs equally often: its p values are within 2 per cent of those of all flips on average. Its words form a group, so that the
-test is exact for any code.
+values near .05 up to 13 per cent too small or too large on average. A code is balanced, in that any two tasks have each
+combination of signs equally often; on average, its p values are within 2 per cent of those from all flips. Its words form a
+group, so the test is exact for any code.
 """
 CODE_SEED = 20_350
-"""Seed of the parity bits of the code."""
+"""Seed for the parity bits of the code."""
 
 
 def required_clusters(level: float) -> int | None:
-    """Return the minimum number of differences whose p value can be as small as the level, or None if no number suffices."""
+    """Return the minimum number of differences whose p value can be as small as the level, or None if no number is enough."""
     flips = ceil(log2(1 / level) - 1e-9)
     return flips + 1 if flips <= CODE_BITS else None
 
 
 class FlipTest(NamedTuple):
-    """For each flip, the lower and upper limit of the thetas under which it is at least as extreme as the observed signs."""
+    """For each flip, the lower and upper limit of the thetas for which it is at least as extreme as the observed signs."""
 
     lows: Floats
     highs: Floats
     tolerance: float
-    """Distance that counts as 0, to absorb rounding errors."""
+    """Distance that counts as 0, which absorbs rounding errors."""
 
     def p_value(self, theta: float = 0.0) -> float:
-        """Return the two-sided p value of a true mean of ``theta``."""
+        """Return the two-sided p value for a true mean of ``theta``."""
         tolerance = self.tolerance + EQUAL_SHARE * abs(theta)
         return float(((self.lows <= theta + tolerance) & (self.highs >= theta - tolerance)).mean())
 
     def interval(self, alpha: float) -> tuple[float, float]:
-        """Return the range of true means with a p value of at least ``alpha``; infinite if no p value can be below it."""
+        """Return the range of true means whose p value is at least ``alpha``; infinite if no p value can be smaller."""
         import numpy as np
 
         size = len(self.lows)
@@ -70,9 +70,9 @@ class FlipTest(NamedTuple):
 
 
 def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None) -> FlipTest:
-    """Flip differences, or the sums of the differences of clusters with these numbers of tasks.
+    """Flip differences, or the sums of differences in clusters with these numbers of tasks.
 
-    The flips are the same for any order of the differences, and for swapped arms, which negate them.
+    The flips do not depend on the order of the differences, nor on which arm comes first, which only negates them.
     """
     import numpy as np
 
@@ -94,9 +94,9 @@ def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None)
 
 
 def sum_flips(values: Any, bits: int = CODE_BITS) -> Floats:
-    """Return the sums of rows under each flip of their signs, the unflipped first: a Walsh-Hadamard transform.
+    """Return the sums of rows under each flip of their signs, unflipped first, using a Walsh-Hadamard transform.
 
-    A flip is equivalent to its opposite, so the first row is never flipped. All flips of the first ``bits + 1`` rows occur,
+    A flip is equivalent to its opposite, so the first row is never flipped. All flips of the first ``bits + 1`` rows occur
     equally often.
     """
     import numpy as np

@@ -1,9 +1,10 @@
-"""Difference of two arms to which single draws were assigned at random, weighted by the probability of each assignment.
+"""The difference between two arms to which single draws were assigned at random, weighted by the probability of each
+assignment.
 
-The means are Hájek's: sums weighted by the inverse of the propensity, divided by the sum of the weights. Draws of a task, or of
-a cluster of tasks, are not independent: the jackknife leaves out each cluster in turn, and its values are tested like
-differences of tasks. Since few draws under a rare set may all have the same outcome, the test adds one success and one failure
-under each set, as two more clusters.
+The means are Hájek's: sums weighted by the inverse of the propensity, divided by the sum of the weights. Draws within a task,
+or a cluster of tasks, are not independent, so the jackknife leaves out each cluster in turn, and its values are tested like
+differences of tasks. Since the few draws of a rare set may all have the same outcome, the test adds one success and one failure
+for each set, as two more clusters.
 
 Sources: Hájek (1971), comment on Basu, Foundations of Statistical Inference; Bell and McCaffrey (2002), Survey Methodology 28
 (the jackknife CR3); Agresti and Caffo (2000), The American Statistician 54.
@@ -20,40 +21,40 @@ from agentnb.experiments.statistics.task_values import MIN_TASKS
 
 
 class WeightedDraw(NamedTuple):
-    """Outcome of one draw."""
+    """The outcome of one draw."""
 
     cluster: Hashable
-    """Its task, or the cluster of its task."""
+    """The task of the draw, or the cluster of its task."""
     is_first: bool
     """True for the first of the two arms."""
     propensity: float
-    """Probability of its arm, above 0 and up to 1."""
+    """Probability of its arm, greater than 0 and at most 1."""
     value: bool
 
 
 class WeightedDifference(NamedTuple):
-    """Weighted mean of the first arm minus that of the second."""
+    """The weighted mean of the first arm minus that of the second."""
 
     first: float | None
-    """Weighted mean of the first arm, or None without a draw."""
+    """The weighted mean of the first arm, or None if it has no draw."""
     second: float | None
     interval: tuple[float, float] | None = None
     """95 per cent interval of the true difference, or None if too few clusters have draws of both arms."""
     p_value: float | None = None
     """Two-sided p value of no difference: below .05 if and only if the interval excludes 0."""
     clusters: tuple[int, int] = (0, 0)
-    """Clusters with draws of the first arm, and of the second."""
+    """Number of clusters with draws of the first arm, and of the second."""
 
     @property
     def value(self) -> float | None:
-        """Difference, or None if an arm has no draw."""
+        """The difference, or None if an arm has no draw."""
         return None if self.first is None or self.second is None else self.first - self.second
 
 
 def estimate_weighted_difference(draws: Iterable[WeightedDraw], confidence: float = 0.95) -> WeightedDifference:
-    """Estimate the difference of two arms with an interval and a p value, by cluster.
+    """Estimate the difference between two arms, with an interval and a p value, by cluster.
 
-    Interval and p value are None unless each arm has draws in `MIN_TASKS` clusters.
+    The interval and p value are None unless each arm has draws in `MIN_TASKS` clusters.
     """
     import numpy as np
 
@@ -90,7 +91,9 @@ def _mean(sums: Any) -> float | None:
 
 
 def _success_and_failure(sums: Any) -> Any:
-    """Return two clusters of the usual weight: a success in the first arm with a failure in the second, and the reverse."""
+    """Return two clusters of typical weight: one with a success in the first arm and a failure in the second, and the
+    reverse.
+    """
     import numpy as np
 
     usual = sums[:, :, 1].sum(axis=0) / sums[:, :, 2].sum(axis=0)
@@ -99,7 +102,7 @@ def _success_and_failure(sums: Any) -> Any:
 
 
 def _leave_out(sums: Any) -> Any:
-    """Return the jackknife value of each cluster: the change of the difference without it, scaled so that the mean is the
+    """Return each cluster's jackknife value: how the difference changes without it, scaled so that their mean is the
     difference.
     """
     totals = sums.sum(axis=0)

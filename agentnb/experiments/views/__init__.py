@@ -1,1 +1,1 @@
-"""Experiments as HTML and as text: designs, pilots, progress, results, comparisons."""
+"""Experiments as HTML and as text: designs, pilots, progress, results and comparisons."""

@@ -1,4 +1,4 @@
-"""Facts of a comparison, for its text and its HTML alike."""
+"""The facts of a comparison, used in both its text and its HTML."""
 
 from __future__ import annotations
 
@@ -21,63 +21,65 @@ from agentnb.experiments.statistics.task_values import TooFewTasks
 from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_limits, format_p, format_ratio
 
 MAX_NAMED = 3
-"""Maximum number of left-out pairs that are named."""
+"""Maximum number of omitted pairs that are named."""
 MAX_REASONS = 2
-"""Maximum number of reasons for missing values that are named per variant."""
+"""Maximum number of reasons for missing values named per variant."""
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
 
 
 class Fact(NamedTuple):
-    """Line of a comparison: its name, and its value in words."""
+    """A line in a comparison: its name, and its value in words."""
 
     name: str
     value: str
     meaning: str = ""
     """Explanation of the number."""
     is_detail: bool = False
-    """True if a page folds it."""
+    """True if a page folds it away."""
 
 
 class Estimate(NamedTuple):
-    """Drawn estimate of the primary: the difference over some runs, or with some values imputed."""
+    """An estimate of the primary to draw: the difference over some of the runs, or with some values imputed."""
 
     name: str
     value: Difference
 
 
 class Flip(NamedTuple):
-    """Pair of runs with different values."""
+    """A pair of runs with different values."""
 
     task: str
     model: str
     repeat: int
-    """From 1."""
+    """Number of the repeat, from 1."""
     a: str
     b: str
     run_a: str
     run_b: str
     log_a: str
-    """Path of the log, relative to the current folder; empty if it was not stored."""
+    """Path of the log relative to the current folder; empty if it was not stored."""
     log_b: str
     command: str
-    """Command that shows both runs side by side."""
+    """The command that shows both runs side by side."""
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the variants, and the primary with the experiment."""
+    """Return the names of the variants, and the name of the primary with the experiment's."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
     return f"{comparison.a!r} minus {comparison.b!r}", f"{comparison.primary} · paired by task{source}"
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the means, whether a difference is shown, its basis, and whether missing values could change the verdict."""
+    """Return the means, whether there is a difference and on what basis, and whether missing values could change the
+    verdict.
+    """
     sure = f" {comparison.robustness}." if comparison.robustness else ""
     return f"{_shares(comparison)}{_verdict(comparison)}{sure}"
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Return the reasons why the comparison could mislead, ordered by importance."""
+    """Return reasons why the comparison could mislead, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
     failed = [f"{count:,} of {pluralize(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
@@ -85,7 +87,7 @@ def cautions(comparison: Comparison) -> list[str]:
 
 
 def estimates(comparison: Comparison) -> list[Estimate]:
-    """Return the estimates to draw: all runs, completed runs, and the worst and best case of missing values."""
+    """Return the estimates to draw: all runs, completed runs, and the worst and best case for missing values."""
     if comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return []
     readings: list[tuple[str, object]] = [("all runs", comparison.analysis)]
@@ -96,7 +98,7 @@ def estimates(comparison: Comparison) -> list[Estimate]:
 
 
 def _shares(comparison: Comparison) -> str:
-    """Return the means, of passes as shares; empty if a correction changes them."""
+    """Return the means, as shares if they are of passes; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
     is_pass = comparison.value_limits == PASSES
@@ -105,7 +107,7 @@ def _shares(comparison: Comparison) -> str:
 
 
 def estimate(comparison: Comparison) -> str:
-    """Return the difference as a sentence after the verdict, which has the means; empty without a difference."""
+    """Return the difference as a sentence to follow the verdict, which has the means; empty if the difference is unknown."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference) or comparison.is_identical:
         return ""
@@ -142,9 +144,9 @@ def _ground(comparison: Comparison) -> str:
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the number of scored, unknown, failed and not run values by variant, as headings and rows.
+    """Return the number of values that are scored, unknown, failed or not run, by variant, as headings and rows.
 
-    With missing values, the last column has the most frequent reasons.
+    If values are missing, the last column has the most frequent reasons.
     """
     reasons = [
         Counter(first_line(cell.reason, MAX_OF_A_REASON) for cell in cells if cell.value is None) for cells in comparison.cells
@@ -179,14 +181,14 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def sensitivity(comparison: Comparison) -> Iterator[Fact]:
-    """Yield the differences with other values, or without some runs."""
+    """Yield the differences with other values or without some of the runs."""
     if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
         yield from _extremes(comparison)
         yield from _list_completed(comparison)
 
 
 def flips_of(comparison: Comparison, most: int) -> list[Flip]:
-    """Return the first pairs of runs with different values."""
+    """Return the first pairs of runs whose values differ."""
     shown = comparison.flips.head(most)
     lost = {
         row.run_id: end_words(row.stop_reason or row.status)
@@ -233,7 +235,7 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
-    """Yield the extremes that missing values allow, each with its name and the imputed values."""
+    """Yield the extremes that missing values allow, each with its name and the values imputed."""
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
@@ -356,5 +358,5 @@ def _log(comparison: Comparison, run_id: str) -> str:
 
 
 def several_models(flips: Sequence[Flip]) -> bool:
-    """True if the pairs belong to several models."""
+    """True if the pairs involve several models."""
     return len({flip.model for flip in flips}) > 1

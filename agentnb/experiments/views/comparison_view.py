@@ -1,4 +1,4 @@
-"""Comparison as HTML and as text."""
+"""A comparison as HTML and as text."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from agentnb.experiments.views.layout import (
 
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
-"""Maximum number of pairs of runs that are shown unfolded."""
+"""Maximum pairs of runs shown unfolded."""
 MAX_OF_A_NAME = 120
 MAX_CAUTIONS = 3
-"""Maximum number of cautions beside the verdict; the others are folded."""
+"""Maximum cautions shown with the verdict; the rest are folded."""
 WARNING = "Why this could mislead:"
 SIDE_BY_SIDE = "side by side, c = compare(...)"
 
@@ -77,7 +77,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def comparisons_html(several: Comparisons) -> str:
-    """Render several comparisons below each other."""
+    """Render several comparisons, one below the other."""
     return "".join(map(comparison_html, several))
 
 
@@ -120,7 +120,7 @@ def _flips(comparison: Comparison) -> Html:
 
 
 def _link_value(value: str, log: str, run_id: str) -> Html:
-    """Return a value, with a link to the log of its run if the log is a file."""
+    """Return a value that links to the log of its run, if the log is a file."""
     return tag("a", "", value, href=quote(log), title=f"Log of run {run_id}") if log else words(value)
 
 

@@ -31,7 +31,7 @@ NO_MEANS = "Means by variant are not shown: they would bias the plan"
 
 
 def design_html(design: Design) -> Html:
-    """Render a design: runs, cost, and detectable effect."""
+    """Render a design: its runs, cost and detectable effect."""
     return view_html(
         "Design",
         describe_shape(design),

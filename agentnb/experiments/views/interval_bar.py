@@ -1,4 +1,4 @@
-"""Intervals as bars on one axis with 0 marked, in plain HTML."""
+"""Intervals as bars on a common axis on which 0 is marked, in plain HTML."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.85)"
 
 
 def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:
-    """Render a row for each estimate: its name, its bar from limit to limit, its numbers; empty if all are 0.
+    """Render a row for each estimate: its name, a bar between its limits, and its numbers; empty if all are 0.
 
-    ``most``: maximum possible difference; the axis ends there, or at a round number before it.
+    ``most``: maximum possible difference; the axis ends there, or earlier at a round number.
     """
     reach = _reach(
         [abs(number) for estimate in estimates for number in (estimate.value.value, *(estimate.value.interval or ()))], most

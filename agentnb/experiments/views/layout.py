@@ -1,4 +1,4 @@
-"""Parts shared by the views of experiments."""
+"""Parts that the views of experiments share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_OF_A_NOTE = 600
 
 
 def view_html(title: str, about: str, *parts: str) -> Html:
-    """Render a view with its title, and details beside it."""
+    """Render a view with its title, and details next to it."""
     head = tag("div", "exp-head", tag("b", "", title), " ", tag("span", "meta", about))
     return wrap_output(tag("div", "exp", head, *parts))
 
@@ -23,7 +23,7 @@ def sentence_html(text: str) -> Html:
 
 
 def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
-    """Render facts as a table: name, value, and explanation."""
+    """Render facts as a table of names, values and explanations."""
     lines = [
         tag(
             "tr",
@@ -37,7 +37,7 @@ def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
 
 
 def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
-    """Render a table in a scrollable box. ``numbers``: indexes of numeric columns."""
+    """Render a table in a scrollable box. ``numbers``: indexes of the columns with numbers."""
 
     def kind(column: int) -> str:
         return "exp-cell exp-number" if column in numbers else "exp-cell"
@@ -48,7 +48,7 @@ def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: 
 
 
 def notes_html(notes: Sequence[str]) -> Html:
-    """Render notes as a list under their own heading."""
+    """Render notes as a list with its own heading."""
     if not notes:
         return NOTHING
     lines = [tag("li", "", words(note, MAX_OF_A_NOTE)) for note in notes]
@@ -75,5 +75,5 @@ def table_text(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[s
 
 
 def text_of(lines: Iterable[str]) -> str:
-    """Join lines into one text, without control characters."""
+    """Join lines into one text, removing control characters."""
     return clean("\n".join(lines))

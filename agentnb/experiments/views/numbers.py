@@ -1,4 +1,4 @@
-"""Numbers of experiments in words, for text and HTML alike."""
+"""Numbers in experiments in words, used in both text and HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 def format_limits(interval: tuple[float, float] | None) -> str:
-    """Format the limits of an interval, with as many decimals as its wider one has; empty without one."""
+    """Format the limits of an interval, with as many decimals as the wider one needs; empty if missing."""
     if interval is None:
         return ""
     widest = max(map(abs, interval))
@@ -26,23 +26,23 @@ def format_limits(interval: tuple[float, float] | None) -> str:
 
 
 def format_p(value: float) -> str:
-    """Format a p value; a tiny one as a bound."""
+    """Format a p value, showing a tiny one as a bound."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 
 def money(amount: float | None) -> str:
-    """Format US dollars, to the cent or to three digits."""
+    """Format US dollars, to the nearest cent or with three digits."""
     return UNKNOWN if amount is None else "$0" if not amount else dollars(float(f"{amount:.3g}"))
 
 
 def total_money(amounts: Iterable[float | None]) -> str:
-    """Format the sum of US dollars; unknown if one of them is."""
+    """Format the sum of US dollars, which is unknown if any of them is."""
     values = [*amounts]
     return money(None if None in values else sum(amount or 0.0 for amount in values))
 
 
 def format_time(seconds: float | None) -> str:
-    """Format a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    """Format a time, such as ``12 s``, ``3 min 5 s`` or ``2 h 10 min``, or as ``unknown``."""
     if seconds is None:
         return UNKNOWN
     return f"{seconds:.2g} s" if seconds < 10 else duration_told(seconds)
@@ -59,7 +59,7 @@ def format_estimate(estimate: Difference | TooFewTasks) -> str:
 
 
 def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
-    """Format how much more, or less, the variant of this name has, with limits; or the shortage of tasks."""
+    """Format how much more or less the named variant has, with limits, or the shortage of tasks."""
     if isinstance(ratio, TooFewTasks):
         return f"{UNKNOWN}: {ratio.shortage}"
     if ratio.interval is None:
@@ -70,7 +70,7 @@ def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
 
 
 def _change(ratio: float) -> str:
-    """Format a ratio as a change: ``5 % more``, ``12 % less``, ``2.4 times``."""
+    """Format a ratio as a change, such as ``5 % more``, ``12 % less`` or ``2.4 times``."""
     if ratio >= 2:
         return f"{ratio:#.3g} times" if ratio < 100 else f"{ratio:.3g} times"
     percent = abs(ratio - 1) * 100

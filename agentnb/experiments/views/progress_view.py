@@ -1,4 +1,4 @@
-"""The progress of an experiment as HTML and as text: one box."""
+"""The progress of an experiment, as an HTML box and as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = {
     "stopped": ("warn", "Stopped"),
     "budget": ("warn", "Budget reached"),
 }
-"""The mark and the words of each state."""
+"""The mark and words for each state."""
 CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
 """The buttons of each state."""
 COVERED = "Values by variant are hidden until the end, so that nobody stops at a lucky moment."
@@ -39,7 +39,7 @@ MAX_OF_A_REASON = 100
 
 
 def progress_html(progress: Progress, variable: str = "") -> Html:
-    """Return the box without buttons, as a notebook saves it. ``variable`` holds the results."""
+    """Return the box without buttons, as saved in a notebook. ``variable``: the variable that holds the results."""
     return _box(_progress(progress, *_state(progress)), _note(progress, variable))
 
 
@@ -57,18 +57,18 @@ def progress_parts(progress: Progress, variable: str = "") -> dict[str, str]:
 
 
 def progress_text(progress: Progress, variable: str = "") -> str:
-    """Return the same in one line."""
+    """Return the progress on one line."""
     results = f". Results: {variable}" if variable and progress.is_over else ""
     return clean(f"Experiment {progress.id}: {progress_line(progress)}{results}")
 
 
 def live_html(live: LiveExperiment) -> Html:
-    """Return how far an experiment is that runs."""
+    """Return the progress of a running experiment as HTML."""
     return progress_html(live.progress)
 
 
 def live_text(live: LiveExperiment) -> str:
-    """Return the same in one line."""
+    """Return the progress of a running experiment on one line."""
     return progress_text(live.progress)
 
 
@@ -92,7 +92,7 @@ def _progress(progress: Progress, kind: str, told: str) -> Html:
 
 
 def _note(progress: Progress, variable: str) -> Html:
-    """Return the next step; for an ended experiment, its outcome and the place of its results."""
+    """Return the next step or, for an experiment that has ended, its outcome and where its results are."""
     if not progress.is_over:
         if progress.state == "paused" and (running := progress.running):
             finish = "finishes" if running == 1 else "finish"

@@ -1,4 +1,4 @@
-"""Results of an experiment as HTML and as text."""
+"""The results of an experiment as HTML and as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COVERED = "Differences between variants are hidden until all runs are complete"
 
 
 def results_html(results: Results) -> Html:
-    """Render the variants with their runs and means, the reasons of incomplete runs, and all notes."""
+    """Render the variants with their runs and means, the reasons why runs are incomplete, and all notes."""
     reasons = [[str(count), first_line(reason, MAX_OF_A_REASON)] for reason, count in _reasons(results)]
     failed = table_html(["runs", "did not complete because"], reasons, numbers=(0,)) if reasons else ""
     return view_html(
@@ -57,7 +57,7 @@ def _sentence(results: Results) -> str:
 
 
 def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return runs by variant, and means and cost unless they are covered, as headings and rows."""
+    """Return runs by variant and, unless they are covered, means and cost, as headings and rows."""
     return _headings(results), _rows(results)
 
 

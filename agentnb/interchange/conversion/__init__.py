@@ -1,1 +1,1 @@
-"""Conversion of trace items to run events."""
+"""Converts trace items to run events."""

@@ -1,4 +1,4 @@
-"""Counted gaps of foreign traces, and the sentences that report how they were filled."""
+"""Gaps in foreign traces, which are counted, and the sentences that report how they were filled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
 
 
 def describe_gaps(gaps: Counter[Gap]) -> list[str]:
-    """Return a sentence for each kind of gap, in the order above."""
+    """Return a sentence for each kind of gap, in the order listed above."""
     once = [sentence for gap, sentence in _ONCE.items() if gap in gaps]
     counts = {gap: count for gap, count in gaps.items() if count}
     counted = [

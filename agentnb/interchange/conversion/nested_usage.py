@@ -1,4 +1,4 @@
-"""Usage of sub-agents in runs of other products, recorded as agentnb's own logs record it."""
+"""Records the usage of sub-agents in other products' runs in the same way as agentnb's own logs do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.errors import TraceError
 
 
 def with_nested_usage(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield the runs of a session or trace, outer ones first, each with the usage of its nested runs."""
+    """Yield the runs of a session or trace, outer runs first, each including the usage of its nested runs."""
     read: list[Run] = []
     try:
         for run in runs:
@@ -40,7 +40,7 @@ def _add_all(runs: list[Run]) -> list[Run]:
 
 
 def _add_usage(run: Run, nested: list[Run]) -> Run:
-    """Return the run with usage events for these nested runs, unless its own log has them."""
+    """Return the run with usage events for these nested runs, unless its own log already has them."""
     paid = [inner for inner in reversed(nested) if inner.own_usage != NOTHING_USED and inner.id not in run.nested_usage]
     if run.origin is None or not paid:
         return run
@@ -61,7 +61,7 @@ def _add_usage(run: Run, nested: list[Run]) -> Run:
 
 
 def _event(run: Run, nested: Run, is_in_total: bool) -> e.ExtraUsage:
-    """Return the usage event of a nested run; its cost is 0 if the outer run's total includes it."""
+    """Return the usage event for a nested run; its cost is 0 if the outer run's total includes it."""
     used = replace(nested.own_usage, cost=0.0) if is_in_total else nested.own_usage
     dollars = 0.0 if is_in_total else nested.own_spent
     return e.ExtraUsage(

@@ -1,4 +1,4 @@
-"""Size of a run under construction, checked against the reading bounds."""
+"""The size of a run under construction, which is checked against the reading limits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SIZED = (Text, Thinking, Image)
 
 
 class RunSize:
-    """Counts a run's events, texts and messages. Raises `BoundExceeded` as soon as there are too many."""
+    """Counts a run's events, texts and messages, and raises `BoundExceeded` as soon as there are too many."""
 
     def __init__(self, source: str) -> None:
-        """``source``: position of the trace, for errors."""
+        """``source``: position of the trace, for use in errors."""
         self._source = source
         self._events = self._characters = 0
         self._last_role: Role = "tool"
@@ -30,13 +30,13 @@ class RunSize:
         self._add_message("user")
 
     def add_reply(self, parts: Iterable[AnyPart]) -> None:
-        """Count a reply, without its calls."""
+        """Count a reply, excluding its calls."""
         self.add_events(_EVENTS_OF_A_REPLY)
         self.add_texts(parts)
         self._add_message("assistant")
 
     def add_call(self, calls: int) -> None:
-        """Count a call, which ends a row of replies. ``calls``: number of calls of its reply, including this one."""
+        """Count a call, which ends a row of replies. ``calls``: number of calls in its reply, including this one."""
         check_round_calls(calls, self._source)
         self.add_events(_EVENTS_OF_A_CALL)
         self._add_message("tool")
@@ -47,7 +47,7 @@ class RunSize:
         check_events(self._events, self._source)
 
     def add_texts(self, parts: Iterable[AnyPart]) -> None:
-        """Count the texts and images of a message or result."""
+        """Count the texts and images in a message or result."""
         sizes = [len(part.data) if isinstance(part, Image) else len(part.text) for part in parts if isinstance(part, _SIZED)]
         self._characters += sum(sizes)
         check_bytes(self._characters, MAX_HELD_BYTES, self._source)

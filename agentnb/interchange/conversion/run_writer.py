@@ -1,4 +1,4 @@
-"""Builder of well-formed runs from foreign traces. Fills gaps, and reports what it filled."""
+"""Builds well-formed runs from foreign traces. Fills gaps, and reports what was filled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agentnb.interchange.conversion.todo_lists import TodoTracker
 from agentnb.interchange.conversion.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
-"""Content of a message: text or parts. None and blank text count as empty."""
+"""The content of a message: text or parts. None and blank text count as empty."""
 UNNAMED = "unknown"
 _WRITTEN_HERE = (
     e.RunStarted,
@@ -49,19 +49,19 @@ _WRITTEN_HERE = (
     e.RunFinished,
 )
 _COUNTS = ("input", "output", "cache_read")
-"""Token counts that traces sum up."""
+"""Token counts for which traces state a sum."""
 _ROUNDED = 0.005
-"""Relative difference of costs that rounding explains."""
+"""Relative difference between costs that rounding can explain."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
-"""Exceptions from encoding a value that a log cannot hold."""
+"""Exceptions raised when encoding a value that a log cannot hold."""
 
 
 class RunWriter:
-    """Builds a run from the messages, calls and results of a trace, in their order.
+    """Builds a run from the messages, calls and results in a trace, in the order in which they occur.
 
-    Call ids may be missing or reused; results may be late, duplicated or missing. Unknown times, durations and counts stay
-    unknown. Filled gaps are listed in `filled`, and the run warns of them. Raises `TraceError` for data that a log cannot hold,
-    since a trace may have any value in any field.
+    Call ids may be missing or reused; results may be late, duplicated or missing. Unknown times, durations and counts remain
+    unknown. Filled gaps are listed in `filled`, and the run has a warning about them. Since a trace may have any value in any
+    field, raises `TraceError` for data that a log cannot hold.
 
         writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
         writer.say("What is the weather?")
@@ -80,14 +80,14 @@ class RunWriter:
         tools: Iterable[ToolSpec] = (),
         **about: Any,
     ) -> None:
-        """``run_id``: by default derived from the content, so the same on every reading. ``about``: other fields of
-        `RunStarted`, such as ``agent``, ``tags`` or ``settings``.
+        """``run_id``: by default derived from the content, so that it is the same whenever the file is read. ``about``: other
+        fields of `RunStarted`, such as ``agent``, ``tags`` or ``settings``.
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
         self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
         self._ids: set[str] = set()
         self._last_numbers: Counter[str] = Counter()
-        """Last number appended to make each repeated id unique."""
+        """The last number that was appended to each repeated id to make it unique."""
         self._size = RunSize(self._source)
         self._todos = TodoTracker(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
@@ -103,11 +103,11 @@ class RunWriter:
 
     @property
     def filled(self) -> list[str]:
-        """The filled gaps, one sentence each; complete when the run is finished."""
+        """The gaps that were filled, one sentence each; complete once the run is finished."""
         return describe_gaps(self._gaps)
 
     def system(self, text: str) -> None:
-        """Set the system prompt. Several before the conversation are joined; later ones become messages by ``system``."""
+        """Set the system prompt. Prompts before the conversation are joined; later ones become messages from ``system``."""
         if not self._items:
             self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
@@ -115,9 +115,9 @@ class RunWriter:
             self.say(text, author="system")
 
     def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
-        """Add a message of the person, or of any other speaker. The first is the prompt.
+        """Add a message from the person or another speaker. The first one is the prompt.
 
-        ``by_person``: False for a notice of the environment, which is the prompt only if there is no user message.
+        ``by_person``: False for a notice from the environment, which is the prompt only if there is no user message.
         """
         parts = self._parts(content)
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
@@ -141,7 +141,7 @@ class RunWriter:
         metadata: dict[str, Any] | None = None,
         signals: Iterable[str] = (),
     ) -> None:
-        """Add a reply of the model with its calls. Arguments may be JSON texts."""
+        """Add a reply from the model with its calls. The arguments may be JSON text."""
         fields = {
             "usage": usage,
             "seconds": seconds,
@@ -167,9 +167,9 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Add the result of the oldest open call with this id; without an id, of the oldest open call of this tool, or of all.
+        """Add the result of the oldest open call with this id; if there is no id, that of this tool, or else of any tool.
 
-        A result without a matching call gets a call of its own in the last round. ``error_code``: of a failed call.
+        A result without a matching call gets its own call in the last round. ``error_code``: set if the call failed.
         """
         parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
         call_id, name = self._text("call_id", call_id), self._text("name", name)
@@ -186,9 +186,9 @@ class RunWriter:
         self._answered[call.recorded_id] = call
 
     def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
-        """Add an event of another kind, such as a step or a finding, after everything added before.
+        """Add an event of another kind, such as a step or a finding, after everything added so far.
 
-        Guidance and retries become part of the next round. A todo change by a call is attached to that call.
+        Guidance and retries become part of the next round. A todo change made by a call is attached to that call.
         """
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
@@ -203,30 +203,30 @@ class RunWriter:
         self.event(e.ErrorRaised, error=error, where=where, at=at)
 
     def warn(self, message: str, at: datetime | None = None) -> None:
-        """Add a warning for the person."""
+        """Add a warning to the person."""
         self.event(e.Warned, message=message, at=at)
 
     def mark_copied(self) -> None:
-        """Turn everything added so far into the run's history: it was copied from another run, which paid for its tokens."""
+        """Turn everything added so far into the run's history, as it was copied from another run, which paid for its tokens."""
         if self._items:
             earlier = self.finish(None, "")
             self._about |= {"history": tuple(earlier.messages), "compacted": earlier.compacted, "todos": earlier.todos}
             self._begin()
 
     def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
-        """Set the total usage that the trace states. It applies where replies do not report theirs.
+        """Set the total usage that the trace states, which is used if the replies do not report theirs.
 
-        If replies do, and their sum differs, the run warns of it.
+        If they do and their sum differs, the run has a warning about it.
 
-        ``has_nested_cost``: the cost includes nested runs, and applies even where replies report theirs.
+        ``has_nested_cost``: True if the cost includes nested runs, so that it applies even if replies report theirs.
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
     def assess(self, name: str, value: Any) -> None:
-        """Add a recorded outcome: a score, or whether the run succeeded.
+        """Add an outcome recorded in the trace: a score, or whether the run succeeded.
 
-        ``name``: source field, such as ``reward``. Full marks pass, 0 fails, scores between them are neither. Other values are
-        ignored.
+        ``name``: the source field, such as ``reward``. Full marks pass, 0 fails, and scores in between do neither. Other values
+        are ignored.
         """
         if isinstance(value, bool):
             self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
@@ -234,9 +234,9 @@ class RunWriter:
             self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), float(value)))
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
-        """Add a summary that, from the next reply on, replaces everything added before.
+        """Add a summary that replaces everything added so far, from the next reply on.
 
-        ``first``, ``rounds``: number of messages at the start, and of the last rounds, that are still sent.
+        ``first``, ``rounds``: number of messages at the start, and number of most recent rounds, that are still sent.
         """
         text = self._text("summary", summary)
         if text.strip():
@@ -252,9 +252,9 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> Run:
-        """Return the run. ``status``: final status; None for a trace that breaks off, which makes an interrupted run.
+        """Return the run. ``status``: the final status, or None if the trace breaks off, so that the run is interrupted.
 
-        Raises `TraceError` if the events do not make a run.
+        Raises `TraceError` if the events do not form a run.
         """
         prompt = self._take_prompt()
         facts = list(self._facts())
@@ -282,11 +282,11 @@ class RunWriter:
         return run
 
     def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
-        """Return the run of a trace that records no end except the stop reason of its last reply.
+        """Return the run of a trace that records no end other than the stop reason of its last reply.
 
-        Completed if that reply calls no tool and its stop reason is natural; ``unknown`` without such a reason; interrupted if
-        a message or a call is left unanswered. ``is_over``: the trace records a regular end, so the run is completed unless
-        something is left unanswered.
+        The run is completed if that reply calls no tool and has a natural stop reason; ``unknown`` if it has no such reason;
+        interrupted if a message or call is left unanswered. ``is_over``: True if the trace records a regular end, so that the
+        run is completed unless something is left unanswered.
         """
         turns = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
         last = turns[-1] if turns else None
@@ -333,12 +333,12 @@ class RunWriter:
         return encodable_data(arguments)
 
     def _call_named(self, call_id: Any) -> RecordedCall | None:
-        """Return the call of the last round with this id."""
+        """Return the call with this id in the last round."""
         last = self._rounds[-1].calls if call_id and self._rounds else []
         return next((call for call in last if call.recorded_id == call_id), None)
 
     def _call_for(self, call_id: str, name: str) -> RecordedCall:
-        """Add a call to the last round for a result without one."""
+        """Add a call to the last round for a result that has none."""
         if not self._rounds:
             self.reply()
         self._gaps["no call"] += 1
@@ -399,7 +399,7 @@ class RunWriter:
         return sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
 
     def _differences(self) -> list[str]:
-        """Return the usage fields in which the trace's total differs from the sum of its replies."""
+        """Return the usage fields for which the trace's total differs from the sum over its replies."""
         stated, summed = self._total, self._sum_of_replies()
         pairs = ((name, getattr(stated, name), getattr(summed, name)) for name in _COUNTS)
         differences = [
@@ -413,7 +413,7 @@ class RunWriter:
         return differences if is_same else [*differences, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
-        """Return the origin with the total usage, unless the replies report everything that the trace sums up."""
+        """Return the origin with the total usage, unless the replies report everything that the trace adds up."""
         summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()
@@ -422,7 +422,7 @@ class RunWriter:
         return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost, stated=self._total)
 
     def _contents(self) -> Iterator[Any]:
-        """Yield the content that tells this run from others with the same prompt and file name."""
+        """Yield the content that distinguishes this run from others with the same prompt and file name."""
         for recorded in self._rounds:
             yield [part.text for part in recorded.parts if isinstance(part, Text)]
             yield [(entry.call.name, entry.call.arguments, entry.result and entry.result.text) for entry in recorded.calls]
@@ -446,7 +446,7 @@ class RunWriter:
         yield from before  # without a round: `check_events` refuses it
 
     def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
-        """Yield the items with summaries as compactions; summaries not between two replies become messages."""
+        """Yield the items, with summaries as compactions. A summary that is not between two replies becomes a message."""
         replies = [position for position, item in enumerate(self._items) if isinstance(item, RecordedRound)]
         count = MessageCount(len(self._about.get("history", ())) + 1)
         for position, item in enumerate(self._items):
@@ -491,14 +491,14 @@ class RunWriter:
 
     @contextmanager
     def _encoding(self) -> Iterator[None]:
-        """Raise `TraceError` for trace data that a log cannot hold."""
+        """Raise `TraceError` for data in a trace that a log cannot hold."""
         try:
             yield
         except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 
     def _as_read(self, lines: list[bytes]) -> list[e.AnyEvent]:
-        """Return the events as read back from a log, with keys redacted."""
+        """Return the events as they are read back from a log, with keys redacted."""
         try:
             return decode_new(lines)
         except TraceError as error:
@@ -510,7 +510,7 @@ class RunWriter:
         return encodable(value or "")
 
     def _parts(self, content: Any) -> list[AnyPart]:
-        """Return the parts of a message without calls and results, which are added separately; empty for blank text."""
+        """Return the parts of a message; empty for blank text. Calls and results are left out, as they are added separately."""
         if content is None or isinstance(content, str):
             return [Text(encodable(content))] if content and content.strip() else []
         if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):

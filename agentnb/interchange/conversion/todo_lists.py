@@ -1,4 +1,4 @@
-"""Todo lists of foreign traces, reconstructed from calls of each product's todo tool."""
+"""Todo lists in foreign traces, reconstructed from calls to each product's todo tool."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _STATUSES: dict[str, TodoStatus] = {status: status for status in get_args(TodoSt
     "todo": "not-started",
     "done": "completed",
 }
-"""agentnb's status by the words of other products."""
+"""agentnb's status for each word that other products use."""
 _DROPPED = frozenset({"cancelled", "canceled", "deleted"})
-"""Statuses of todos that are off the list."""
+"""Statuses of todos that have been taken off the list."""
 
 
 class TodoTracker:
-    """A run's todo list after the calls so far."""
+    """Tracks a run's todo list after the calls so far."""
 
     def __init__(self, todos: Iterable[Todo] = ()) -> None:
         self.todos: Todos = tuple(todos)
         self.is_recorded = False
-        """True if the trace itself records changes of the list; calls are then ignored."""
+        """True if the trace itself records changes to the list, so that calls are ignored."""
 
     def after(self, call: ToolCall, result: ToolResult, at: datetime | None) -> Todos | None:
-        """Return the list after this call, or None if it is unchanged."""
+        """Return the list after this call, or None if the call did not change it."""
         read = _READERS.get(call.name)
         if read is None or self.is_recorded or result.is_error or not isinstance(call.arguments, dict):
             return None
@@ -49,7 +49,7 @@ class TodoTracker:
 
 
 def _list_of(key: str, *titles: str) -> _Reader:
-    """Return a reader for a tool whose every call writes the whole list. Todos without ids are matched by title."""
+    """Return a reader for a tool that writes the complete list in every call. Todos without ids are matched by title."""
 
     def read(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos:
         earlier = {todo.title: todo for todo in before}
@@ -74,13 +74,13 @@ def _list_of(key: str, *titles: str) -> _Reader:
 
 
 def _status(one: dict[str, Any]) -> TodoStatus | None:
-    """Return the status, or None for a dropped todo."""
+    """Return the status, or None for a todo that was dropped."""
     status = normal_status(str(one.get("status") or ""))
     return None if status in _DROPPED else _STATUSES.get(status, "not-started")
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
-    """Read a call of ``todo_operations``, of agentnb or of SAM, which may have allowed what agentnb refuses."""
+    """Read a call to ``todo_operations`` by agentnb, or by SAM, which may have allowed what agentnb refuses."""
     time = cast(datetime, at)  # only stored in a field, which may be None
     operation = str(arguments.get("operation") or "").strip().lower()
     if operation == "write":
@@ -106,4 +106,4 @@ _READERS: dict[str, _Reader] = {
     "update_plan": _list_of("plan", "step", "content"),
     TODO_TOOL: _operation,
 }
-"""Reader of a call, by tool name."""
+"""The reader for each todo tool, by name."""

@@ -1,4 +1,4 @@
-"""Items that a `RunWriter` holds before writing: rounds with their calls, summaries and other facts, in order."""
+"""Items that a `RunWriter` holds before writing them: rounds with their calls, summaries and other facts, in order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN
 
 SUMMARY = "summary"
-"""Author of a summary without a later reply."""
+"""Author of a summary that no reply follows."""
 
 
 class Fact(NamedTuple):
-    """An event that is not written yet."""
+    """An event that has not been written yet."""
 
     kind: type[e.Event]
     fields: dict[str, Any]
@@ -25,20 +25,20 @@ class Fact(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A summary that, from the next reply on, replaces the messages before it."""
+    """A summary that replaces the messages before it, from the next reply on."""
 
     text: str
     first: int
     """Number of messages at the start that are still sent."""
     rounds: int
-    """Number of last rounds that are still sent."""
+    """Number of most recent rounds that are still sent."""
     at: datetime | None = None
     kind: type[e.Event] = e.ContextCompacted
 
 
 @dataclass(slots=True)
 class RecordedCall:
-    """A call as it is in the run, with its result once there is one."""
+    """A call as it appears in the run, with its result once there is one."""
 
     recorded_id: str
     call: ToolCall
@@ -50,7 +50,7 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class RecordedRound:
-    """A reply with its calls."""
+    """A reply and its calls."""
 
     parts: list[AnyPart]
     author: str
@@ -60,21 +60,21 @@ class RecordedRound:
 
     @property
     def has_own_calls(self) -> bool:
-        """True if it has a call that the provider did not run itself."""
+        """True if it has a call that was not run by the provider itself."""
         return any(SERVER_SIDE not in (entry.call.provider_metadata or ()) for entry in self.calls)
 
 
 class MessageCount:
-    """Message counter for a run being written, used to locate the messages that a summary replaces."""
+    """Counts the messages in a run being written, to locate the messages that a summary replaces."""
 
     def __init__(self, before: int) -> None:
-        """``before``: number of initial messages, including the prompt."""
+        """``before``: number of messages at the start, including the prompt."""
         self._messages = before
         self._rounds: list[int] = []
         """Index of the first message of each round."""
 
     def add_message(self) -> None:
-        """Count a message to the agent."""
+        """Count a message sent to the agent."""
         self._messages += 1
 
     def add_round(self, *, with_calls: bool) -> None:
@@ -83,7 +83,7 @@ class MessageCount:
         self._messages += 1 + with_calls
 
     def compacted(self, summary: Summary) -> Fact:
-        """Return the event of a summary, which replaces all earlier messages except those still sent."""
+        """Return the event for a summary, which replaces all earlier messages except those still sent."""
         kept = self._rounds[-summary.rounds] if 0 < summary.rounds <= len(self._rounds) else self._messages
         first = min(summary.first, kept)
         compacted = Compacted(first, kept, kept - first, summary.text)
@@ -92,7 +92,7 @@ class MessageCount:
 
 
 def as_message(summary: Summary) -> Fact:
-    """Convert a summary without a later reply to a message."""
+    """Convert a summary that no reply follows to a message."""
     message = Message("user", (Text(summary.text),), SUMMARY)
     fields = {"command": "say", "text": summary.text, "message": message, "by_person": False}
     return Fact(e.CommandReceived, fields, summary.at)

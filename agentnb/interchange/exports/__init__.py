@@ -1,4 +1,4 @@
-"""Export formats: one module each, with a `NAME`, a `TITLE` and `pieces`."""
+"""Export formats: one module each, which has a `NAME`, a `TITLE` and `pieces`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Export(Protocol):
     NAME: str
     """The format's name, as in ``save_trace(run, path, format=NAME)``."""
     TITLE: str
-    """Name in messages."""
+    """Name of the format in messages."""
 
     def pieces(self, runs: Iterable[Run]) -> Iterable[bytes]:
-        """Yield the bytes of a file with these runs."""
+        """Yield the bytes of a file that holds these runs."""
 
 
 EXPORTS: dict[str, Export] = {
     form.NAME: form
     for form in (sam_export, openai_chat_export, anthropic_messages_export, otel_export, openinference_export, parquet_export)
 }
-"""All export formats by name."""
+"""All export formats, by name."""
 
 
 def export_named(name: str) -> Export:
-    """Return the format of this name. Raises `SettingsError` with the most similar names."""
+    """Return the format with this name. Raises `SettingsError` with the most similar names if it is unknown."""
     if name not in EXPORTS:
         raise SettingsError(f"There is no export format {name!r}", suggest_names(name, EXPORTS))
     return EXPORTS[name]

@@ -1,4 +1,4 @@
-"""Facts without a place in any span convention, as ``agentnb.*`` attributes common to all exports."""
+"""Facts that no span convention has a place for, as ``agentnb.*`` attributes that all exports share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def json_text(value: Any) -> str:
 
 
 def attributes_of(run: Run, span: Span) -> dict[str, Any]:
-    """Return the ``agentnb.*`` attributes of a span, without empty ones."""
+    """Return the ``agentnb.*`` attributes of a span, omitting empty ones."""
     facts = {"seq": span.seq, **span.facts, "times": span.times}
     if span.kind == "agent":
         facts |= _of_run(run)
@@ -70,7 +70,7 @@ def _of_reply(reply: e.ModelReplied) -> dict[str, Any]:
 
 
 def usage_facts(usage: Usage) -> dict[str, Any]:
-    """Return the usage facts that OpenTelemetry's conventions lack."""
+    """Return the facts about usage that OpenTelemetry's conventions lack."""
     return {"usage.cost": usage.cost, "usage.estimated": usage.estimated or None}
 
 
@@ -80,7 +80,7 @@ def name_of(event: SpanEvent) -> str:
 
 
 def event_attributes(event: SpanEvent) -> dict[str, Any]:
-    """Return the attributes of a span event: plain fields to read, and the whole event as JSON for import."""
+    """Return the attributes of a span event: plain fields for reading, and the complete event as JSON for importing."""
     data = event_data(event.event)
     shown = data["guidance"] if isinstance(event.event, e.GuidanceGiven) else data
     plain = {PREFIX + name: value for name, value in shown.items() if isinstance(value, str | int | float) and value != ""}

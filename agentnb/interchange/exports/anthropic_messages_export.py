@@ -1,7 +1,7 @@
-"""Requests of Anthropic's Messages API that hold the whole conversation: one as JSON, several as JSON Lines.
+"""Requests to Anthropic's Messages API that hold the complete conversation: one as JSON, several as JSON Lines.
 
-Blocks that the API itself made, such as thinking with its signature, are kept as sent. The ids of a run and its parent are in
-the ``user_id``, the only free text that this API accepts with a request.
+Blocks made by the API itself, such as thinking with its signature, are kept as they were sent. The ids of a run and its parent
+are in ``user_id``, which is the only free text that this API accepts with a request.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ TITLE = "messages of Anthropic's API"
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file: one request, or a request per line."""
+    """Yield the file: a single request, or one request per line."""
     return json_or_lines(runs, request_of)
 
 
 def request_of(run: Run) -> dict[str, Any]:
-    """Return the request with the conversation of a run."""
+    """Return the request that holds a run's conversation."""
     request: dict[str, Any] = {"model": run.model.removeprefix(f"{OWN}:"), "max_tokens": MAX_TOKENS}
     request["stop_sequences"] = []  # only this API has it: identifies text-only conversations on import
     if run.system:
@@ -51,7 +51,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _block(part: AnyPart) -> dict[str, Any] | None:
-    """Return the block of a part, or None for empty text, which the API refuses."""
+    """Return the block for a part, or None for empty text, which the API refuses."""
     if isinstance(part, ToolResult):
         content = [block for inner in part.parts if (block := _block(inner)) is not None]
         return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, "is_error": part.is_error}

@@ -1,7 +1,7 @@
-"""Requests of OpenAI's Chat Completions API that hold the whole conversation: one as JSON, several as JSON Lines.
+"""Requests to OpenAI's Chat Completions API that hold the complete conversation: one as JSON, several as JSON Lines.
 
-Thinking is in ``reasoning_content``, as in other servers of this API. A tool message holds text only: images of a result follow
-in a user message, and only its text shows that a call failed.
+Thinking is in ``reasoning_content``, as with other servers of this API. A tool message holds only text: images in a result
+follow in a user message, and only the text shows that a call failed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from agentnb.settings import SERVERS
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
 MAX_METADATA_CHARACTERS = 512
-"""Maximum characters of a ``metadata`` value."""
+"""Maximum characters in a ``metadata`` value."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file: one request, or a request per line."""
+    """Yield the file: a single request, or one request per line."""
     return json_or_lines(runs, request_of)
 
 
 def request_of(run: Run) -> dict[str, Any]:
-    """Return the request with the conversation of a run."""
+    """Return the request that holds a run's conversation."""
     system = [{"role": "system", "content": run.system}] if run.system else []
     messages = [converted for message in conversation_of(run) for converted in _messages(message)]
     request: dict[str, Any] = {"model": _model_name(run.model), "messages": [*system, *messages]}
@@ -41,7 +41,7 @@ def request_of(run: Run) -> dict[str, Any]:
 
 
 def _model_name(model: str) -> str:
-    """Return the name without agentnb's prefix for a provider of this API."""
+    """Return the model's name, without agentnb's prefix if its provider has this API."""
     provider, _, name = model.partition(":")
     return name if name and SERVERS.get(provider, {}).get("wire") == "chat" else model
 
@@ -79,13 +79,13 @@ def _reply(message: Message) -> dict[str, Any]:
 
 
 def call_data(call: ToolCall) -> dict[str, Any]:
-    """Return a call in the chat API's form."""
+    """Return a call in the form of the chat API."""
     arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _content(parts: list[Any]) -> str | list[dict[str, Any]]:
-    """Return the content of a user message, as plain text if it has only one text."""
+    """Return the content of a user message, as plain text if it consists of a single text part."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
     return [

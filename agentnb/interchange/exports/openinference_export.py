@@ -1,6 +1,6 @@
 """OpenInference spans, as Phoenix exports and imports them: a JSON list with flattened attributes.
 
-Names are those of openinference-semantic-conventions 0.1.42.
+The names follow openinference-semantic-conventions 0.1.42.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN, _JSON = "text/plain", "application/json"
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file, one span per line within the list."""
+    """Yield the file, a list with one span per line."""
     families = TraceIds(runs)
     before = b"[\n"
     for run in runs:
@@ -155,7 +155,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
-    """Return the attributes of messages; each tool result is a message of its own."""
+    """Return the attributes of messages, where each tool result is a separate message."""
     attributes = {}
     singles = (single for message in messages for single in _split(message))
     for number, message in enumerate(singles):
@@ -190,7 +190,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _content(parts: Iterable[AnyPart]) -> dict[str, Any]:
-    """Return a single text as the content of a message, anything else as a list of contents."""
+    """Return the content of a message as plain text if it is a single text, otherwise as a list of contents."""
     kept = [*parts]
     if not kept:
         return {}

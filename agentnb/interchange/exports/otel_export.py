@@ -1,8 +1,8 @@
-"""OpenTelemetry spans in its conventions for generative AI, in the OTLP file format: JSON Lines.
+"""OpenTelemetry spans that follow its conventions for generative AI, in the OTLP file format: JSON Lines.
 
-A line holds the spans of a run; findings of detectors or policies follow in the next line as log records. The OpenTelemetry
-collector reads such files, and each line is a valid body for ``/v1/traces`` or ``/v1/logs``. Names are those of version 0.1.0
-of the conventions, the first of their own repository (open-telemetry/semantic-conventions-genai).
+A line holds the spans of a run; findings of detectors or policies follow on the next line as log records. The OpenTelemetry
+collector reads such files, and each line is a valid body for ``/v1/traces`` or ``/v1/logs``. The names follow version 0.1.0 of
+the conventions, the first from their own repository (open-telemetry/semantic-conventions-genai).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TITLE = "spans of OpenTelemetry's GenAI conventions"
 CONVENTIONS = "0.1.0"
 """Version of the conventions: the first release of open-telemetry/semantic-conventions-genai."""
 SCHEMA_URL = f"https://opentelemetry.io/schemas/gen-ai/{CONVENTIONS}"
-"""The version in every file, as a URL in the form that the conventions' repository uses."""
+"""The version stated in every file, as a URL in the form used by the conventions' repository."""
 METADATA = "agentnb.metadata"
-"""Key of a message part for provider metadata."""
+"""The key of a message part that holds provider metadata."""
 INTERNAL, CLIENT = 1, 3
-"""Kinds of spans."""
+"""Span kinds."""
 _FAILED = {"code": 2}
 _PROVIDERS = {
     "google": "gcp.gemini",
@@ -42,14 +42,14 @@ _PROVIDERS = {
     "xai": "x_ai",
     "moonshot": "moonshot_ai",
 }
-"""Provider names of the conventions, where they differ."""
+"""Provider names in the conventions, where they differ from ours."""
 _OPERATIONS = {"model": "chat", "tool": "execute_tool", "plan": "plan"}
 _SEVERITIES = {"notice": 9, "nudge": 9, "block": 13, "stop": 13}
-"""Severity numbers of log records: information and warning."""
+"""Severity numbers of log records, for information and warnings."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file, a line or two for each run."""
+    """Yield the file, with one or two lines per run."""
     families = TraceIds(runs)
     for run in runs:
         spans = spans_of(run)
@@ -212,7 +212,7 @@ def _part(part: AnyPart) -> dict[str, Any]:
 
 
 def _response(result: ToolResult) -> Any:
-    """Return the content of a result: plain text if it is one text, otherwise its parts."""
+    """Return the content of a result: plain text if it is a single text, otherwise its parts."""
     if len(result.parts) == 1 and isinstance(result.parts[0], Text):
         return result.parts[0].text
     return [_part(part) for part in result.parts]
@@ -222,7 +222,7 @@ def _response(result: ToolResult) -> Any:
 
 
 def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[str, Any]]:
-    """Yield a log record for each finding, on the span of its last model call."""
+    """Yield a log record for each finding, attached to the span of its last model call."""
     keys = {span.key for span in spans}
     for span_event in spans[0].events:
         event = span_event.event
@@ -255,7 +255,7 @@ def _key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """Return a value in OTLP's JSON form, where integers are strings."""
+    """Return a value in the JSON form of OTLP, where integers are strings."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Run logs as a lossless Parquet file that other tools can query: a row per event.
+"""Run logs as a lossless Parquet file that other tools can query, with one row per event.
 
 Columns: run_id, parent_id (null for a run that is not nested), seq, at (UTC, null if unknown), kind, event (the event's log
-line, JSON). The file is written in pieces; only one row group of events is in memory at a time.
+line, as JSON). The file is written in pieces, with only one row group of events in memory at a time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentnb.errors import StoreError
 NAME = "parquet"
 TITLE = "Parquet file of run logs"
 MAX_GROUP_ROWS = 10_000
-"""Maximum events of a row group."""
+"""Maximum events in a row group."""
 MAX_GROUP_BYTES = 32_000_000
-"""Bytes of events after which a row group ends, regardless of their number."""
+"""Bytes of events after which a row group ends, however many events it has."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
@@ -60,7 +60,7 @@ def _row(event: AnyEvent) -> dict[str, Any]:
 
 
 def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows in groups that fit into memory."""
+    """Yield the rows in groups that are small enough to fit in memory."""
     for first in rows:
         group, size = [first], len(first["event"])
         for row in islice(rows, MAX_GROUP_ROWS - 1):
@@ -72,7 +72,7 @@ def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 class _Pieces(io.RawIOBase):
-    """A file that passes on the bytes written into it."""
+    """A file that passes on the bytes written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class _Pieces(io.RawIOBase):
         self._length = 0
 
     def writable(self) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
@@ -94,6 +94,6 @@ class _Pieces(io.RawIOBase):
         return len(self._written[-1])
 
     def drain(self) -> Iterator[bytes]:
-        """Yield and drop the bytes written since the last call."""
+        """Yield and discard the bytes written since the last call."""
         written, self._written = self._written, []
         yield from written

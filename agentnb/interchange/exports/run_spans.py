@@ -1,7 +1,7 @@
-"""Spans of a run: the run itself, its model calls, tool calls and plans, independent of any convention's attribute names.
+"""The spans of a run: the run itself, its model calls, tool calls and plans, independent of any convention's attribute names.
 
-A span must have times. Unknown ones follow the order of events, a microsecond apart; `Span.times` says which are not real. Ids
-are derived from the run's id, so that repeated exports match.
+A span must have times. Unknown times follow the order of events, a microsecond apart; `Span.times` says which ones are not
+real. Ids are derived from the run's id, so that repeated exports match.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
 """Key of the run's own span."""
 MAX_INPUT_BYTES = 100_000
-"""Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has only new messages."""
+"""Bytes of input messages up to which a model call repeats the complete conversation. Above that, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
-"""Known times of a span, if not both."""
+"""Labels for the known times of a span, if not both are known."""
 _MICROSECOND = 1_000
 MAX_SPAN_SECONDS = 1e10
-"""Maximum seconds of a span: a damaged log may hold more than nanoseconds can represent."""
+"""Maximum seconds of a span, since a damaged log may hold more than nanoseconds can represent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = frozenset(
     {
@@ -48,29 +48,29 @@ _SHOWN = frozenset(
         w.ModelCalled,
     }
 )
-"""Events represented by spans; of a round only its number and status."""
+"""Events that spans represent; for a round, only its number and status."""
 
 
 @dataclass(slots=True)
 class SpanEvent:
-    """An agentnb event without a span of its own in any convention."""
+    """An agentnb event that no convention has a span for."""
 
     event: e.AnyEvent
     at: int
-    """Nanoseconds since 1970, possibly derived from the event's position."""
+    """Nanoseconds since 1970, which may be derived from the event's position."""
 
 
 @dataclass(slots=True)
 class Span:
-    """A span with its content."""
+    """A span and its content."""
 
     kind: Kind
     key: str
-    """Name within the run, the basis of the span's id."""
+    """Name within the run; the span's id is derived from it."""
     parent: str
-    """Key of the enclosing span; empty for the run's own span."""
+    """Key of the enclosing span; empty for the run's own."""
     name: str
-    """The agent, the model or the tool."""
+    """Name of the agent, model or tool."""
     start: int
     """Nanoseconds since 1970."""
     end: int
@@ -80,14 +80,14 @@ class Span:
     error: e.RunError | None = None
     inputs: Sequence[Message] = ()
     offset: int = 0
-    """Number of messages in earlier spans, before the inputs."""
+    """Number of messages in earlier spans, which precede the inputs."""
     reply: e.ModelReplied | None = None
     called: w.ModelCalled | None = None
-    """The model call outside of rounds, if the span is one."""
+    """The model call outside a round that the span represents, if any."""
     call: ToolCall | None = None
     result: ToolResult | None = None
     is_compacted: bool = False
-    """True if the model was sent a summary in place of earlier inputs."""
+    """True if the model was sent a summary instead of earlier inputs."""
     seconds: float | None = None
     """Duration of the tool call."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -96,13 +96,13 @@ class Span:
 
 
 class TraceIds:
-    """Groups runs into traces: nested runs, at any depth, share the trace of their outermost run."""
+    """Groups runs into traces. Nested runs, at any depth, share the trace of their outermost run."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._parents = {run.id: run.parent_id for run in runs} if isinstance(runs, Sequence) else {}
 
     def trace_id(self, run: Run) -> str:
-        """Return the trace id of a run: 32 hexadecimal digits."""
+        """Return the trace id of a run, which has 32 hexadecimal digits."""
         self._parents[run.id] = run.parent_id
         root, seen = run.id, {run.id}
         while (parent := self._parents.get(root)) is not None and parent not in seen:
@@ -112,43 +112,43 @@ class TraceIds:
 
 
 def span_id(run_id: str, key: str) -> str:
-    """Return the id of a span: 16 hexadecimal digits."""
+    """Return the id of a span, which has 16 hexadecimal digits."""
     return hashlib.sha256(f"{run_id}/{key}".encode()).hexdigest()[:16]
 
 
 def parent_span_id(run: Run, span: Span) -> str:
-    """Return the id of the enclosing span; empty for a run that is not nested."""
+    """Return the id of the enclosing span; empty if the run is not nested."""
     if span.parent:
         return span_id(run.id, span.parent)
     return span_id(run.parent_id, AGENT) if run.parent_id else ""
 
 
 def spans_of(run: Run) -> list[Span]:
-    """Return the spans of a run, its own first, the others in order of their ends."""
+    """Return the spans of a run: first its own, then the others in the order in which they ended."""
     return _Spans(run).all()
 
 
 def event_data(event: e.AnyEvent) -> dict[str, Any]:
-    """Return the fields of an event as plain data, without those common to all events."""
+    """Return the fields of an event as plain data, excluding those that all events have."""
     fields: dict[str, Any] = msgspec.to_builtins(event)
     return {name: value for name, value in fields.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
 
 
 class _Spans:
-    """Folds a run once more, creating a span for each call."""
+    """Folds a run a second time, creating a span for each call."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._facts = RunFacts()
         self._at = _nanoseconds(run.events)
         self._conversation: list[Message] = []
-        """The conversation so far, without filled gaps."""
+        """The conversation so far, excluding filled gaps."""
         self._length, self._taken, self._since = 0, 0, 0
         self._round: e.RoundStarted | None = None
         self._ended: dict[int, list[Part]] = {}
-        """Parts of the run by the number of the event that ended them."""
+        """Parts of the run, by the number of the event that ended them."""
         self._keys: dict[str, str] = {}
-        """Span keys of started calls, by call id."""
+        """Span keys of calls that have started, by call id."""
         for part in timeline(run, ModelCall, Tool):
             if part.ended is not None:
                 self._ended.setdefault(part.ended.seq, []).append(part)
@@ -238,7 +238,7 @@ class _Spans:
         self._last_model = span
 
     def _read_conversation(self) -> None:
-        """Add the messages since the last model call."""
+        """Add the messages since the previous model call."""
         messages = self._facts.messages
         for message in drop_placeholders(messages[self._taken :]):
             self._conversation.append(message)
@@ -246,7 +246,7 @@ class _Spans:
         self._taken = len(messages)
 
     def _note_status(self, event: e.RoundFinished) -> None:
-        """Record the status of a round; without a reply, add it as a failed model call."""
+        """Record the status of a round. If it has no reply, add it as a failed model call."""
         if self._round is None:
             return
         last = self._last_model
@@ -309,7 +309,7 @@ class _Spans:
             span.error = e.RunError(span.result.error_code or "tool_error", span.result.text)
 
     def _add(self, kind: Kind, key: str, name: str, event: e.AnyEvent, seconds: float | None) -> Span:
-        """Add the span that this event ends, with its duration, if known."""
+        """Add the span that this event ends, with its duration if known."""
         at = self._at[event.seq]
         length = 0 if seconds is None else round(min(seconds, MAX_SPAN_SECONDS) * 1e9)
         if event.at is not None:
@@ -322,7 +322,7 @@ class _Spans:
 
 
 def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:
-    """Return the time of each event in nanoseconds since 1970; unknown times follow from the last known one."""
+    """Return the time of each event in nanoseconds since 1970; unknown times are derived from the last known one."""
     first_known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
     seq, at = first_known
     times = []

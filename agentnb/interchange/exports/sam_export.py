@@ -1,4 +1,4 @@
-"""Conversations as SAM exports and imports them: one run as a single export, several as a bulk export."""
+"""Conversations as SAM exports and imports them: one run as a single export, several runs as a bulk export."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from agentnb.interchange.exports.openai_chat_export import call_data
 NAME = "sam"
 TITLE = "SAM's export"
 VERSION = "1.0"
-"""Version of the format, and of SAM if the run does not record it."""
+"""Version of the format, and of SAM for runs that do not record it."""
 _NAMESPACE = UUID("5f2b3c0e-8a57-4f6e-9a54-0c1d7f6b7a10")
-"""Namespace of message ids, which are derived from the run's id so that repeated exports match."""
+"""Namespace of message ids. They are derived from the run's id, so that repeated exports match."""
 _MAX_TITLE = 60
 _DEFAULTS: dict[str, Any] = {"temperature": 0.7, "topP": 1.0, "contextWindowSize": 8192, "enableReasoning": False}
-"""SAM's defaults. Its format requires all of these to record the model."""
+"""SAM's defaults. Its format needs all of these in order to record the model."""
 _RESULTS = ("toolExecution", "subagentExecution")
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file: a single export of one run, a bulk export of several."""
+    """Yield the file: a single export for one run, or a bulk export for several."""
     exports = [conversation_export(run) for run in runs]
     if len(exports) == 1:
         document = exports[0]
@@ -42,7 +42,7 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 
 
 def conversation_export(run: Run) -> dict[str, Any]:
-    """Return the complete single export of a run."""
+    """Return the complete single export for a run."""
     recorded = _recorded_fields(run)
     messages = list(_Messages(run, recorded.get("messages")).all())
     conversation_fields = _object(recorded.get("conversation"))
@@ -62,7 +62,7 @@ def conversation_export(run: Run) -> dict[str, Any]:
 
 
 def conversation_id(run_id: str) -> str:
-    """Return the id of a run's conversation: the run's own if it is a UUID, as in runs from SAM."""
+    """Return the id of a run's conversation, which is the run's own id if that is a UUID, as in runs from SAM."""
     try:
         UUID(run_id)
     except ValueError:
@@ -71,13 +71,13 @@ def conversation_id(run_id: str) -> str:
 
 
 def _recorded_fields(run: Run) -> dict[str, Any]:
-    """Return the fields besides messages that a run from SAM was read with."""
+    """Return the fields other than messages that were read with a run from SAM."""
     recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
     return recorded if isinstance(recorded, dict) else {}
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a copy of a recorded object; empty for other values, since a trace may hold anything."""
+    """Return a copy of a recorded object; empty for any other value, since a trace may hold anything."""
     return dict(value) if isinstance(value, dict) else {}
 
 
@@ -100,13 +100,13 @@ def _time(at: datetime) -> str:
 
 
 class _Messages:
-    """A run's messages in SAM's format. Each keeps the id, pin and other fields of the message that it was read from."""
+    """A run's messages in SAM's format. Each keeps the id, pin and other fields of the message it was read from."""
 
     def __init__(self, run: Run, recorded: Any) -> None:
         self._run = run
         self._recorded = [_object(item) for item in recorded] if isinstance(recorded, list) else []
         self._at = next((event.at for event in run.events if event.at is not None), None) or datetime.now(UTC)
-        """The last known time: SAM requires one for each message."""
+        """The last known time, since SAM requires a time for each message."""
         self._count = 0
 
     def all(self) -> Iterator[dict[str, Any]]:

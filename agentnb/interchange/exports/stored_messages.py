@@ -1,4 +1,4 @@
-"""A run's messages for an export, without filled gaps, and files of one or several runs."""
+"""The messages of a run for an export, without filled gaps, and files with one or several runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentnb.detect.run import Run
 
 
 def conversation_of(run: Run) -> Iterator[Message]:
-    """Yield the messages of a run, with the results of an open round so far, and without placeholders."""
+    """Yield the messages of a run, including the results so far of an open round, but no placeholders."""
     yield from drop_placeholders((*run.messages, *_results_of_open_round(run), *run.pending))
 
 
 def drop_placeholders(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield these messages without placeholder prompts and results."""
+    """Yield these messages, leaving out placeholder prompts and results."""
     for message in messages:
         if message.role == "tool":
             parts = tuple([part for part in message.parts if not is_placeholder_result(part)])
@@ -30,18 +30,18 @@ def drop_placeholders(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def is_placeholder_result(part: Any) -> bool:
-    """True if this is a placeholder result, added because the trace had none."""
+    """True if this is a placeholder for a result that the trace lacked."""
     return isinstance(part, ToolResult) and part.error_code == LOST
 
 
 def _results_of_open_round(run: Run) -> Iterator[Message]:
-    """Yield the results of the open round of an unfinished run; they become a message at the round's end."""
+    """Yield the results of an unfinished run's open round, which become a message when the round ends."""
     if run.should_continue and run.open_round is not None and run.open_round.results:
         yield Message("tool", run.open_round.results)
 
 
 def json_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
-    """Yield an indented JSON document for one run, or JSON Lines for several."""
+    """Yield an indented JSON document if there is one run, or JSON Lines for several."""
     remaining = iter(runs)
     first, second = next(remaining, None), next(remaining, None)
     if first is not None and second is None:

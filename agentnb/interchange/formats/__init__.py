@@ -1,4 +1,4 @@
-"""Trace formats: one module each, with a `NAME`, a `TITLE`, `sniff` and `read`. The first that fits a file reads it."""
+"""Trace formats: one module each, which has a `NAME`, a `TITLE`, `sniff` and `read`. A file is read by the first that fits."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class Format(Protocol):
     """A module that reads one format."""
 
     NAME: str
-    """The format of `Origin`, as in tables."""
+    """The format's name in `Origin` and in tables."""
     TITLE: str
-    """Name in messages."""
+    """The format's name in messages."""
     RECORDS_END: str
-    """The part of its files that records a run's end, or `nothing`."""
+    """The part of its files that records the end of a run, or `nothing`."""
 
     def sniff(self, file: TraceFile) -> str:
-        """Return an empty text if the file is of this format, otherwise what it lacks, as the end of a sentence."""
+        """Return an empty string if the file has this format, otherwise what is missing, as the end of a sentence."""
 
     def read(self, file: TraceFile) -> Iterator[Run]:
-        """Yield the runs of the file, in its order. Malformed records become problems of the file."""
+        """Yield the runs in the file, in file order. Malformed records become problems of the file."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -100,7 +100,7 @@ FORMATS: tuple[Format, ...] = (
     anthropic_messages,
     openai_chat,
 )
-"""All formats, the more specific ones first."""
+"""All formats, more specific ones first."""
 _JSON: frozenset[Kind] = frozenset({"json", "lines"})
 _KINDS: dict[str, frozenset[Kind]] = {
     saved_page.NAME: frozenset({"html"}),
@@ -110,20 +110,20 @@ _KINDS: dict[str, frozenset[Kind]] = {
     openhands_v1.NAME: _JSON | {"zip"},
     api_cassettes.NAME: _JSON | {"text"},
 }
-"""File kinds by format; JSON for all others."""
+"""The file kinds of each format; JSON for all others."""
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """True if a file beside this one holds the same runs in more detail, so that reading the folder skips this one."""
+    """True if another file in the folder holds the same runs in more detail, so that reading the folder skips this one."""
     return kimi_wire.is_superseded(file)
 
 
 class UnknownFormat(TraceError):
-    """Raised for a file of no known format."""
+    """Raised if a file has no known format."""
 
 
 def format_of(file: TraceFile) -> Format:
-    """Return the format of a file. Raises `UnknownFormat` with what it lacked for each."""
+    """Return the format of a file. Raises `UnknownFormat`, which says what was missing for each format."""
     missed = []
     for candidate in FORMATS:
         try:

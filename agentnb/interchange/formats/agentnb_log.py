@@ -1,4 +1,4 @@
-"""agentnb's own logs: JSON Lines of events."""
+"""agentnb's own logs, which are JSON Lines of events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a log, otherwise what it lacks. Logs may have a damaged first line or a later version."""
+    """Return an empty string for a log, otherwise what is missing. The first line may be damaged, or of a later version."""
     if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first
@@ -25,7 +25,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the log."""
+    """Yield the run in the log."""
     if file.path is not None:
         yield load_file(file.path)
         return
@@ -33,7 +33,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def run_of_lines(lines: Iterable[bytes], source: str) -> Run:
-    """Return the run of a log's lines. Raises `TraceError` with ``source`` if they are malformed."""
+    """Return the run in a log's lines. Raises `TraceError` with ``source`` if they are malformed."""
     events = decode_lines(lines, source)
     check_events(events, source)
     run = Run.from_events(events)

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: requests, responses, lists of messages, and batches."""
+"""Anthropic's Messages API: requests, responses, lists of messages and batches."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _OWN_BLOCKS = _CALLS | {"tool_result", "thinking", "redacted_thinking", "documen
 _OWN_FIELDS = frozenset({"system", "anthropic_version", "anthropic_beta", "stop_sequences", "mcp_servers"})
 _BLOCKS_ALSO = frozenset({"text", "image", "compaction"})
 _ERRORS = "_tool_result_error"
-"""Ending of the error types of server-side tools, as in ``web_search_tool_result_error``."""
+"""Ending of the error types for server-side tools, as in ``web_search_tool_result_error``."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     return sniff_records(file, API)
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation are combined into one run."""
     yield from read_records(file, API)
 
 
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def is_message(value: Any) -> bool:
-    """True if this is a message of the API: a role, and text or blocks."""
+    """True if this is a message of the API, with a role and text or blocks."""
     if not isinstance(value, dict) or value.get("role") not in _ROLES or value.keys() & {"tool_calls", "parts"}:
         return False
     content = value.get("content")
@@ -54,7 +54,7 @@ def is_message(value: Any) -> bool:
 
 
 def is_block(value: Any) -> bool:
-    """True if this is a block of a message's content."""
+    """True if this is a block in a message's content."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
@@ -62,20 +62,20 @@ def is_block(value: Any) -> bool:
 
 
 def _is_own(block: dict[str, Any]) -> bool:
-    """True if only this API writes this block."""
+    """True if this block is one that only this API writes."""
     kind = str(block["type"])
     return kind in _OWN_BLOCKS or kind.endswith("_tool_result") or (kind == "image" and isinstance(block.get("source"), dict))
 
 
 def is_conversation(value: Any) -> bool:
-    """True if this is a list of messages with at least one block that only this API writes."""
+    """True if this is a list of messages that has at least one block that only this API writes."""
     if not isinstance(value, list) or not all(is_message(message) for message in value):
         return False
     return any(_is_own(block) for message in value if isinstance(message["content"], list) for block in message["content"])
 
 
 def is_request(body: Any) -> bool:
-    """True if this is a request body: its messages or other fields are of this API."""
+    """True if this is a request body whose messages or other fields belong to this API."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
@@ -92,7 +92,7 @@ def is_response(body: Any) -> bool:
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the steps of a request: its system prompt and its messages."""
+    """Return the steps of a request: its system prompt and messages."""
     system = text_of(body.get("system"))
     first: list[Step] = [SystemPrompt(system)] if system else []
     return [*first, *steps_of(body["messages"])]
@@ -138,7 +138,7 @@ def reply_steps(
     stop_reason: str = "",
     metadata: dict[str, Any] | None = None,
 ) -> list[Step]:
-    """Return the reply of an assistant's content, with the results of server-side tools within it."""
+    """Return the reply in an assistant's content, including the results of server-side tools."""
     pieces = ReplyPieces(author, at)
     for block in content if isinstance(content, list) else [content]:
         kind = block.get("type") if isinstance(block, dict) else None
@@ -152,7 +152,7 @@ def reply_steps(
 
 
 def _parts(block: Any) -> list[AnyPart]:
-    """Return the parts of a model's block. Thinking keeps its block with the signature, which the API requires back."""
+    """Return the parts of a model's block. Thinking keeps its block and signature, which the API requires to be sent back."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "thinking":
         return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
@@ -162,7 +162,7 @@ def _parts(block: Any) -> list[AnyPart]:
 
 
 def call_of(block: dict[str, Any]) -> ToolCall:
-    """Return the call of a block, marked in its metadata if it is of a server-side tool."""
+    """Return the call in a block. Its metadata marks calls of server-side tools."""
     kind = block["type"]
     extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
     own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
@@ -170,7 +170,7 @@ def call_of(block: dict[str, Any]) -> ToolCall:
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
-    """Return the result of a block, also of a search, a fetched page or code that the API ran."""
+    """Return the result in a block, including a search, a fetched page, or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
     failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
@@ -180,7 +180,7 @@ def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
 
 
 def _result_text(content: Any) -> str:
-    """Return the result of a server-side tool as text, without encrypted fields."""
+    """Return the result of a server-side tool as text, leaving out encrypted fields."""
     if isinstance(content, list):
         return "\n".join(_result_text(item) for item in content)
     if not isinstance(content, dict):
@@ -199,7 +199,7 @@ def _result_text(content: Any) -> str:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the reported usage. The API counts cache reads and writes separately; agentnb's input includes them."""
+    """Return the reported usage. Unlike the API, agentnb includes cache reads and writes in the input."""
     return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
 
 
@@ -212,7 +212,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response, with its usage."""
+    """Return the reply in a response, with its usage."""
     kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
     return reply_steps(
         body["content"],

@@ -1,4 +1,4 @@
-"""Recorded exchanges with APIs: cassettes of VCR (Python, Ruby) and HTTP archives (HAR)."""
+"""Recorded exchanges with APIs: VCR cassettes (Python, Ruby) and HTTP archives (HAR)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MAX_BODY_BYTES = 100_000_000
 APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)
 _CASSETTE = re.compile(rb"^(?:http_)?interactions:", re.MULTILINE)
 _FAILED = 400
-"""Lowest HTTP status that is an error."""
+"""Lowest HTTP status that indicates an error."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind == "text":
         return "" if _CASSETTE.search(file.start) else "it has no interactions, as cassettes have"
     if file.kind != "json" or not isinstance(file.first, dict):
@@ -42,7 +42,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _interactions(document: Any) -> list[Any] | None:
-    """Return the exchanges of a cassette or archive."""
+    """Return the exchanges in a cassette or archive."""
     if not isinstance(document, dict):
         return None
     log = document.get("log")
@@ -54,7 +54,7 @@ def _interactions(document: Any) -> list[Any] | None:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation: requests that repeat and extend it become one run. Other exchanges are skipped."""
+    """Yield a run for each conversation, whose requests repeat and extend it. Exchanges of other kinds are skipped."""
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
     exchanges = [*_exchanges(file, _interactions(document) or [])]
     if not exchanges and not file.problems:
@@ -71,7 +71,7 @@ def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
 
 
 def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
-    """Return an exchange, or None if it is with another server or does not request a reply."""
+    """Return an exchange, or None if it is with another kind of server or does not ask for a reply."""
     request, response = body_of(one["request"]), body_of(one.get("response") or {})
     status = _status(one.get("response") or {})
     asked_of = [api for api in APIS if api.is_request(request)]
@@ -87,7 +87,7 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
 
 
 def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
-    """Return the exchange with the recorded time and duration of its reply, if any."""
+    """Return the exchange with the recorded time and duration of its reply, if there are any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
     milliseconds = one.get("time")
     seconds = milliseconds / 1000 if isinstance(milliseconds, int | float) and milliseconds >= 0 else None
@@ -101,7 +101,7 @@ def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
 
 
 def _model_of(request: dict[str, Any]) -> str:
-    """Return the model in the URL, as in ``models/gemini-2.0-flash:generateContent``."""
+    """Return the model named in the URL, as in ``models/gemini-2.0-flash:generateContent``."""
     match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
     return match[1] if match else ""
 
@@ -116,7 +116,7 @@ def _status(response: dict[str, Any]) -> int:
 
 
 def body_of(message: dict[str, Any]) -> Any:
-    """Return the JSON of a request or response body, assembled if streamed, or None."""
+    """Return the JSON in a request or response body, assembled if it was streamed, or None."""
     if "parsed_body" in message:
         return message["parsed_body"]
     data, encoding = _raw(message)
@@ -128,7 +128,7 @@ def body_of(message: dict[str, Any]) -> Any:
 
 
 def _raw(message: dict[str, Any]) -> tuple[Any, str]:
-    """Return the recorded body and its encoding, from the fields of VCR or HAR."""
+    """Return the recorded body and its encoding, from the fields of either VCR or HAR."""
     body = message.get("body", message.get("content", message.get("postData")))
     if not isinstance(body, dict):
         return body, ""
@@ -139,7 +139,7 @@ def _raw(message: dict[str, Any]) -> tuple[Any, str]:
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON of a body, also of a streamed one, or None."""
+    """Return the JSON in a body, including a streamed one, or None."""
     start = text.lstrip()
     if start.startswith(("event:", "data:", ":", "id:", "retry:")):
         return response_of(text)
@@ -162,7 +162,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _decompress(data: bytes) -> bytes:
-    """Unpack a body compressed with gzip or deflate. Raises ValueError above `MAX_BODY`."""
+    """Decompress a body compressed with gzip or deflate. Raises ValueError if it exceeds `MAX_BODY`."""
     if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)

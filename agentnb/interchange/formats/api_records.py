@@ -1,4 +1,4 @@
-"""Files of requests and responses of one API: a document, a list, or JSON Lines."""
+"""Files with requests and responses of a single API: a document, a list, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentnb.interchange.trace_file import TraceFile
 
 
 def sniff_records(file: TraceFile, api: Api) -> str:
-    """Return an empty text for a file with exchanges or conversations of the API, otherwise what it lacks."""
+    """Return an empty string if a file has exchanges or conversations of the API, otherwise what is missing."""
     return "" if any(_holds(api, record) for record in _looked_at(file)) else api.lacks
 
 
 def _looked_at(file: TraceFile) -> list[Any]:
-    """Return the parts of a file that identify it: the document or first record, and the first item of a list."""
+    """Return the parts that identify a file: the document or first record, and the first item if that is a list."""
     first = file.first
     if file.kind == "json" and isinstance(first, list):
         return [first, *first[:1]]
@@ -27,7 +27,7 @@ def _looked_at(file: TraceFile) -> list[Any]:
 
 
 def _first_lines(file: TraceFile) -> list[Any]:
-    """Return the first records of JSON Lines, which may be single messages, as far as they are complete in the file's start."""
+    """Return the first records of JSON Lines, which may be single messages, if they are complete in the file's start."""
     lines = (line for line in file.start.split(b"\n")[:-1] if line.strip())
     records: list[Any] = []
     with suppress(ValueError, RecursionError):
@@ -45,7 +45,7 @@ def _holds(api: Api, record: Any) -> bool:
 
 
 def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
-    """Yield the runs of a file: a conversation, a list of them, or JSON Lines; with responses, of exchanges."""
+    """Yield the runs in a file: a conversation, a list of them, or JSON Lines; or exchanges, if there are responses."""
     if file.kind == "lines":
         if api.is_conversation(_first_lines(file)):  # one message per line
             messages = [record for _, record in file.records()]

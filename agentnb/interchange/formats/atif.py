@@ -1,4 +1,4 @@
-"""Trajectories in ATIF, Harbor's interchange format, versions 1.0 to 1.7.
+"""Trajectories in ATIF, which is Harbor's interchange format, versions 1.0 to 1.7.
 
 An agent step holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs. Steps
 copied from an earlier trajectory are the run's history.
@@ -27,26 +27,26 @@ NAME = "atif"
 TITLE = "ATIF trajectory"
 RECORDS_END = "`stop_reason` in the `extra` of the last step"
 ENVIRONMENT = "environment"
-"""Author of an observation without a call."""
+"""Author of an observation that has no call."""
 _SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", "continued_trajectory_ref")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     missing = file.lacks("schema_version", "agent", "steps")
     return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each trajectory, followed by those of its sub-agents."""
+    """Yield the run of each trajectory, followed by the runs of its sub-agents."""
     for position, record in file.positioned_records():
         with file.guard(position):
             yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
 
 
 def _own_id(record: dict[str, Any]) -> str:
-    """Return the trajectory's own id, if it is a valid run id."""
+    """Return the trajectory's own id if it is a valid run id."""
     own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
     return own_id if _SOUND.match(own_id) else ""
 
@@ -85,7 +85,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
 
 
 def _rewards_beside(file: TraceFile) -> dict[str, Any]:
-    """Return the rewards of Harbor's verifier, from the trial folder around that of the trajectory."""
+    """Return the rewards from Harbor's verifier, which are in the trial folder around the trajectory's folder."""
     if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
         verified = result.first.get("verifier_result")
         rewards = verified.get("rewards") if isinstance(verified, dict) else None
@@ -101,7 +101,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps with late ones moved to their times: Harbor writes calls without a result after all others."""
+    """Return the steps in order of time, because Harbor writes calls without a result after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []
@@ -157,7 +157,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
 
 
 def _says_failed(step: dict[str, Any]) -> bool:
-    """True if the step records a failed call. ATIF has no field for it; Harbor adds it for Claude Code."""
+    """True if the step records a failed call. ATIF has no field for this; Harbor adds one for Claude Code."""
     extra = step.get("extra")
     return isinstance(extra, dict) and extra.get("tool_result_is_error") is True
 
@@ -184,7 +184,7 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
 
 
 def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
-    """Return the content of a result, and a line for each sub-agent trajectory that it references."""
+    """Return the content of a result, with a line for each sub-agent trajectory that it refers to."""
     parts = _content(result.get("content"))
     for reference in result.get("subagent_trajectory_ref") or ():
         name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
@@ -193,7 +193,7 @@ def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
 
 
 def _content(content: Any) -> list[AnyPart]:
-    """Return the parts of a message: text, or since 1.6 a list with images, which are files beside the trajectory."""
+    """Return the parts of a message: text or, since version 1.6, a list with images, which are files next to the trajectory."""
     if not isinstance(content, list):
         return parts_of(content)
     parts: list[AnyPart] = []

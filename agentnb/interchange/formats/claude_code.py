@@ -1,8 +1,8 @@
-"""Sessions of Claude Code: JSON Lines, one for each piece of a message.
+"""Claude Code sessions: JSON Lines, with one line for each piece of a message.
 
-Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or its own, and each branch that
-the person abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a forked or resumed
-session copied, are the run's history.
+``parentUuid`` arranges the lines in a tree. A session is a run; so are each sub-agent, whether in the same file or its own, and
+each branch that the person abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a
+forked or resumed session copied, are the run's history.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _KINDS = frozenset(
 )
 _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
-"""File names of sub-agents, relative to the folder of their session's file."""
+"""File names of sub-agents, relative to the folder that holds the session's file."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 MAX_SHARED_MESSAGES = 100_000
-"""Maximum shared messages repeated in the branches of a file; further branches start without them."""
+"""Maximum shared messages repeated in the branches of a file; any further branches start without them."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file)
     return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
 
@@ -57,12 +57,12 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, and those of its sub-agents and abandoned branches."""
+    """Yield the run of each session, followed by those of its sub-agents and abandoned branches."""
     yield from runs_of(file, file.numbered_records(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
-    """Yield the runs of these numbered lines."""
+    """Yield the runs in these numbered lines."""
     tree = _tree_of(file, records)
     conversations = [
         conversation
@@ -83,9 +83,9 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
 
 
 def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:
-    """Yield the runs of sub-agents of these sessions that have files of their own beside this one.
+    """Yield the runs of these sessions' sub-agents that have their own files next to this one.
 
-    Used only to add their usage to the sessions; reading their own files yields them as runs.
+    Used only to add their usage to the sessions; they are yielded as runs when their own files are read.
     """
     sides_in_file = {conversation.side for conversation in conversations}
     for conversation in conversations:
@@ -128,7 +128,7 @@ def _write_runs(file: TraceFile, name: str, conversations: list[_RunLines], titl
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
-    """Group the lines by conversation."""
+    """Group the lines into conversations."""
     tree = _Tree()
     for number, record in sort_by_links(records, _links):
         with file.guard(f"line {number}"):
@@ -137,7 +137,7 @@ def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
 
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
-    """Return the ids of a line and of its parent line, empty if missing."""
+    """Return the ids of a line and its parent line; empty if missing."""
     return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
 
 
@@ -149,18 +149,19 @@ class _RunLines:
     side: str = ""
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
-    """The conversation with which this one shares its beginning."""
+    """The conversation that begins in the same way as this one."""
     left_at: int = -1
-    """Round at which this branch was abandoned, -1 for other conversations. ``parent`` is the conversation that continued."""
+    """Round at which this branch was abandoned, and ``parent`` continued instead; -1 for other conversations."""
     is_continued: bool = False
-    """True if another session in the file continues this one and has copied its lines."""
+    """True if another session in the file continues this one, and has copied its lines."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
     branches: list[_RunLines] = field(default_factory=list)
-    """The abandoned branches, in order of their rounds."""
+    """The abandoned branches, ordered by their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """By id of the preceding message: the line of the last prompt after it, and its index in ``uuids`` and in the log's items.
+    """For each id of a preceding message: the line of the last prompt after it, and its index in ``uuids`` and in the log's
+    items.
     """
 
     @property
@@ -198,11 +199,11 @@ class _RunLines:
 
 
 class _Tree:
-    """All lines so far, by conversation."""
+    """All lines so far, grouped into conversations."""
 
     def __init__(self) -> None:
         self._is_linked = False
-        """True if lines have parents; then a second prompt without a parent starts over."""
+        """True if lines have parents, so that a second prompt without a parent starts over."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -210,12 +211,12 @@ class _Tree:
         self._left: list[_RunLines] = []
         self._owner: dict[str, _RunLines] = {}
         self._message: dict[str, str] = {}
-        """The nearest message at or above each line."""
+        """For each line, the nearest message at or above it."""
         self._spawned: dict[str, str] = {}
-        """Kind of sub-agent by its prompt."""
+        """The kind of each sub-agent, by its prompt."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return conversations with messages of their own, each session before its sub-agents and branches."""
+        """Return the conversations that have their own messages, each session before its sub-agents and branches."""
         inner = [
             conversation
             for conversation in (*self._left, *self._sides.values())
@@ -270,7 +271,9 @@ class _Tree:
         return self._sessions.setdefault(session, _RunLines(line))
 
     def _add_prompt(self, one: _RunLines, line: int, before: str) -> None:
-        """Record a prompt. An earlier prompt at the same position means a rewind: its later messages become a branch."""
+        """Record a prompt. If there was an earlier one at the same position, this is a rewind, and later messages become a
+        branch.
+        """
         earlier = one.prompts.get(before)
         if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
@@ -299,7 +302,7 @@ class _Tree:
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
-        """Copy the lines so far to the start of another conversation; return the number of original replies among them."""
+        """Copy the lines so far to the start of another conversation, and return how many of them are original replies."""
         self._shared += len(one.log.items)
         if self._shared <= MAX_SHARED_MESSAGES:
             other.log.items = [*one.log.items]

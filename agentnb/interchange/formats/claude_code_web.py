@@ -1,4 +1,4 @@
-"""Sessions of Claude Code on the web: a document with ``loglines``."""
+"""Claude Code sessions on the web: a document with ``loglines``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RECORDS_END = "as in `claude_code`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     lack = file.lacks("loglines", kind="json")
     return lack or ("" if isinstance(file.document["loglines"], list) else "its loglines must be a list")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the session, and those of its sub-agents."""
+    """Yield the run of the session, followed by those of its sub-agents."""
     yield from claude_code.runs_of(file, enumerate(file.document["loglines"], 1), NAME)

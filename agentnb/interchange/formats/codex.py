@@ -1,7 +1,7 @@
-"""Sessions of the Codex CLI, also of its first versions: JSON Lines.
+"""Codex CLI sessions, including those of its first versions: JSON Lines.
 
-Lines do not mark the end of a reply, so everything from the model up to a result or a message is one reply. A fork begins with
-copied lines of its source session, with the time of the fork or their own.
+No line marks the end of a reply, so everything from the model up to a result or message is one reply. A fork begins with lines
+copied from its source session, which have either the time of the fork or their original times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTICES = (
     "<subagent_notification>",
 )
 _MAX_COPY_GAP = timedelta(seconds=1)
-"""Maximum time between copied lines of a fork."""
+"""Maximum time between the copied lines of a fork."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
 ENCRYPTED = "(The summary is encrypted.)"
@@ -42,7 +42,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
@@ -67,7 +67,7 @@ class _Session:
     def __init__(self) -> None:
         self.log = SessionLog()
         self.events = SessionLog()
-        """Messages from events, used only if there are no response items."""
+        """Messages from events, which are used only if there are no response items."""
         self._about: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._system = ""
@@ -75,7 +75,7 @@ class _Session:
         self._has_items = False
         self._ended = False
         self._copied_at: datetime | None = None
-        """Time of the last line copied from another session; None outside of copied lines."""
+        """Time of the last line copied from another session, or None outside copied lines."""
 
     def take(self, record: dict[str, Any]) -> None:
         """Add a line."""
@@ -128,7 +128,7 @@ class _Session:
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
 
     def _add_summary(self, payload: dict[str, Any], at: Any) -> None:
-        """Add a summary. If the service made it, it is encrypted, and only later messages can be read."""
+        """Add a summary. If the service made it, it is encrypted, so only later messages can be read."""
         summary = text_of(payload.get("message"))
         self._about.setdefault("compactions", []).append(drop_empty(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
@@ -194,7 +194,7 @@ class _Session:
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
-        """Set the usage of the last reply; counts repeat when only the rate limits have changed."""
+        """Set the usage of the last reply. Counts are repeated when only the rate limits have changed."""
         self.log.open = None
         if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
             return
@@ -229,7 +229,7 @@ class _Session:
 
 
 def _parent_of(source: Any) -> str:
-    """Return the id of the session that started this one as a sub-agent."""
+    """Return the id of the session that started this one as its sub-agent."""
     spawn = source.get("subagent") if isinstance(source, dict) else None
     spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
     return text_of(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else ""
@@ -248,7 +248,7 @@ def _call(item: dict[str, Any]) -> ToolCall:
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
-    """Return the content of a result, and its error code and duration, if recorded."""
+    """Return the content of a result, with its error code and duration if they are recorded."""
     exit_code, seconds, success = None, None, None
     if isinstance(output, str) and output.startswith('{"output":'):
         with suppress(msgspec.DecodeError):
@@ -275,7 +275,7 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the usage, in any version's names; the input includes cache reads."""
+    """Return the usage, accepting the field names of any version; the input includes cache reads."""
     if not isinstance(usage, dict):
         return UNKNOWN
     return Usage(

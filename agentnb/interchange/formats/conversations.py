@@ -1,7 +1,7 @@
-"""Grouping of API requests into conversations, and their conversion to runs.
+"""Groups API requests into conversations, and converts these to runs.
 
-Each request repeats the conversation so far. So an exchange adds to a run only the new messages of its request, and its reply,
-whose usage, times and thinking are only in the response.
+Each request repeats the conversation so far. An exchange therefore adds only the new messages of its request to a run, along
+with its reply, whose usage, times and thinking are found only in the response.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemP
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_OPEN_CONVERSATIONS = 100
-"""Maximum open conversations of a file; beyond it, the longest idle one is closed."""
+"""Maximum open conversations in a file; beyond it, the one idle for the longest is closed."""
 
 
 @dataclass
 class OpenConversation:
-    """The exchanges of one conversation so far."""
+    """The exchanges in one conversation so far."""
 
     first: Exchange
     number: int
-    """Number of conversations that began earlier."""
+    """Number of conversations that started earlier."""
     steps: list[Step] = field(default_factory=list)
     reply: list[Step] | None = None
     error: str = ""
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     keys: set[Any] = field(default_factory=set)
-    """Keys by which the next request may find it."""
+    """Keys by which the next request may find the conversation."""
 
     @property
     def is_whole(self) -> bool:
-        """True if no request can continue it: a record without a response that ends with a reply."""
+        """True if no request can continue it because it is a record without a response that ends with a reply."""
         return self.reply is None and not self.error and bool(self.steps) and isinstance(self.steps[-1], Reply)
 
     def add(self, exchange: Exchange, steps: list[Step]) -> None:
-        """Add the new steps of a request, and its reply."""
+        """Add a request's new steps and its reply."""
         if self.error:
             self.steps.append(Note(f"The API answered a request with an error: {self.error}"))
         new = _after_echo(steps, self.reply) if self.reply is not None and not exchange.follows else steps
@@ -57,7 +57,7 @@ class OpenConversation:
 
 
 class Conversations:
-    """Groups exchanges into conversations, in order of their beginnings. Yields those that are closed."""
+    """Groups exchanges into conversations, ordered by when they started. Yields those that are closed."""
 
     def __init__(self) -> None:
         self._open: dict[Any, list[OpenConversation]] = {}
@@ -65,7 +65,7 @@ class Conversations:
         self._begun = 0
 
     def add(self, exchange: Exchange) -> Iterator[OpenConversation]:
-        """Add an exchange; yield its conversation if it is complete, or the longest idle one if there are too many."""
+        """Add an exchange; yield its conversation if it is complete, or the one idle for the longest if there are too many."""
         start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
         history = exchange.steps[start:]
         conversation, held_steps = self._find(exchange, history)
@@ -90,7 +90,7 @@ class Conversations:
             yield rested
 
     def open_conversations(self) -> list[OpenConversation]:
-        """Return all open conversations."""
+        """Return all conversations that are open."""
         return self._all
 
     def _forget(self, one: OpenConversation) -> None:
@@ -100,7 +100,7 @@ class Conversations:
                 del self._open[key]
 
     def _find(self, exchange: Exchange, history: list[Step]) -> tuple[OpenConversation | None, int]:
-        """Return the conversation that a request continues, and the number of request steps that it already holds."""
+        """Return the conversation that a request continues, and how many of the request's steps it already holds."""
         if exchange.follows in self._open:
             return self._open[exchange.follows][-1], 0
         key, keys = 0, []
@@ -124,7 +124,7 @@ def _key(history: list[Step]) -> int:
 
 
 def _is_continuation(one: OpenConversation, new: list[Step]) -> bool:
-    """True if a request's new steps begin with the conversation's last reply."""
+    """True if the new steps of a request begin with the conversation's last reply."""
     if one.reply is None:
         return not one.error or not isinstance(new[0], Reply)
     echo = new[: _echo_length(new)]
@@ -141,13 +141,13 @@ def _reply_content(steps: Iterable[Step]) -> tuple[str, list[str]]:
 
 
 def _echo_length(steps: list[Step]) -> int:
-    """Return the number of first steps from the model: the previous reply, repeated in the request."""
+    """Return the number of first steps that are from the model: the previous reply, which the request repeats."""
     own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
     return next((index for index, is_own in enumerate(own) if not is_own), len(steps))
 
 
 def _after_echo(steps: list[Step], reply: list[Step]) -> list[Step]:
-    """Return the steps after the repeated reply. If the client changed its call ids, results get the reply's ids."""
+    """Return the steps after the repeated reply. If the client changed its call ids, results are given the reply's ids."""
     length = _echo_length(steps)
     id_pairs = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
     ids = {client_id: own for client_id, own in id_pairs if client_id != own}
@@ -165,9 +165,9 @@ def _call_ids(steps: Iterable[Step]) -> list[str]:
 
 
 def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, several: bool | None = None) -> Iterator[Run]:
-    """Yield the runs of exchanges. ``several``: include their positions; by default if there are several runs.
+    """Yield the runs of exchanges. ``several``: whether to include their positions; by default, if there are several runs.
 
-    If reading fails, the runs read so far are yielded first.
+    If reading fails, the runs read up to then are yielded first.
     """
     conversations, failure = Conversations(), None
     done: list[OpenConversation] = []
@@ -214,9 +214,9 @@ def finish(
     at: datetime | None = None,
     seconds: float | None = None,
 ) -> Run:
-    """Return the run whose last request got this reply or error. Without either, its end is unknown.
+    """Return the run, given the reply or error for its last request. With neither, its end is unknown.
 
-    ``is_over``: the trace records that the run has ended.
+    ``is_over``: whether the trace records that the run has ended.
     """
     end = partial(writer.finish, at=at, seconds=seconds)
     if error:

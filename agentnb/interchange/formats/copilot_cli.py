@@ -1,4 +1,4 @@
-"""Sessions of the GitHub Copilot CLI: JSON Lines of events."""
+"""GitHub Copilot CLI sessions: JSON Lines of events."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
     fits = [isinstance(record.get("data"), dict) and text_of(record.get("type")).startswith(_KINDS) for record in records]
     return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the session, and those of its sub-agents."""
+    """Yield the run of the session, followed by those of its sub-agents."""
     session = _Session()
     for number, record in sort_by_links(file.numbered_records(), _links):
         with file.guard(f"line {number}"):
@@ -52,7 +52,7 @@ def _links(record: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(slots=True, eq=False)
 class _Agent:
-    """The log of the session, or of a sub-agent started by one of its calls."""
+    """The log of the session, or of a sub-agent that one of its calls started."""
 
     line: int
     call_id: str = ""
@@ -69,7 +69,7 @@ class _Session:
         self._subagents: dict[str, _Agent] = {}
         self._calls: dict[str, ToolCall] = {}
         self._names: dict[str, str] = {}
-        """Sub-agent names by the calls that started them."""
+        """Sub-agent names, by the calls that started them."""
         self._system = self._model = ""
         self._thought: list[AnyPart] = []
 
@@ -101,7 +101,9 @@ class _Session:
                 self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
-        """Return the speaking agent. A sub-agent without its call in the file speaks within the session, under its name."""
+        """Return the agent that is speaking. A sub-agent whose call is not in the file speaks in the session, under its own
+        name.
+        """
         if not call_id or call_id not in self._calls:
             return self._main
         if call_id not in self._subagents:
@@ -170,7 +172,7 @@ class _Session:
             recorded.setdefault(kind.removeprefix("session."), []).append(_plain(data))
 
     def runs(self, file: TraceFile) -> Iterator[Run]:
-        """Yield the run of the session, then those of its sub-agents."""
+        """Yield the run of the session, followed by those of its sub-agents."""
         session = run_id_of(text_of(self._main.recorded.get("session")))
         with file.guard():
             position = "line 1" if self._subagents else ""
@@ -190,5 +192,5 @@ class _Session:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the counts of a session's end or compaction, without its texts."""
+    """Return the counts from the end or a compaction of a session, leaving out its texts."""
     return {name: value for name, value in data.items() if not isinstance(value, str) or len(value) < 200}

@@ -1,6 +1,6 @@
 """Sessions of docker-agent (cagent): JSON, or its SQLite database.
 
-Messages are nested twice, ``messages[].message.message``; a sub-session is a nested run.
+Messages are doubly nested (``messages[].message.message``); a sub-session is a nested run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind == "sqlite":
         return _sniff_database(file)
     if lack := file.lacks("id", "messages", kind="json"):
@@ -73,7 +73,7 @@ def _sniff_database(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, followed by those of its sub-sessions."""
+    """Yield the run of each session, followed by the runs of its sub-sessions."""
     if file.kind == "sqlite":
         with database(file) as connection:
             yield from _sessions(file, connection)
@@ -119,7 +119,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
 
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
-    """Add a message; return its tool definitions by name."""
+    """Add a message, and return the tool definitions in it by name."""
     message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
     role, at = message["role"], time_of(message.get("created_at"))
     parts = parts_of(message.get("multi_content") or message.get("content") or None)
@@ -146,7 +146,7 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
 
 
 def _take_system(log: SessionLog) -> str:
-    """Remove and return the leading system messages of the log."""
+    """Remove the system messages at the start of the log, and return them."""
     texts = []
     while log.items and getattr(log.items[0], "author", "") == "system":
         texts += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
@@ -154,7 +154,7 @@ def _take_system(log: SessionLog) -> str:
 
 
 def _usage(message: dict[str, Any]) -> Usage:
-    """Return the usage of a reply. docker-agent counts cache reads and writes separately from its input."""
+    """Return the usage of a reply. docker-agent does not include cache reads and writes in its input."""
     usage = object_of(message.get("usage"))
     counts = add_cache_to_input(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
     return replace(counts, reasoning=count_of(usage.get("reasoning_tokens")), cost=cost_of(message.get("cost")) or None)
@@ -164,7 +164,7 @@ def _usage(message: dict[str, Any]) -> Usage:
 
 
 def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
-    """Yield the runs of all top-level sessions, in order of creation."""
+    """Yield the runs of all top-level sessions in order of creation."""
     session_columns, item_columns = columns(opened, "sessions"), columns(opened, "session_items")
     query = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
     inner = {row[0] for row in opened.execute(query)} if "subsession_id" in item_columns else set()
@@ -181,7 +181,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
 
 
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a session in the form of the document, with its sub-sessions. Unreadable items become problems."""
+    """Return a session, with its sub-sessions, in the form of the document. Unreadable items become problems."""
     if session_id in above:
         raise ValueError(f"the session {session_id} contains itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()

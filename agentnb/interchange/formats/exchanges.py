@@ -1,4 +1,4 @@
-"""API requests and responses, in whatever way a record wraps them."""
+"""API requests and responses, however a record wraps them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
 MAX_RECORDED_CHARACTERS = 20_000
-"""Maximum JSON characters of a field kept in a run's recorded data."""
+"""Maximum JSON characters of a field that is kept in a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
-"""Metadata keys in requests exported by agentnb, which hold whole runs; in Anthropic's API they are within the ``user_id``."""
+"""Metadata keys in requests that agentnb exported, which hold complete runs; for Anthropic's API, they are within
+``user_id``.
+"""
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
 RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
 _CONVERSATION_KEYS = frozenset(
@@ -42,21 +44,21 @@ _SECRET = frozenset(
 
 @dataclass(frozen=True)
 class Api:
-    """The conversation format of one API."""
+    """The conversation format of an API."""
 
     name: str
     lacks: str
-    """Missing part of a file of another kind, as the end of a sentence."""
+    """The part that a file of another kind lacks, as the end of a sentence."""
     is_request: Callable[[Any], bool]
     is_conversation: Callable[[Any], bool]
-    """True for a bare list of its messages or items."""
+    """True for a bare list of the API's messages or items."""
     is_response: Callable[[Any], bool]
     request_steps: Callable[[dict[str, Any]], list[Step]]
     steps_of: Callable[[list[Any]], list[Step]]
     response_steps: Callable[[dict[str, Any]], list[Step]]
-    """The replies of a response; the last one has its usage."""
+    """The replies in a response; the last one has the usage."""
     tools_of: Callable[[dict[str, Any], dict[str, Any]], tuple[ToolSpec, ...]]
-    """The tools of a request and its response, either of which may be empty."""
+    """The tools in a request and its response, either of which may be empty."""
 
 
 class Exchange(NamedTuple):
@@ -64,9 +66,9 @@ class Exchange(NamedTuple):
 
     position: str
     steps: list[Step]
-    """Steps of the request, repeated and new."""
+    """Steps of the request, both repeated and new."""
     reply: list[Step] | None
-    """None without a response, or if it is an error."""
+    """Steps of the reply, or None if there is no response or it is an error."""
     error: str = ""
     model: str = ""
     tools: tuple[ToolSpec, ...] = ()
@@ -74,11 +76,11 @@ class Exchange(NamedTuple):
     id: str = ""
     """Id of the response."""
     follows: str = ""
-    """Id of the earlier response, or of the stored conversation, that the request continues without repeating it."""
+    """Id of the earlier response, or the stored conversation, that the request continues without repeating it."""
 
 
 def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
-    """Return the exchange of a record with a request, a response or both, otherwise None."""
+    """Return the exchange in a record that has a request, a response or both; otherwise None."""
     if api.is_conversation(record):
         return Exchange(position, api.steps_of(record), None)
     if not isinstance(record, dict):
@@ -105,7 +107,7 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 
 
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
-    """Return the ids of the run and its parent if agentnb exported this request; empty and None for other requests."""
+    """Return the ids of the run and its parent if agentnb exported this request; otherwise empty and None."""
     metadata = exchange.recorded.get("metadata")
     if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str) and user.startswith(RUN_ID):
         metadata = dict(entry.split("=", 1) for entry in user.split() if "=" in entry)
@@ -115,7 +117,7 @@ def own_ids(exchange: Exchange) -> tuple[str, str | None]:
 
 
 def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: int = 4) -> dict[str, Any] | None:
-    """Return the first value that fits, searching the given keys to this depth and parsing JSON text."""
+    """Return the first value that fits, searching these keys down to this depth and parsing JSON text."""
     if isinstance(value, str) and value[:1] == "{":
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
@@ -131,7 +133,7 @@ def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: in
 
 
 def error_of(record: Any) -> str:
-    """Return the error message of a response, or an empty text."""
+    """Return the error message in a response, or an empty text."""
     for _ in range(4):
         if not isinstance(record, dict):
             return ""
@@ -145,7 +147,7 @@ def error_of(record: Any) -> str:
 
 
 def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
-    """Return the tools of these function definitions; ``schema``: the key of their argument schema."""
+    """Return the tools in these function definitions. ``schema``: the key that holds the schema of their arguments."""
     return tuple(
         ToolSpec(function["name"], str(function.get("description") or ""), dict(object_of(function.get(schema))))
         for function in functions
@@ -154,7 +156,7 @@ def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[To
 
 
 def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields to keep in a run's recorded data: without empty or bulky values and API keys."""
+    """Return the fields to keep in a run's recorded data, leaving out empty or bulky values and API keys."""
     kept = {
         key: _without_keys(value) for key, value in fields.items() if key not in _SECRET and value not in (None, "", [], {})
     }
@@ -163,7 +165,7 @@ def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_keys(value: Any) -> Any:
-    """Return plain data without the fields that hold API keys or headers."""
+    """Return plain data without the fields for API keys or headers."""
     if isinstance(value, list):
         return [_without_keys(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Sessions of the Gemini CLI: a JSON document, or JSON Lines.
+"""Gemini CLI sessions: a JSON document, or JSON Lines.
 
 In JSON Lines, a changed message is repeated, ``$set`` updates the session's metadata, and ``$rewindTo`` removes messages.
 """
@@ -21,11 +21,11 @@ RECORDS_END = "a cancellation, an error"
 _CANCELLED = "Request cancelled"
 _MODEL = frozenset({"gemini", "model", "assistant"})
 _CODES = {"error": "tool_error", "cancelled": "cancelled"}
-"""Error code by the status of a failed call."""
+"""The error code for each status of a failed call."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 
@@ -42,7 +42,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Apply a record: a session, a message, or a change to earlier records."""
+    """Apply a record, which is a session, a message, or a change to earlier records."""
     if "$rewindTo" in record:
         ids = list(messages)
         gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []
@@ -117,7 +117,7 @@ def _thought(one: dict[str, Any]) -> Thinking:
 
 
 def _parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content of Google's API: text, a part, or a list of them."""
+    """Return the parts of a content in Google's API: text, a part, or a list of these."""
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []
@@ -142,7 +142,7 @@ def _answer(response: Any) -> list[AnyPart]:
 
 
 def _usage(tokens: Any) -> Usage:
-    """Return the usage. Gemini CLI counts thinking separately from the output; agentnb's output includes it."""
+    """Return the usage. Unlike the Gemini CLI, agentnb includes thinking in the output."""
     if not isinstance(tokens, dict):
         return UNKNOWN
     output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))

@@ -17,7 +17,7 @@ NAME = "gemini_contents"
 
 
 def is_content(value: Any) -> bool:
-    """True if this is a content: a list of parts, with the role user or model."""
+    """True if this is a content, which is a list of parts with the role user or model."""
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")
@@ -42,7 +42,7 @@ def is_response(body: Any) -> bool:
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the steps of a request: its system instruction and its contents."""
+    """Return the steps of a request: its system instruction and contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
     text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
     first: list[Step] = [SystemPrompt(text)] if text else []
@@ -65,14 +65,14 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
 
 
 def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
-    """Return the reply with these parts of the model."""
+    """Return the model's reply with these parts."""
     parts = list(parts)
     visible = [part for item in parts for part in parts_shown(item)]
     return Reply(visible, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
 
 
 def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
-    """Return the visible parts; empty for calls and their results."""
+    """Return the parts to show; empty for calls and their results."""
     if isinstance(part.get("text"), str):
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
     data = part.get("inlineData") or part.get("inline_data")
@@ -101,7 +101,7 @@ def _result(made: dict[str, Any]) -> Result:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response's first candidate."""
+    """Return the reply in a response's first candidate."""
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
@@ -112,7 +112,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the reported usage. The API counts thinking separately from the output; agentnb's output includes it."""
+    """Return the reported usage. Unlike the API, agentnb includes thinking in the output."""
     if not isinstance(usage, dict):
         return Usage()
     output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
@@ -125,7 +125,7 @@ def usage_of(usage: Any) -> Usage:
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
-    """Return the tools of a request: its function declarations."""
+    """Return the tools of a request, which are its function declarations."""
     groups = tools if isinstance(tools, list) else [tools]
     functions = [
         function

@@ -1,6 +1,6 @@
-"""Inspect logs: JSON and ``.eval`` archives. Each sample and epoch is a run.
+"""Inspect logs: JSON files and ``.eval`` archives. Each epoch of a sample is a run.
 
-In an archive, a sample is one file, or a folder with its messages, events and attachments in chunks.
+In an archive, a sample is a single file, or a folder with its messages, events and attachments in chunks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NAME = "inspect"
 TITLE = "log of Inspect"
 RECORDS_END = "`scores`, `completed_at`, `error`, `limit`, `status`"
 _HEADERS = ("header.json", "_journal/start.json")
-"""Header files of an archive; an unfinished evaluation has only the second."""
+"""Header files in an archive; an unfinished evaluation has only the second."""
 _SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:messages|events|calls|attachments)/\w+)\.json)")
-"""A file of a sample: the whole sample, or a part in its folder."""
+"""A file in a sample: the complete sample, or a part of it in the sample's folder."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind == "zip":
         try:
             with zip_file(file) as names:
@@ -41,7 +41,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each sample and epoch, each followed by the runs of its sub-agents."""
+    """Yield a run for each epoch of each sample, followed by the runs of its sub-agents."""
     if file.kind == "zip":
         yield from _archive(file)
         return
@@ -75,7 +75,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _join_chunks(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
-    """Return a sample whose lists are in chunks, each named by the index of its first item."""
+    """Return a sample whose lists are in chunks; the name of each chunk is the index of its first item."""
 
     def read(part: str) -> Any:
         return _member(names, f"{folder}/{part}.json", held)

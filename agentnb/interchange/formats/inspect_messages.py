@@ -1,4 +1,4 @@
-"""Messages of Inspect, completed from the events of the same model calls and tool calls."""
+"""Messages in Inspect logs, completed from the events of the same model and tool calls."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
-"""Reference to a text stored elsewhere in the log: by its hash, or its index among chunks; ``tc`` in logs of 2024."""
+"""Reference to a text stored elsewhere in the log, by hash or by index among the chunks; ``tc`` in logs from 2024."""
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
-"""agentnb's codes for tool errors; others keep Inspect's."""
+"""agentnb's codes for tool errors; other errors keep Inspect's code."""
 _FILES = ("audio", "video", "document")
 MAX_URL_CHARACTERS = 200
-"""Maximum characters of an image's or file's URL that are kept."""
+"""Maximum characters kept of the URL of an image or file."""
 
 
 def resolve_attachments(value: Any, attachments: dict[str, str]) -> Any:
-    """Replace attachment references by their texts; references to missing attachments stay."""
+    """Replace references to attachments with their texts, leaving references to missing ones."""
     if isinstance(value, str):
         if "://" not in value:
             return value
@@ -41,13 +41,13 @@ def resolve_attachments(value: Any, attachments: dict[str, str]) -> Any:
 
 @dataclass(slots=True)
 class Events:
-    """Events of one agent: its model calls, and its tool calls by id."""
+    """The events of one agent: its model calls, and its tool calls by id."""
 
     models: list[dict[str, Any]] = field(default_factory=list)
     tools: dict[str, deque[dict[str, Any]]] = field(default_factory=dict)
 
     def add_tool(self, event: dict[str, Any]) -> None:
-        """Add a tool call; ids may repeat."""
+        """Add a tool call, whose id may be repeated."""
         self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
 
     def merge(self, other: Events) -> None:
@@ -60,7 +60,7 @@ class Events:
 
     @staticmethod
     def reply_of(event: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the message of a model call, or None if it failed."""
+        """Return the message that a model call produced, or None if the call failed."""
         choices = (event.get("output") or {}).get("choices") or []
         message = choices[0].get("message") if choices else None
         return message if isinstance(message, dict) else None
@@ -77,14 +77,14 @@ class Events:
 
 
 def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Compare messages by their ids, or without ids by their content and calls."""
+    """Compare messages by their ids or, if they have none, by their content and calls."""
     if one.get("id") and other.get("id"):
         return bool(one["id"] == other["id"])
     return one.get("content") == other.get("content") and (one.get("tool_calls") or []) == (other.get("tool_calls") or [])
 
 
 def is_answer(message: Any) -> bool:
-    """True if this is a reply with content and without tool calls."""
+    """True if this is a reply that has content and no tool calls."""
     is_reply = isinstance(message, dict) and message.get("role") == "assistant"
     return is_reply and bool(message.get("content")) and not message.get("tool_calls")
 
@@ -101,7 +101,7 @@ def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...
 
 
 class MessageReader:
-    """Adds the messages of one agent to a writer."""
+    """Adds one agent's messages to a writer."""
 
     def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str], began: datetime | None = None) -> None:
         """``began``: time of the first message."""
@@ -109,7 +109,7 @@ class MessageReader:
         self._models = deque((event, resolve_attachments(events.reply_of(event), attachments)) for event in events.models)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Add a message whose attachments are resolved."""
+        """Add a message whose attachments have been resolved."""
         role = message["role"]
         if role == "system":
             self._writer.system(texts_of(message_parts(message)))
@@ -144,7 +144,7 @@ class MessageReader:
             self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the event of the model call that returned this message; earlier failed calls become warnings."""
+        """Return the event of the model call that produced this message. Earlier failed calls become warnings."""
         if not any(reply is not None and is_same(reply, message) for _, reply in self._models):
             return {}
         while True:
@@ -177,7 +177,7 @@ class MessageReader:
 
 
 def message_parts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return the parts of a message, without calls."""
+    """Return the parts of a message, excluding calls."""
     content = message.get("content")
     thought = message.get("reasoning")  # in early logs
     parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
@@ -189,7 +189,7 @@ def message_parts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def _parts(one: dict[str, Any]) -> list[AnyPart]:
-    """Return the parts of a content, empty for kinds that are read elsewhere or concern only the provider."""
+    """Return the parts of a content; empty for kinds that are read elsewhere or concern only the provider."""
     kind = one.get("type")
     if kind == "reasoning":
         return [_thinking(one)]
@@ -210,7 +210,7 @@ def _thinking(one: dict[str, Any]) -> Thinking:
 
 
 def _server_side_call(one: dict[str, Any]) -> ToolCall:
-    """Return a call that the provider ran itself."""
+    """Return a call that the provider itself ran."""
     own = {SERVER_SIDE: {"type": str(one.get("tool_type") or "tool_use")}}
     return ToolCall(one["name"], one.get("arguments"), str(one.get("id") or ""), own)
 
@@ -224,7 +224,7 @@ def _call(one: dict[str, Any]) -> ToolCall:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage of a model call. Input includes cache tokens, which Inspect may count separately."""
+    """Return the usage of a model call. The input includes cache tokens, which Inspect may count separately."""
     if not isinstance(usage, dict):
         return Usage()
     sent, received, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")

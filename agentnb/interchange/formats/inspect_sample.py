@@ -1,8 +1,8 @@
-"""A sample of an Inspect log as a run, and its sub-agents as nested runs.
+"""A sample in an Inspect log as a run, with its sub-agents as nested runs.
 
-The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. Model calls in the span of
-an agent (in early logs, in the events of a tool or a subtask) whose replies are not among the messages belong to a sub-agent,
-whose run is the conversation of the last of them.
+The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. If the replies of model
+calls in an agent's span (in early logs, in the events of a tool or subtask) are not among the messages, the calls belong to a
+sub-agent, whose run is the conversation of the last of these calls.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
 _LIMITS = {"token": "max_tokens", "time": "max_seconds", "working": "max_seconds", "cost": "budget", "message": "max_messages"}
-"""agentnb's names of sample limits; others keep Inspect's."""
+"""agentnb's names for sample limits; other limits keep Inspect's."""
 _GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0}
-"""Values of Inspect's grades: correct, partially correct, incorrect, no answer."""
+"""Values of Inspect's grades for correct, partially correct, incorrect and no answer."""
 _OF_SAMPLE = ("scores", "target", "choices", "metadata", "limit", "error_retries", "model_usage", "total_time", "working_time")
 _OF_EVAL = ("task", "task_id", "task_version", "eval_id", "run_id", "created", "solver", "task_args", "packages", "model_args")
 _NESTED_IN = ("tool", "subtask")
-"""Kinds of events in early logs that have nested events."""
+"""Kinds of events in early logs that contain nested events."""
 
 
 class Log(NamedTuple):
-    """Data of a log common to all its samples."""
+    """The data of a log that all its samples share."""
 
     format_name: str
     status: str
@@ -56,7 +56,7 @@ class Log(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A sample with its position."""
+    """A sample and its position."""
 
     file: TraceFile
     log: Log
@@ -65,7 +65,7 @@ class _Sample(NamedTuple):
     attachments: dict[str, str]
 
     def writer(self, events: Events, **about: Any) -> RunWriter:
-        """Return a writer for a run of the sample, with the tools of these events."""
+        """Return a writer for a run of the sample that has the tools in these events."""
         return self.file.writer(
             self.log.format_name,
             self.position,
@@ -77,7 +77,7 @@ class _Sample(NamedTuple):
         )
 
     def last_conversation(self, events: Events) -> list[Any]:
-        """Return the input of the last model call, and its reply."""
+        """Return the input of the last model call, followed by its reply."""
         if not events.models:
             return []
         last = events.models[-1]
@@ -92,7 +92,7 @@ class _Sample(NamedTuple):
 
 @dataclass(slots=True)
 class _Scope:
-    """An agent seen in the events: its model calls and tool calls."""
+    """An agent seen in the events, with its model calls and tool calls."""
 
     name: str
     recorded_id: str
@@ -101,7 +101,7 @@ class _Scope:
 
 
 def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
-    """Yield the run of a sample, then those of its sub-agents."""
+    """Yield the run of a sample, followed by those of its sub-agents."""
     attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
     source = _Sample(file, log, position, sample, attachments)
     messages = resolve_attachments(sample["messages"], attachments) or []
@@ -150,7 +150,7 @@ def _nested_run(sample: _Sample, scope: _Scope, **about: str) -> Run:
 
 
 def _scopes(events: list[Any]) -> list[_Scope]:
-    """Return the agents seen in the events: the sample's own first, whose parent is None."""
+    """Return the agents seen in the events, starting with the sample's own, whose parent is None."""
     main = _Scope("", "")
     spans: dict[str, _Scope] = {}
     scopes = [main]
@@ -201,14 +201,14 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
 
 
 def _assess(writer: RunWriter, scores: Any) -> None:
-    """Add the scores of a sample, by scorer; a score of several values has no outcome."""
+    """Add the scores of a sample, by scorer. A score with several values has no outcome."""
     for name, score in scores.items() if isinstance(scores, dict) else ():
         value = score.get("value") if isinstance(score, dict) else score
         writer.assess(str(name), _GRADES.get(value, value) if isinstance(value, str) else value)
 
 
 def _events_of(sample: dict[str, Any]) -> list[Any]:
-    """Return the events of a sample; logs of 2024 have them in a transcript."""
+    """Return the events of a sample, which logs from 2024 have in a transcript."""
     return sample.get("events") or (sample.get("transcript") or {}).get("events") or []
 
 

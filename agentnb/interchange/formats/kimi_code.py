@@ -1,6 +1,6 @@
-"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents.
+"""Kimi Code sessions: the ``wire.jsonl`` of each agent.
 
-User input is recorded twice, as a prompt and as a context message. A step of the loop is a reply.
+User input is recorded twice: as a prompt and as a context message. Each step of the loop is a reply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, _SNIFFED_RECORDS)
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 
@@ -52,17 +52,17 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Session:
-    """The agent's session so far."""
+    """The session of the agent so far."""
 
     def __init__(self) -> None:
         self.log = SessionLog()
         self.model = self.system = self.agent = ""
         self.recorded: dict[str, Any] = {}
         self._prompts: list[str] = []
-        """Typed texts whose context message has not come yet."""
+        """Texts that were typed but whose context message has not arrived yet."""
 
     def take(self, record: dict[str, Any]) -> None:
-        """Add a record. Records outside the conversation are ignored."""
+        """Add a record; records outside the conversation are ignored."""
         kind, at = record["type"], time_of(record.get("time"))
         self.agent = self.agent or text_of(record.get("agentId"))
         if kind in ("turn.prompt", "turn.steer"):

@@ -1,6 +1,6 @@
-"""Sessions of the Kimi CLI: a session's ``wire.jsonl``, with times and usage.
+"""Kimi CLI sessions: the ``wire.jsonl`` of a session, with times and usage.
 
-A step is a reply. Events of sub-agents are nested in those of the agent that started them.
+Each step is a reply. Events of sub-agents are nested in those of the agent that started them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from agentnb.interchange.formats.session_log import (
 from agentnb.interchange.trace_file import TraceFile
 
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
-"""Files in a session's folder: the conversation as `kimi_cli` reads it, and this format's, which adds times and usage."""
+"""Files in a session's folder: the conversation, which `kimi_cli` reads, and the file of this format, which adds times and
+usage.
+"""
 NAME = "kimi_wire"
 TITLE = "session of the Kimi CLI, as sent to its interface"
 RECORDS_END = "`TurnEnd`, `StepInterrupted`"
@@ -43,7 +45,7 @@ _COUNTS = ("input_other", "output", "input_cache_read", "input_cache_creation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
     return "" if any(map(_is_record, records)) else "its lines have no message of a type such as TurnBegin"
 
@@ -56,7 +58,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """True if a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has more detail."""
+    """True if this is a ``context.jsonl`` whose session is in the ``wire.jsonl`` next to it, which has more detail."""
     try:
         wire = file.beside(WIRE) if file.base_name == CONTEXT else None
         return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
@@ -65,7 +67,7 @@ def is_superseded(file: TraceFile) -> bool:
 
 
 def _system_prompt(file: TraceFile) -> str:
-    """Return the system prompt, recorded only in the ``context.jsonl`` beside this file, or an empty text."""
+    """Return the system prompt, which only the ``context.jsonl`` next to this file records, or an empty text."""
     context = file.beside(CONTEXT) if file.base_name == WIRE else None
     if context is None or not is_superseded(context):
         return ""
@@ -74,7 +76,7 @@ def _system_prompt(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the session, then those of its sub-agents."""
+    """Yield the run of the session, followed by those of its sub-agents."""
     yield from with_nested_usage(_runs(file))
 
 
@@ -108,20 +110,20 @@ def _nested_runs(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
 
 
 class _Agent:
-    """The log of one agent of the session so far."""
+    """The log of one of the session's agents so far."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.log = SessionLog()
         self.nested: dict[str, _Agent] = {}
-        """Its sub-agents, by their ids or the calls that started them."""
+        """Its sub-agents, by id or by the call that started them."""
         self.compactions = 0
         self.ended = False
         self._counted: dict[str, Reply] = {}
-        """Replies with usage by message id: repeated usage replaces it."""
+        """Replies with usage, by message id; usage that is repeated replaces the earlier one."""
 
     def take(self, message: dict[str, Any], at: Any) -> None:
-        """Add a message. Messages outside the conversation are ignored."""
+        """Add a message; messages outside the conversation are ignored."""
         kind, payload = message["type"], message["payload"]
         if kind in ("TurnBegin", "SteerInput"):
             self.ended = False
@@ -162,7 +164,7 @@ class _Agent:
         self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
-        """Set the usage of a step, and the conversation's length after it."""
+        """Set the usage of a step, and the length of the conversation after it."""
         usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
         last = self._counted.get(message_id, self.log.last_reply)
         if last is None:

@@ -1,4 +1,4 @@
-"""LangChain messages, as in LangSmith and LangGraph: plain, or serialized as class constructors."""
+"""LangChain messages, as used by LangSmith and LangGraph: plain, or serialized as class constructors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a message, unwrapped from a constructor or a pair of type and data."""
+    """Return the fields of a message, unwrapping a constructor or a pair of type and data."""
     if not isinstance(value, dict):
         return None
     if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
@@ -41,13 +41,13 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def role_of(fields: dict[str, Any]) -> str:
-    """Return the role of a message in the APIs' words: user, assistant, system or tool; other roles unchanged."""
+    """Return the role of a message as APIs name it: user, assistant, system or tool; other roles are returned unchanged."""
     role = str(fields.get("role") or fields.get("type") or "").lower()
     return _ROLES.get(role, role)
 
 
 def is_message(value: Any) -> bool:
-    """True if this is a message of LangChain, or of OpenAI's chat API, which LangChain accepts too."""
+    """True if this is a message of LangChain or of OpenAI's chat API, which LangChain also accepts."""
     fields = fields_of(value)
     return fields is not None and role_of(fields) in _KNOWN and bool(fields.keys() & {"content", "tool_calls"})
 
@@ -58,7 +58,7 @@ def steps_of(messages: Iterable[Any], author: str = "") -> list[Step]:
 
 
 def message_steps(message: Any, author: str = "", at: datetime | None = None) -> list[Step]:
-    """Return the steps of a message. ``author``: author of replies that do not name one."""
+    """Return the steps of a message. ``author``: the author of replies that do not name one."""
     fields = fields_of(message) or {}
     role, content = role_of(fields), fields.get("content")
     if role == "system":
@@ -75,7 +75,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
 
 
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
-    """Return the reply of a model's message."""
+    """Return the reply in a model's message."""
     metadata = object_of(fields.get("response_metadata"))
     stop = metadata.get("finish_reason") or metadata.get("stop_reason") or fields.get("finish_reason") or ""
     kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
@@ -94,7 +94,7 @@ def _reply_parts(fields: dict[str, Any]) -> list[AnyPart]:
 
 
 def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls of a model's message, also those with invalid JSON arguments."""
+    """Return the calls in a model's message, including those whose arguments are not valid JSON."""
     extra = object_of(fields.get("additional_kwargs"))
     tool_calls = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
     calls = openai_chat.calls_of({"tool_calls": tool_calls, "function_call": fields.get("function_call")})
@@ -107,7 +107,7 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage from LangChain's common form; unknown if it is missing."""
+    """Return the usage in LangChain's common form; unknown if it is missing."""
     if not isinstance(usage, dict):
         return Usage()
     input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))

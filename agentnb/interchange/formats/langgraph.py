@@ -1,7 +1,7 @@
-"""LangGraph: a thread, its state, or its state history.
+"""LangGraph threads, as a thread, its state, or its state history.
 
-The newest state has the whole conversation, and is the run; older states supply the times of messages. Subgraph states in a
-task are nested runs.
+The newest state has the complete conversation, and is the run; older states supply the times of messages. Subgraph states
+within a task are nested runs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NAME = "langgraph"
 TITLE = "thread of LangGraph"
 RECORDS_END = "an empty `next`, the `status`, an error, the last finish reason"
 SNIFFED_MESSAGES = 20
-"""Number of first messages by which a state is recognized."""
+"""Number of initial messages used to recognize a state."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
@@ -44,7 +44,7 @@ def _messages(state: Any) -> list[Any] | None:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each thread, followed by those of its subgraphs."""
+    """Yield the run of each thread, followed by the runs of its subgraphs."""
     records = [record for _, record in file.records()] if file.kind == "lines" else file.document
     records = records if isinstance(records, list) else [records]
     is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
@@ -55,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _thread_of(state: Any) -> str:
-    """Return the thread id of a state, or an empty text."""
+    """Return the thread id of a state; empty if missing."""
     if not isinstance(state, dict):
         return ""
     configured = (state.get("config") or {}).get("configurable") or {}
@@ -71,7 +71,7 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the time of the first state with each message, by message id; empty for a single state."""
+    """Return, by message id, the time of the first state that has the message; empty for a single state."""
     times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
         for message in _messages(state) or ():
@@ -116,13 +116,13 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 
 
 def _model(messages: list[Any]) -> str:
-    """Return the model of the first reply, or an empty text."""
+    """Return the model of the first reply; empty if it is unknown."""
     all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
     return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
-    """Return the run: failed with a task's error, interrupted, or ended by its last message."""
+    """Return the run, which failed with a task's error, was interrupted, or ended with its last message."""
     at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
     tasks = [task for task in state.get("tasks") or () if isinstance(task, dict)]
     error = next((task["error"] for task in tasks if task.get("error")), state.get("error"))

@@ -1,4 +1,4 @@
-"""LangSmith: posts and patches of its clients, and exported runs."""
+"""LangSmith traces: posts and patches from its clients, and exported runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _TOOLS = frozenset({"tool", "retriever"})
 _STEPS = frozenset(
     {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
 )
-"""Names of LangChain's own runs, as opposed to those of agents."""
+"""Names of runs that belong to LangChain itself rather than to agents."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     first = file.first
     if isinstance(first, dict) and isinstance(first.get("runs"), list):
         first = first["runs"]
@@ -44,7 +44,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each trace, and a nested run for each further conversation in it."""
+    """Yield a run for each trace, and a nested run for each additional conversation in it."""
     records = file.records() if file.kind == "lines" else [(0, file.document)]
     runs: list[dict[str, Any]] = []
     for number, record in records:
@@ -58,7 +58,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
-    """Yield the run of a trace, and its nested runs."""
+    """Yield the run of a trace, followed by its nested runs."""
     own_nodes = [*_within(root)]
     conversations = _conversations(root, [node for node in own_nodes if node.kind == "llm"])
     tools = [node for node in own_nodes if node.kind in _TOOLS]
@@ -82,7 +82,7 @@ def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Ite
 
 
 def _within(node: Node) -> Iterator[Node]:
-    """Yield the runs of a trace, without those of sub-agents within a tool."""
+    """Yield the runs in a trace, except those of sub-agents within a tool."""
     if not node.children or node.kind == "llm":
         yield node
         return
@@ -91,7 +91,9 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
-    """Return the models' conversations, in order of their beginnings. With several agents, replies get their authors."""
+    """Return the conversations of the models, ordered by when they started. If there are several agents, replies name
+    theirs.
+    """
     agents = [_agent(root, model) for model in models]
     conversations, complete = Conversations(), list[OpenConversation]()
     for model, agent in zip(models, agents, strict=True):
@@ -130,7 +132,7 @@ def _run(
 
 
 def _set_prompt_time(steps: list[Step], root: Node) -> list[Step]:
-    """Return the steps with the outermost run's start as the time of the prompt."""
+    """Return the steps, with the start of the outermost run as the time of the prompt."""
     index = next((index for index, step in enumerate(steps) if isinstance(step, UserMessage)), None)
     if index is None:
         return steps
@@ -140,7 +142,7 @@ def _set_prompt_time(steps: list[Step], root: Node) -> list[Step]:
 
 
 def _nested_run(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
-    """Return the run of a further conversation of a trace, such as that of another agent."""
+    """Return the run of an additional conversation in a trace, such as that of another agent."""
     fields = {"agent": agent} if agent else {}
     run_id, model, tools = one.first.position, one.first.model, one.tools.values()
     writer = file.writer(NAME, position, run_id=run_id, parent_id=root.id, model=model, tools=tools, **fields)
@@ -149,7 +151,7 @@ def _nested_run(file: TraceFile, position: str, root: Node, one: OpenConversatio
 
 
 def _agent(root: Node, model: Node) -> str:
-    """Return the name of the agent that a model works for: the nearest enclosing run with a name of its own."""
+    """Return the name of the agent that a model works for: the nearest enclosing run that has a name of its own."""
     recorded = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
     if isinstance(recorded, str) and recorded not in _STEPS:
         return recorded
@@ -161,7 +163,7 @@ def _agent(root: Node, model: Node) -> str:
 
 
 def _add_results(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the times of results, and results missing from later requests; removes their tools."""
+    """Return the steps with the times of results, and with results that later requests lack. Removes the tool runs used."""
     merged: list[Step] = []
     answered_ids = {step.call_id for step in steps if isinstance(step, Result)}
     names: dict[str, str] = {}
@@ -180,7 +182,7 @@ def _add_results(steps: list[Step], tools: list[Node]) -> list[Step]:
 
 
 def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]:
-    """Yield the results of these calls from tool runs."""
+    """Yield the results of these calls from the tool runs."""
     for call in calls:
         tool = _pop_tool_run(tools, call.id, call.name)
         if tool is not None:
@@ -188,7 +190,7 @@ def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]
 
 
 def _pop_tool_run(tools: list[Node], call_id: str, name: str) -> Node | None:
-    """Remove and return the tool run of this call: by its id, otherwise the first run of its name without an id."""
+    """Remove and return the tool run for this call: the one with its id, or the first with its name and no id."""
     match = next((tool for tool in tools if call_id and tree.call_id_of(tool) == call_id), None)
     if match is None:
         match = next((tool for tool in tools if tool.name == name and not tree.call_id_of(tool)), None)
@@ -198,7 +200,7 @@ def _pop_tool_run(tools: list[Node], call_id: str, name: str) -> Node | None:
 
 
 def _insert_tools(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with tools that no model called, such as a search before the prompt, inserted by time."""
+    """Return the steps, inserting by time any tools that no model called, such as a search before the prompt."""
     ordered = list(steps)
     for tool in tools:
         start = tool.start
@@ -215,7 +217,7 @@ def _insert_tools(steps: list[Step], tools: list[Node]) -> list[Step]:
 
 
 def _plain(root: Node, tools: list[Node]) -> list[Step]:
-    """Return the steps of a trace without a model: its inputs, its tools and its outputs."""
+    """Return the steps of a trace that has no model: its inputs, tools and outputs."""
     prompt, outputs = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
     steps: list[Step] = [UserMessage(parts_of(prompt), at=root.start)]
     if root.kind in _TOOLS:

@@ -1,4 +1,4 @@
-"""LangSmith runs as a tree of merged creations and updates, and the contents of model and tool runs."""
+"""LangSmith runs as a tree in which creations and updates are merged, and the contents of model and tool runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOOLS = frozenset({"tool", "retriever"})
 
 @dataclass
 class Node:
-    """A run of LangSmith, with its nested runs."""
+    """A LangSmith run with its nested runs."""
 
     fields: dict[str, Any]
     children: list[Node] = field(default_factory=list)
@@ -46,29 +46,29 @@ class Node:
 
     @property
     def start(self) -> datetime | None:
-        """Start time, or None."""
+        """The start time, or None if unknown."""
         return _utc(self.fields.get("start_time"))
 
     @property
     def end(self) -> datetime | None:
-        """End time, or None."""
+        """The end time, or None if unknown."""
         return _utc(self.fields.get("end_time"))
 
     @property
     def seconds(self) -> float | None:
-        """Duration, or None if a time is unknown."""
+        """The duration, or None if a time is unknown."""
         start, end = self.start, self.end
         return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
     @property
     def error(self) -> str:
-        """The error message, or an empty text."""
+        """The error message; empty if missing."""
         error = self.fields.get("error")
         return str(error).strip() if error else ""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata from its client."""
+        """The metadata that its client recorded."""
         return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
 
     def below(self) -> Iterator[Node]:
@@ -79,23 +79,23 @@ class Node:
 
     @property
     def is_sub_agent(self) -> bool:
-        """True for a tool within which a model works."""
+        """True for a tool in which a model is at work."""
         return self.kind in _TOOLS and any(node.kind == "llm" for node in self.below())
 
 
 def _utc(value: Any) -> datetime | None:
-    """Return a time, in UTC if it has no zone, as LangSmith writes it."""
+    """Return a time. If it has no time zone, it is in UTC, as LangSmith writes it."""
     time = time_of(value)
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def is_run(value: Any) -> bool:
-    """True if this is a run of LangSmith."""
+    """True if this is a LangSmith run."""
     return isinstance(value, dict) and "id" in value and "run_type" in value and bool(value.keys() & {"inputs", "dotted_order"})
 
 
 def runs_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the creations and updates in a document, flattened."""
+    """Yield the creations and updates in a document as a flat sequence."""
     if isinstance(value, list):
         for item in value:
             yield from runs_in(item)
@@ -116,7 +116,7 @@ def _flatten(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]
 
 
 def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
-    """Return the outermost runs; creations and updates are merged by run id."""
+    """Return the outermost runs, merging creations and updates by run id."""
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
         fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
@@ -148,7 +148,7 @@ def _parent_id(node: Node) -> str:
 
 
 def exchange_of(node: Node) -> Exchange:
-    """Return the exchange of a model run."""
+    """Return the exchange that a model run represents."""
     inputs, outputs = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
     invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
     tools = inputs.get("tools") or invoked.get("tools") or inputs.get("functions") or invoked.get("functions")
@@ -168,7 +168,7 @@ def exchange_of(node: Node) -> Exchange:
 
 
 def asked_steps(asked: dict[str, Any]) -> list[Step]:
-    """Return the steps of a run's inputs: messages, prompts, or other data as JSON."""
+    """Return the steps in a run's inputs: messages, prompts, or other data as JSON."""
     if openai_responses.is_request(asked):
         return openai_responses.request_steps(asked)
     messages = asked.get("messages")
@@ -184,7 +184,7 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
 
 
 def reply_steps(answered: dict[str, Any]) -> list[Step]:
-    """Return the replies in the outputs of a model run."""
+    """Return the replies in a model run's outputs."""
     for api in (openai_chat.API, openai_responses.API, anthropic_messages.API):
         if api.is_response(answered):
             return api.response_steps(answered)
@@ -205,7 +205,7 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
 
 
 def _set_times(steps: list[Step], node: Node) -> Iterator[Step]:
-    """Yield the steps with the time of the last reply, and its usage and cost as counted by LangSmith."""
+    """Yield the steps, adding the time, usage and cost, as counted by LangSmith, to the last reply."""
     last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
     for index, step in enumerate(steps):
         if not isinstance(step, Reply):
@@ -233,7 +233,7 @@ def _usage(told: Usage, node: Node) -> Usage:
 
 
 def call_of(node: Node) -> ToolCall:
-    """Return the call of a tool run."""
+    """Return the call that a tool run represents."""
     inputs: Any = node.fields.get("inputs") or {}
     if isinstance(inputs, dict) and inputs.keys() == {"input"}:
         inputs = inputs["input"]
@@ -244,14 +244,14 @@ def call_of(node: Node) -> ToolCall:
 
 
 def call_id_of(node: Node) -> str:
-    """Return the model's id of the call, if the tool's result names it."""
+    """Return the id that the model gave the call, if the tool's result names it."""
     output = object_of(object_of(node.fields.get("outputs")).get("output"))
     fields = langchain_messages.fields_of(dict(output)) or {}
     return str(fields.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
 
 
 def result_of(node: Node, call_id: str) -> Result:
-    """Return the result of a tool run."""
+    """Return the result in a tool run."""
     if node.error:
         return Result(call_id, parts_of(node.error), node.name, True, node.end, node.seconds)
     output: Any = node.fields.get("outputs")
@@ -267,13 +267,13 @@ def result_of(node: Node, call_id: str) -> Result:
 
 
 def plain_text(value: Any) -> str:
-    """Return inputs or outputs as text: their only text, otherwise JSON."""
+    """Return inputs or outputs as text: the only text in them, or else JSON."""
     while isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return json_text(value)
 
 
 def recorded_data(node: Node) -> dict[str, Any]:
-    """Return other recorded data of a run."""
+    """Return any other data recorded for a run."""
     names = ("name", "run_type", "tags", "session_name", "feedback_stats", "trace_id", "status", "total_tokens", "total_cost")
     return recorded_of({**{key: node.fields.get(key) for key in names}, "metadata": node.metadata})

@@ -1,7 +1,7 @@
-"""MAD and MASFT data sets: traces of agent teams, with annotated failure modes.
+"""MAD and MASFT data sets, which contain traces of agent teams annotated with failure modes.
 
-A MAD record has the trace as text, either JSON or a log, and annotations as a Python literal; a MASFT record has the trajectory
-and a note. Codes of failure modes differ between annotation rounds, so they are kept by name.
+A MAD record has the trace as text, which is either JSON or a log, and annotations as a Python literal. A MASFT record has the
+trajectory and a note. Failure modes are kept by name, since their codes differ between annotation rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     first = file.first_record
     if isinstance(first, dict) and any(first.keys() >= {*keys} for keys in (_MAD, _MASFT)):
         return ""
@@ -66,12 +66,12 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _join_lines(text: Any) -> str:
-    """Return a text, joined if it is a list of lines."""
+    """Return a text, joining it if it is a list of lines."""
     return "\n".join(text) if isinstance(text, list) else str(text)
 
 
 def _decode_trace(trace: Any) -> Any:
-    """Return the JSON object in a text, or the text."""
+    """Return the JSON object in a text, or else the text itself."""
     try:
         decoded = msgspec.json.decode(trace)
     except (msgspec.DecodeError, UnicodeError, TypeError):

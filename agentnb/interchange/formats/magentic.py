@@ -1,8 +1,8 @@
-"""Conversations of Magentic-One, also with Who&When's attribution of the mistake.
+"""Conversations of Magentic-One, including those in which Who&When attributes the mistake.
 
 Roles name the speaker and the kind of message: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks
-to another agent, ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls, and no times.
-The Who&When data set also has conversations of agents by name, whose code runs in a terminal.
+to another agent, and ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls or times.
+The Who&When data set also has conversations between named agents whose code runs in a terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
 RECORDS_END = "the termination condition"
 MAX_LITERAL_CHARACTERS = 1_000_000
-"""Maximum characters of a literal to parse, since its syntax tree takes seventy times its memory; longer ones stay text."""
+"""Maximum characters of a literal that is parsed, since a syntax tree takes seventy times the memory; longer ones stay text."""
 TERMINAL = "Computer_terminal"
 _ROLE = re.compile(r"(?P<who>[^()]+?) *\((?P<how>->|thought|termination condition) *(?P<to>[^()]*)\)")
 _ENDS: tuple[tuple[str, Status, str], ...] = (
@@ -32,11 +32,11 @@ _ENDS: tuple[tuple[str, Status, str], ...] = (
     ("No agent selected", "completed", "natural"),
     ("Request satisfied", "completed", "natural"),
 )
-"""Ends of runs, by the beginning of the termination condition."""
+"""The ends of runs, by the beginning of the termination condition."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind != "json":
         return "it is not one JSON document"
     document = file.first
@@ -74,7 +74,7 @@ def _run(file: TraceFile, position: str, found: Any) -> Run:
 
 
 def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Status, str] | None:
-    """Add a message to the writer; return the run's end if the message states it."""
+    """Add a message to the writer, and return how the run ended if the message says so."""
     role, content = str(message["role"]), str(message["content"])
     match = _ROLE.fullmatch(role)
     if match is None:
@@ -93,7 +93,7 @@ def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Statu
 
 
 def _literal(text: Any) -> dict[str, str]:
-    """Parse the agents' system prompts from a Python literal, without evaluating code."""
+    """Parse the system prompts of the agents from a Python literal, without evaluating code."""
     if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
         return {"all": text}
     try:

@@ -1,4 +1,4 @@
-"""Values common to many formats: times, images, and contents that are text or a list of parts."""
+"""Values that many formats share: times, images, and contents that are text or a list of parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Image, Text, Thinking
 
 _SECONDS = 100_000_000_000
-"""Largest timestamp in seconds (year 5138); a larger one is in milliseconds or finer."""
+"""Largest timestamp that is taken as seconds (year 5138); larger ones are in milliseconds or finer."""
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
-"""The same year in nanoseconds; a larger or infinite number is not a time."""
+"""The same year in nanoseconds; a number that is larger or infinite is not a time."""
 MAX_URL_CHARACTERS = 200
 """Maximum characters of a URL or name in the line that replaces an image or file."""
 _TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})
@@ -29,11 +29,11 @@ _NAMED = {
     "search_result": "search result",
     "video_url": "video",
 }
-"""Kinds of parts that are replaced by their text, or by a line with this word and their name."""
+"""Kinds of parts that are replaced by their text or, if they have none, by a line with this word and their name."""
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time in ISO 8601, or in seconds, milliseconds or nanoseconds since 1970, or None."""
+    """Return a time given in ISO 8601, or in seconds, milliseconds or nanoseconds since 1970, or None."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def time_of(value: Any) -> datetime | None:
 
 
 def image_of(url: Any) -> Image | None:
-    """Return the image of a data URI; None for other URLs, which are never fetched."""
+    """Return the image in a data URI, or None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     head, _, data = url.partition(",")
@@ -63,7 +63,7 @@ def image_of(url: Any) -> Image | None:
 
 
 def picture(media_type: Any, data: Any) -> Image | None:
-    """Return an image from base64 data, or None if it is invalid."""
+    """Return an image from base64 data, or None if the data is invalid."""
     try:
         return Image(str(media_type or "image/png"), base64.b64decode(data, validate=False))
     except (binascii.Error, TypeError, ValueError):
@@ -73,8 +73,8 @@ def picture(media_type: Any, data: Any) -> Image | None:
 def parts_of(content: Any) -> list[AnyPart]:
     """Return the parts of a content as in the APIs of OpenAI and Anthropic: text, or a list of texts and objects.
 
-    Calls and results are skipped, since their formats read them. An object of unknown kind is replaced by its text, if any;
-    audio and files by a line that names them; a linked image by its URL.
+    Calls and results are skipped, because each format reads its own. An object of an unknown kind is replaced by its text, if
+    any; audio and files by a line that names them; and a linked image by its URL.
     """
     if content is None:
         return []
@@ -87,7 +87,7 @@ def parts_of(content: Any) -> list[AnyPart]:
 
 
 def result_parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a tool result, as `parts_of`, or other content as JSON text."""
+    """Return the parts of a tool result as `parts_of` does; any other content becomes JSON text."""
     if content is None or isinstance(content, str):
         return parts_of(content)
     items = content if isinstance(content, list) else [content]
@@ -108,17 +108,17 @@ def cost_of(value: Any) -> float | None:
 
 
 def json_text(value: Any) -> str:
-    """Return plain data as JSON text; text unchanged."""
+    """Return plain data as JSON text; text is returned unchanged."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content, without other parts."""
+    """Return the text in a content, leaving out other parts."""
     return texts_of(parts_of(content))
 
 
 def texts_of(parts: Iterable[AnyPart]) -> str:
-    """Return the texts among the parts, without thinking."""
+    """Return the texts among the parts, leaving out thinking."""
     return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
@@ -151,7 +151,7 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
 
 
 def _describe_file(kind: str, one: dict[str, Any]) -> Text:
-    """Return the text of audio, a file or a document; without text, a line that names it."""
+    """Return the text of audio, a file or a document; if it has none, return a line that names it."""
     inner = one.get(kind)
     fields: dict[str, Any] = inner if isinstance(inner, dict) else one
     if isinstance(transcript := fields.get("transcript"), str):

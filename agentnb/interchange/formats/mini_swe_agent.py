@@ -1,7 +1,7 @@
-"""Trajectories of mini-swe-agent, with bash blocks or, since 2.0, tool calls.
+"""Trajectories of mini-swe-agent, which have bash blocks or, since version 2.0, tool calls.
 
-Before 2.0 an answer without exactly one block was rejected, so its blocks are not calls. Blocks are recognized by the two words
-that mini-swe-agent has used for them, never by the regular expression in the file.
+Before version 2.0, an answer that did not have exactly one block was rejected, so its blocks are not calls. Blocks are
+recognized by the two words that mini-swe-agent has used for them, never by the regular expression in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
 RECORDS_END = "`exit_status`, or the command that submits"
 BASH = "bash"
-"""Tool name of a block's call."""
+"""Tool name for the call in a block."""
 HARNESS = "mini-swe-agent"
 """Author of messages that reject an answer."""
 _NEWER_WORD = "mswea_bash_command"
@@ -36,11 +36,11 @@ _RETURNED = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
 _TIMED_OUT = ("The last command", "timed out")
 _SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 _SNIFFED_MESSAGES = 20
-"""Number of first messages by which a bare list is recognized."""
+"""Number of initial messages used to recognize a bare list."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     document = file.first if file.kind == "json" else None
     if isinstance(document, list):
         return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"
@@ -56,7 +56,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_conversation(messages: list[Any]) -> bool:
-    """True if a bare list of messages, as in early versions, has a block and its return code."""
+    """True if a bare list of messages, as in early versions, has a block and a return code."""
     looked_at = [
         message
         for message in messages[:_SNIFFED_MESSAGES]
@@ -109,14 +109,14 @@ def _environment(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class _MessageReader:
-    """Adds the messages of a trajectory to a writer."""
+    """Adds the messages in a trajectory to a writer."""
 
     def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:
         self._writer = writer
         newer = any(_NEWER_WORD in str(message.get("content")) for message in messages if isinstance(message, dict))
         self._block = _BLOCKS[_NEWER_WORD if newer else "bash"]
         self._open = 0
-        """Number of the last reply's calls without a result."""
+        """Number of calls in the last reply that have no result yet."""
         self._asked = False
         self.submits = False
         """True if the last command submitted the work."""
@@ -153,7 +153,7 @@ class _MessageReader:
         return [blocks[0].strip()] if len(blocks) == 1 else []
 
     def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Add a reply of the Responses API."""
+        """Add a reply from the Responses API."""
         items = message["output"]
         calls = [
             ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
@@ -204,7 +204,7 @@ class _MessageReader:
 
 
 def _code(extra: dict[str, Any], text: str) -> str:
-    """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty for a successful command."""
+    """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty if the command succeeded."""
     begins, says = _TIMED_OUT
     if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
         return "timeout"
@@ -214,7 +214,7 @@ def _code(extra: dict[str, Any], text: str) -> str:
 
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking in the message, or in the raw API response."""
+    """Return the thinking in the message or in the raw API response."""
     answer = extra.get("response")
     choices = answer.get("choices") if isinstance(answer, dict) else None
     raw = (choices[0].get("message") or {}) if choices else {}

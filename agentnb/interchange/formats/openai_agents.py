@@ -1,4 +1,4 @@
-"""Run states of OpenAI's Agents SDK, from Python and JavaScript."""
+"""Run states of OpenAI's Agents SDK, from either Python or JavaScript."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = {
     "outputTokensDetails": "output_tokens_details",
     "finalOutput": "final_output",
 }
-"""Python's names of JavaScript's fields."""
+"""Python's names for the fields of JavaScript."""
 _RECORDED = ("current_turn", "max_turns", "conversation_id", "previous_response_id", "trace", "tool_use_tracker")
 _GUARDRAILS = (
     "input_guardrail_results",
@@ -47,7 +47,7 @@ _NO_STEP = frozenset({"tool_approval_item"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     first = file.first
     if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
         return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"
@@ -88,7 +88,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
 
 
 def _items(state: dict[str, Any]) -> list[Any]:
-    """Return the items of the run, or of its session if a handoff removed some from the next agent's view."""
+    """Return the items of the run or, if a handoff removed some from the next agent's view, of its session."""
     generated, session = state["generated_items"], state.get("session_items") or []
     return session if len(session) > len(generated) else generated
 
@@ -112,7 +112,7 @@ def _agent(item: dict[str, Any]) -> str:
 
 
 def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls that await approval."""
+    """Return the calls that are awaiting approval."""
     step = _pythonic(state.get("current_step") or {})
     data = step.get("data") if isinstance(step.get("data"), dict) else step
     interruptions = [_pythonic(item) for item in (data or {}).get("interruptions") or () if isinstance(item, dict)]
@@ -123,7 +123,7 @@ def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _steps(items: list[dict[str, Any]], responses: Any, *, several: bool) -> list[Step]:
-    """Return the steps of the items. ``several``: name the agents as authors."""
+    """Return the steps of the items. ``several``: whether to name the agents as authors."""
     usages = _usage_by_item(responses)
     steps: list[Step] = []
     pieces, used = ReplyPieces(), UNKNOWN
@@ -150,7 +150,7 @@ def _flush(pieces: ReplyPieces, usage: Usage) -> list[Step]:
 
 
 def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
-    """Return the result of an item, or the tool's own output if the item lacks it."""
+    """Return the result in an item, or the tool's own output if the item has none."""
     result = openai_responses.result_of(raw)
     if not result.parts and item.get("output") is not None:
         return result._replace(parts=parts_of(json_text(item["output"])))
@@ -162,7 +162,7 @@ def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
-    """Return the usage of the response that contained each item."""
+    """Return the usage of the response that each item came from."""
     usages: dict[tuple[Any, ...], Usage] = {}
     for response in responses:
         usage = _usage(response.get("usage"))
@@ -172,7 +172,7 @@ def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
 
 
 def _usage(told: Any) -> Usage:
-    """Return the usage of a response; unknown if no request was counted."""
+    """Return the usage of a response; unknown if it counts no request."""
     if not isinstance(told, dict):
         return UNKNOWN
     usage = _pythonic(told)

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: messages, requests, responses, and fine-tuning records."""
+"""OpenAI's Chat Completions API: messages, requests, responses and fine-tuning records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ RECORDS_END = "the last `finish_reason`"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})
-"""Keys beside ``messages`` that identify records of other products."""
+"""Keys next to ``messages`` that identify records of other products."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     lack = sniff_records(file, API)
     if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
         return "it is a list of messages of mini-swe-agent"
@@ -39,12 +39,12 @@ def sniff(file: TraceFile) -> str:
 
 
 def _ran_bash(message: Any) -> bool:
-    """True if this message reports a command's output in mini-swe-agent's form."""
+    """True if this message reports the output of a command in the form used by mini-swe-agent."""
     return isinstance(message, dict) and str(message.get("content")).startswith("<returncode>")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation are combined into one run."""
     yield from read_records(file, API)
 
 
@@ -57,20 +57,20 @@ def is_message(value: Any) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """True if this is a list of messages of the chat API, rather than Anthropic's."""
+    """True if this is a list of messages in the form of the chat API, rather than Anthropic's."""
     fits = isinstance(value, list) and bool(value) and all(is_message(message) for message in value)
     return fits and not anthropic_messages.is_conversation(value)
 
 
 def is_request(body: Any) -> bool:
-    """True if this is a request body, or a record with a conversation."""
+    """True if this is a request body, or a record that holds a conversation."""
     if not isinstance(body, dict) or body.keys() & _OF_OTHERS:
         return False
     return is_conversation(body.get("messages")) and not anthropic_messages.is_request(body)
 
 
 def is_response(body: Any) -> bool:
-    """True if this is a chat completion, possibly assembled from a stream."""
+    """True if this is a chat completion, which may have been assembled from a stream."""
     choices = body.get("choices") if isinstance(body, dict) else None
     return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
 
@@ -94,7 +94,7 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 
 
 def step_of(message: dict[str, Any]) -> Step:
-    """Return the step of a message. Raises KeyError for a role that the API does not have."""
+    """Return the step of a message. Raises KeyError if its role is not one of the API's."""
     role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
     author, content = str(message.get("name") or ""), message.get("content")
     if role in ("system", "developer"):
@@ -110,7 +110,7 @@ def step_of(message: dict[str, Any]) -> Step:
 
 
 def said_parts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking and text of an assistant message, with a refusal or audio transcript as text."""
+    """Return the thinking and text in an assistant's message, with a refusal or audio transcript as text."""
     parts = [*_thoughts(message), *parts_of(message.get("content"))]
     audio = message.get("audio")
     if isinstance(audio, dict) and audio.get("transcript") and not text_of(message.get("content")):
@@ -121,7 +121,7 @@ def said_parts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking from any server's field for it, otherwise from OpenRouter's details."""
+    """Return the thinking, from the field that any server uses for it, or else from OpenRouter's details."""
     for field in THINKING_FIELDS:
         if parts := thinking(message.get(field)):
             return parts
@@ -130,7 +130,7 @@ def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls of an assistant message, including a legacy ``function_call`` without id."""
+    """Return the calls in an assistant's message, including a legacy ``function_call``, which has no id."""
     old = message.get("function_call")
     calls = [call for item in message.get("tool_calls") or () if (call := _call(item)) is not None]
     return calls + ([ToolCall(old["name"], old.get("arguments"))] if isinstance(old, dict) else [])
@@ -151,7 +151,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the reported usage, with OpenRouter's cost; unknown if it is missing."""
+    """Return the reported usage, including OpenRouter's cost; unknown if it is missing."""
     reported = read_usage(usage)
     cost = cost_of(object_of(usage).get("cost"))
     return reported if cost is None else replace(reported, cost=cost)
@@ -161,7 +161,7 @@ def usage_of(usage: Any) -> Usage:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a chat completion, from the first of its choices."""
+    """Return the reply in the first choice of a chat completion."""
     choice = body["choices"][0]
     message = choice["message"]
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}

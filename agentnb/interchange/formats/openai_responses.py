@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, and lists of items."""
+"""OpenAI's Responses API: requests, responses and lists of items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS_END = "the last `status`"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )
-"""Calls that the API runs itself; their item includes the result."""
+"""Calls that the API itself runs; their items include the result."""
 _CALLS = _INSIDE | {
     "function_call",
     "custom_tool_call",
@@ -46,18 +46,18 @@ _RESULTS = frozenset(
 _SILENT = frozenset({"mcp_list_tools", "item_reference", "compaction", "compaction_summary"})
 _ITEMS = _CALLS | _RESULTS | _SILENT | {"message", "reasoning"}
 _GIVEN = ("arguments", "input", "action", "actions", "operation", "code", "queries")
-"""Fields of a call that may hold its arguments; a value other than an object becomes an argument named after its field."""
+"""Fields that may hold the arguments of a call; a value that is not an object becomes an argument named after the field."""
 _RETURNED = ("output", "result", "results", "outputs", "tools")
 _FAILED = frozenset({"failed", "error"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     return sniff_records(file, API)
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation are combined into one run."""
     yield from read_records(file, API)
 
 
@@ -65,7 +65,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def is_item(value: Any) -> bool:
-    """True if this is an item of a conversation: a message, a call, a result or reasoning."""
+    """True if this is an item in a conversation: a message, a call, a result or reasoning."""
     return isinstance(value, dict) and (value.get("type") in _ITEMS or _is_plain(value))
 
 
@@ -74,7 +74,7 @@ def _is_plain(value: dict[str, Any]) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """True if this is a list of items, at least one of them in a form that only this API writes."""
+    """True if this is a list of items, at least one of which has a form that only this API writes."""
     if not isinstance(value, list) or not all(is_item(item) for item in value):
         return False
     return any(item.get("type") in _ITEMS and ("role" in item or item["type"] != "message") for item in value)
@@ -98,7 +98,7 @@ def is_response(body: Any) -> bool:
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the steps of a request: its instructions and its input."""
+    """Return the steps of a request: its instructions and input."""
     instructions = body.get("instructions")
     first: list[Step] = (
         [SystemPrompt(instructions if isinstance(instructions, str) else _text_of_items(instructions))] if instructions else []
@@ -118,7 +118,7 @@ def _text_of_items(items: Any) -> str:
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
-    """Return the steps of items. Consecutive items of the model are one reply."""
+    """Return the steps of items. Consecutive items from the model form one reply."""
     pieces, steps = ReplyPieces(author), list[Step]()
     for item in items:
         kind = item.get("type", "message")
@@ -138,7 +138,7 @@ def is_of_model(item: dict[str, Any]) -> bool:
 
 
 def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
-    """Add an item of the model."""
+    """Add an item from the model."""
     kind = item.get("type", "message")
     if kind == "message":
         pieces.say(parts_of(item.get("content")))
@@ -169,7 +169,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def call_of(item: dict[str, Any]) -> ToolCall:
-    """Return the call of an item. Calls of server-side tools get the tool's name, as in ``web_search``."""
+    """Return the call in an item. Calls of server-side tools are given the tool's name, such as ``web_search``."""
     kind = item["type"]
     name = item.get("name") or kind.removesuffix("_call")
     field = next(((key, item[key]) for key in _GIVEN if item.get(key) is not None), None)
@@ -209,7 +209,7 @@ def _error_text(error: Any) -> str:
 
 
 def result_of(item: dict[str, Any]) -> Result:
-    """Return the result of an item."""
+    """Return the result in an item."""
     if item["type"] == "mcp_approval_response":
         answer = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
         return Result(_id_of(item), parts_of(answer))
@@ -219,7 +219,7 @@ def result_of(item: dict[str, Any]) -> Result:
 
 
 def _output_parts(value: Any) -> list[AnyPart]:
-    """Return the parts of a call's output: text, parts, logs, or shell output."""
+    """Return the parts of a call's output, which may be text, parts, logs or shell output."""
     if isinstance(value, dict) and value.get("type") == "computer_screenshot":
         value = {**value, "type": "input_image"}
     entries = value if isinstance(value, list) else []
@@ -234,7 +234,7 @@ def _output_parts(value: Any) -> list[AnyPart]:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response, and the results of server-side calls."""
+    """Return the reply in a response, with the results of server-side calls."""
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
     pieces = ReplyPieces("", time_of(body.get("created_at")))
@@ -263,7 +263,7 @@ def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
 
 
 def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:
-    """Return the tools of a request, and those that its MCP servers listed in the response."""
+    """Return the tools in a request, and those that its MCP servers listed in the response."""
     own = [tool for tool in request.get("tools") or response.get("tools") or () if isinstance(tool, dict)]
     mcp_tools = [
         tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]

@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: an ``output.jsonl``, or the events that its web page exports."""
+"""Trajectories of OpenHands: an ``output.jsonl``, or events exported from its web page."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _RECORDED = (
     "issue_type",
 )
 _ASSESSED = ("success", "resolved")
-"""Success fields: of the issue resolver, and of evaluations."""
+"""Fields that record success, in the issue resolver and in evaluations."""
 SNIFFED_EVENTS = 20
-"""Number of first events by which a history is recognized."""
+"""Number of initial events used to recognize a history."""
 _KINDS = {"action", "observation"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     first = file.first
     events = first.get("history") if isinstance(first, dict) else first
     if isinstance(first, dict) and file.kind == "lines" and not events:
@@ -44,7 +44,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_event(value: Any) -> bool:
-    """True if this is an event, or a pair of an action and its observation."""
+    """True if this is an event, or a pair of an action and an observation."""
     if isinstance(value, list) and len(value) == 2:
         return all(_is_event(part) for part in value)
     if not isinstance(value, dict) or "kind" in value:  # newer versions have a kind
@@ -57,12 +57,12 @@ def _is_nested(event: dict[str, Any]) -> bool:
 
 
 def _is_flat(event: dict[str, Any]) -> bool:
-    """True if this is an event of early versions, with its fields on the top level."""
+    """True if this is an event from an early version, which has its fields at the top level."""
     return bool(event.keys() & {"content", "command", "code", "thought", "outputs", "path", "url", "agent_state"})
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each record, followed by the runs of delegated agents."""
+    """Yield a run for each record, followed by the runs of agents it delegated to."""
     if file.kind == "lines":
         for number, record in file.records(one_by_one=True):
             with file.guard(f"line {number}"):
@@ -99,7 +99,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
 
 
 def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
-    """Return the benchmark's test verdict, if its tests were run."""
+    """Return the verdict of the benchmark's tests, if they were run."""
     tested = record.get("test_result")
     for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):
         if isinstance(report, dict) and isinstance(report.get("resolved"), bool):
@@ -108,7 +108,7 @@ def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
 
 
 def _task(record: dict[str, Any]) -> str:
-    """Return the task id: the benchmark's, or the resolved issue."""
+    """Return the task id, which is the benchmark's or that of the issue resolved."""
     issue = record.get("issue")
     if isinstance(issue, dict):
         return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"

@@ -1,7 +1,7 @@
 """OpenHands events as runs: actions, their observations, and delegated agents.
 
-Newer versions have an event's fields in ``args`` or ``extras``, early ones on the top level. Actions of one model response make
-one reply. A finish becomes the agent's last message rather than a call.
+Newer versions have an event's fields in ``args`` or ``extras``, early ones at the top level. Actions from the same model
+response form one reply. A finish becomes the agent's last message rather than a call.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ABOUT_EVENTS = frozenset(
     | {"action_risk", "security_risk", "is_confirmed", "confirmation_state", "keep_prompt", "kernel_init_code", "hidden"}
     | {"blocking", "wait_for_response", "is_input", "final_thought"}
 )
-"""Fields of an action that are not arguments from the model."""
+"""Fields of an action that are not arguments set by the model."""
 _FINISHED = {"finished": ("completed", "natural"), "rejected": ("stopped", "rejected"), "stopped": ("cancelled", "stopped")}
-"""Status and stop reason of a run, by its agent's last state."""
+"""Status and stop reason of a run, by the last state of its agent."""
 DELEGATE = "delegate"
 
 
@@ -48,9 +48,9 @@ def read_events(
     error: Any = None,
     assessed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Run]:
-    """Yield the run of these events, and those of delegated agents.
+    """Yield the run in these events, followed by those of delegated agents.
 
-    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if missing from the events; ``metrics``: includes the
+    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if the events lack it; ``metrics``: include the
     ``costs`` of the replies; ``error``: the run's error; ``assessed``: fields that record success.
     """
     has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
@@ -77,7 +77,7 @@ def read_events(
 
 
 def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
-    """Return the agent's own events, and each delegation's action with the other agent's events."""
+    """Return the agent's own events and, for each delegation, the action with the other agent's events."""
     own: list[Any] = []
     delegated: list[tuple[dict[str, Any], list[Any]]] = []
     depth = 0
@@ -96,7 +96,7 @@ def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[st
 
 
 class _Reader:
-    """Adds the events of one agent to a writer."""
+    """Adds one agent's events to a writer."""
 
     def __init__(self, writer: RunWriter, events: list[Any], metrics: Mapping[str, Any]) -> None:
         self._writer = writer
@@ -109,7 +109,7 @@ class _Reader:
         self._ended: tuple[str, str] | None = None
         self._error = ""
         self._replied: list[Any] = []
-        """Ids of each reply's first event."""
+        """For each reply, the id of its first event."""
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class _Reader:
             self._reply(event)
 
     def _add_summary(self, about: dict[str, Any]) -> None:
-        """Add a summary that replaces earlier events, except the prompt and the last replies."""
+        """Add a summary that replaces earlier events, except for the prompt and the most recent replies."""
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
         forgotten = {*(about.get("forgotten_event_ids") or between)}
@@ -146,7 +146,7 @@ class _Reader:
         return of_response is None or of_response[0] is event
 
     def _reply(self, event: dict[str, Any]) -> None:
-        """Add a reply with all calls of its response, at the first of its actions."""
+        """Add a reply with all calls from its response, when the first of its actions is read."""
         if not self._is_first(event):
             return
         self._replied.append(event.get("id"))
@@ -195,7 +195,7 @@ class _Reader:
         )
 
     def finish(self, error: Any) -> Run:
-        """Return the run. ``error``: error in the record."""
+        """Return the run. ``error``: the error in the record."""
         message = str(error or self._error or "")
         if self._ended is not None and not error:
             return self._writer.finish(*self._ended, at=self._at)  # type: ignore[arg-type]  # a status
@@ -212,13 +212,13 @@ class _Reader:
 
 
 def _fields(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the event's fields, in any version's form."""
+    """Return the fields of the event, in the form of any version."""
     inner = event.get("args" if "action" in event else "extras")
     return inner if isinstance(inner, dict) else event
 
 
 def _is_reply(event: dict[str, Any]) -> bool:
-    """True for an action of the agent. Early versions have no source; there, messages of the agent wait for an answer."""
+    """True for an action of the agent. Early versions have no source; in those, the agent's messages wait for an answer."""
     action = event.get("action")
     if action is None or action in _NO_CALLS or action == "system":
         return False
@@ -266,7 +266,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
 
 
 def _words(event: dict[str, Any]) -> list[AnyPart]:
-    """Return the parts of a message or action: its text, its thought, and its images."""
+    """Return the parts of a message or action: its text, thought and images."""
     fields = _fields(event)
     parts: list[AnyPart] = []
     thought = fields.get("thought")

@@ -1,7 +1,7 @@
-"""Conversations of OpenHands since version 1: events in a list, JSON Lines, or a file each.
+"""Conversations of OpenHands since version 1: events in a list, in JSON Lines, or in a file each.
 
-OpenHands keeps a folder ``events`` with a file per event; the first file represents them all. The archive downloaded from its
-web page has the same files, and an ``output.jsonl`` of its benchmarks has a conversation per line.
+OpenHands has a folder ``events`` with one file per event; the first file represents all of them. The archive downloaded from
+its web page has the same files, and the ``output.jsonl`` of its benchmarks has one conversation per line.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"
 RECORDS_END = "the state, a message, `finish`, an error"
 SNIFFED_EVENTS = 20
-"""Number of first events by which a conversation is recognized."""
+"""Number of initial events used to recognize a conversation."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
 _STATE_FILES = ("base_state.json", "meta.json")
-"""Metadata files beside the events, of the program and of a download."""
+"""Files of metadata next to the events, one from the program and one from a download."""
 MAX_FOLDERS_REMEMBERED = 1_000
 _RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind == "zip":
         return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
     if file.kind == "lines" and is_event(file.first):
@@ -66,7 +66,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _events_of(value: Any) -> list[Any] | None:
-    """Return the events of a document: a list, a single event, or those in a record or a server response."""
+    """Return the events in a document, which is a list, a single event, a record, or a server response."""
     if is_event(value):
         return [value]
     for key in ("history", "items", "events") if isinstance(value, dict) else ():
@@ -78,7 +78,7 @@ def _events_of(value: Any) -> list[Any] | None:
 def _run(
     file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
 ) -> Run:
-    """Return the run of these numbered events. ``about``: the record, or the state file beside the events."""
+    """Return the run in these numbered events. ``about``: the record, or the state file next to the events."""
     agent = about.get("agent")
     llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
     model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
@@ -106,7 +106,7 @@ def _run(
 
 
 def _folder(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the event files beside this one if it is the first, so that their folder is one run."""
+    """If this is the first event file in its folder, yield the run of all of them, so that the folder is one run."""
     path = file.path
     if path is None or not _EVENT_FILE.fullmatch(path.name):
         yield _run(file, "", {}, [(0, file.document)])
@@ -121,11 +121,11 @@ def _folder(file: TraceFile) -> Iterator[Run]:
 
 
 _first_names: dict[Path, str] = {}
-"""First event file of each folder, cached: listing a folder for each of its files takes quadratic time."""
+"""The first event file in each folder, cached because listing the folder for each of its files would take quadratic time."""
 
 
 def _follows_another(path: Path) -> bool:
-    """True if the folder's cached first event file still exists and comes before this one."""
+    """True if the cached first event file of the folder still exists and comes before this one."""
     first = _first_names.get(path.parent)
     return first is not None and _order(first) < _order(path.name) and path.with_name(first).is_file()
 
@@ -137,7 +137,7 @@ def _remember_first(folder: Path, name: str) -> None:
 
 
 def _is_event_file(path: Path) -> bool:
-    """True if the file holds an event: a damaged one cannot represent its folder."""
+    """True if the file holds an event. A damaged file cannot represent its folder."""
     try:
         return is_event(_in_file(path))
     except (OSError, TraceError):
@@ -145,7 +145,7 @@ def _is_event_file(path: Path) -> bool:
 
 
 def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
-    """Yield the events of these files; unreadable ones become problems."""
+    """Yield the events in these files; unreadable files become problems."""
     for number, path in enumerate(paths):
         try:
             yield number, _in_file(path)
@@ -170,7 +170,7 @@ def _in_file(path: Path) -> Any:
 
 
 def _is_state(file: TraceFile) -> bool:
-    """True if this is a state file beside the events of a conversation."""
+    """True if this is a state file next to the events of a conversation."""
     if file.path is None or file.path.name not in _STATE_FILES:
         return False
     return any(folder.is_dir() and _has_events(folder) for folder in (file.path.parent / "events", file.path.parent))
@@ -197,7 +197,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _event_members(file: TraceFile) -> dict[str, list[str]]:
-    """Return the event files of an archive in order, by folder; empty if the archive is damaged."""
+    """Return the event files in an archive, in order, by folder; empty if the archive is damaged."""
     by_folder: dict[str, list[str]] = {}
     try:
         with zip_file(file) as names:
@@ -211,6 +211,6 @@ def _event_members(file: TraceFile) -> dict[str, list[str]]:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """Return the sort key of an event file's name: its number, then the name."""
+    """Return the sort key for an event file's name: first its number, then the name."""
     match = _EVENT_FILE.fullmatch(name)
     return (int(match[1]) if match else 0), name

@@ -1,4 +1,4 @@
-"""Spans of OpenInference, as written by Phoenix and OpenTelemetry exporters."""
+"""OpenInference spans, as Phoenix and OpenTelemetry exporters write them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TITLE = "spans of OpenInference"
 RECORDS_END = "the agent's span, else the last finish reason"
 _KINDS: dict[str, Kind] = {"AGENT": "agent", "LLM": "model", "TOOL": "tool"}
 _WORDS = frozenset({*_KINDS, "CHAIN", "RETRIEVER", "RERANKER", "EMBEDDING", "GUARDRAIL", "EVALUATOR", "PROMPT"})
-"""Kinds of spans. Phoenix exports them as ``span_kind`` beside the attributes."""
+"""Kinds of spans. Phoenix exports them as ``span_kind`` next to the attributes."""
 _METADATA = "agentnb"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -43,7 +43,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each agent of each trace."""
+    """Yield a run for each agent in each trace."""
     yield from read_runs(file, CONVENTION)
 
 

@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry's GenAI conventions, also earlier ones.
+"""Spans that follow OpenTelemetry's GenAI conventions, including earlier versions.
 
-Messages are in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, with earlier
-conventions and OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
+Messages are in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records or, in earlier conventions
+and OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OPERATIONS: dict[str, Kind] = {
     "completion": "model",
 }
 _ENTITIES: dict[str, Kind] = {"agent": "agent", "workflow": "agent", "tool": "tool"}
-"""Kinds of OpenLLMetry's spans."""
+"""The kinds of OpenLLMetry's spans."""
 _DETAILS = "gen_ai.client.inference.operation.details"
 _CHOICE = "gen_ai.choice"
 _MESSAGE_EVENTS = {
@@ -50,12 +50,12 @@ _MESSAGE_EVENTS = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-"""Message events of the conventions up to 1.36."""
+"""Message events in versions of the conventions up to 1.36."""
 _METADATA = "agentnb.metadata"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -65,7 +65,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each agent of each trace."""
+    """Yield a run for each agent in each trace."""
     yield from read_runs(file, CONVENTION)
 
 
@@ -105,7 +105,7 @@ def _inputs(span: Span) -> list[SpanMessage]:
 
 
 def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
-    """Return the first choice's reply and its finish reason."""
+    """Return the reply in the first choice, and its finish reason."""
     messages = list_at(span, "gen_ai.output.messages")
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
@@ -148,7 +148,7 @@ def _from_events(span: Span) -> Iterator[SpanMessage]:
 
 
 def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the decoded content of exporters that write the whole event as JSON."""
+    """Return the content, decoded if the exporter writes the complete event as JSON."""
     content = json_value(attributes.get("gen_ai.event.content"))
     return content if isinstance(content, dict) else {}
 
@@ -170,7 +170,7 @@ def _system(value: Any) -> list[SpanMessage]:
 
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
-    """Yield the span messages of a message; each tool result is a message of its own."""
+    """Yield the span messages for a message, where each tool result is a separate message."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
     parts_data = message.get("parts")
     if not isinstance(parts_data, list):
@@ -191,7 +191,7 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
 
 
 def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
-    """Return a message of earlier conventions, which follow OpenAI's API."""
+    """Return a message that follows earlier conventions, which are based on OpenAI's API."""
     content = json_value(message.get("content"))
     body = content if isinstance(content, list) and all(isinstance(item, dict) for item in content) else message.get("content")
     parts = [
@@ -236,7 +236,7 @@ def _parts(one: Any) -> Iterator[AnyPart]:
 
 
 def _response_parts(response: Any) -> list[AnyPart]:
-    """Return the content of a result: text, parts, or any other data as JSON."""
+    """Return the content of a result: text, parts, or other data as JSON."""
     if response is None or isinstance(response, str):
         return parts_of(response)
     if isinstance(response, list) and all(isinstance(item, dict) and "type" in item for item in response):
@@ -267,7 +267,7 @@ def _tool_use(span: Span) -> ToolUse:
 
 
 def _entity(span: Span, side: str, *names: str) -> Any:
-    """Return a tool's input or output as OpenLLMetry recorded it."""
+    """Return the input or output of a tool, as OpenLLMetry recorded it."""
     recorded = json_value(span.get(f"traceloop.entity.{side}"))
     if isinstance(recorded, dict):
         return next((json_value(recorded[name]) for name in names if recorded.get(name)), recorded)

@@ -1,4 +1,4 @@
-"""Parquet files that agentnb saves: a row per event."""
+"""Parquet files saved by agentnb, with one row per event."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NAME = "parquet"
 TITLE = "Parquet file of run logs"
 RECORDS_END = "as in the log"
 COLUMNS = ("run_id", "event")
-"""Columns to read; the others are for queries."""
+"""The columns that are read; the others are for queries."""
 FIRST_EVENT_START = LOG_BEGINS.decode()
-"""Start of a run's first event."""
+"""The start of a run's first event."""
 BATCH_ROWS = 1_000
-"""Rows read at a time."""
+"""Number of rows read at a time."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -40,7 +40,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the runs in file order."""
+    """Yield the runs in the order of the file."""
     with _open(file) as parquet_file:
         for (run_id, _), rows in groupby(_number_runs(_rows(file, parquet_file)), key=lambda row: row[0]):
             with file.guard(f"run {run_id}"):
@@ -48,7 +48,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _number_runs(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield each event with its run id and a number that separates runs of the same id."""
+    """Yield each event with its run id and a number that distinguishes runs with the same id."""
     number = 0
     for run_id, line in rows:
         number += line.startswith(FIRST_EVENT_START)

@@ -1,7 +1,7 @@
-"""Conversations exported by SAM: single, bulk, or in the simple form, which lacks tool calls.
+"""Conversations exported by SAM: single, bulk, or in the simple form, which has no tool calls.
 
-SAM has no rounds: each assistant message starts one, with the results after it. Other data of a conversation and its messages,
-such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
+SAM has no rounds, so each assistant message starts one, which includes the results after it. Other data of a conversation and
+its messages, such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TITLE = "conversation exported by SAM"
 RECORDS_END = "nothing"
 FULL, SIMPLE = "full", "simple"
 ENDED = frozenset({"success", "error"})
-"""Statuses of a tool with a result."""
+"""Statuses of tools that have a result."""
 _HELD = frozenset(
     {"content", "contentParts", "timestamp", "isFromUser", "isToolMessage", "toolName", "toolStatus", "toolDuration"}
     | {"toolCalls", "toolCallId", "reasoningContent"}
 )
-"""Message fields that a run holds; the others are kept in its settings."""
+"""Message fields that a run holds itself; the others are kept in its settings."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind != "json":
         return "it is not one JSON document"
     document = file.first
@@ -59,7 +59,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
-    """Return the run of an exported conversation, in its full or simple form."""
+    """Return the run of an exported conversation, in either full or simple form."""
     conversation = export.get("conversation", export)
     messages = [message for message in conversation["messages"] if isinstance(message, dict)]
     recorded = {
@@ -81,7 +81,7 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
 
 
 class _MessageReader:
-    """Adds the messages of a conversation to a writer. Thinking comes before its reply."""
+    """Adds the messages of a conversation to a writer. Thinking comes before the reply it belongs to."""
 
     def __init__(self, writer: RunWriter) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""Pages that `save_trace` writes, with the run's log inside."""
+"""Pages written by `save_trace`, which contain the run's log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RECORDS_END = "as in the log"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     return "" if holds_log(file.start) else "the page was not saved by agentnb"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the page's log."""
+    """Yield the run in the page's log."""
     yield run_of_lines(log_lines(file.whole(), file.name), file.name)

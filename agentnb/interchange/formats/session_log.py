@@ -1,4 +1,4 @@
-"""Session logs of coding agents: collected items of a session, and their conversion to a run."""
+"""Session logs of coding agents: collects the items of a session, and converts them to a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentnb.interchange.conversion.stop_reasons import NATURAL
 from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
-"""Author of a person's local command and its output."""
+"""Author of a local command that the person ran, and of its output."""
 MAX_ID_CHARACTERS = 100
 
 
 @dataclass(slots=True)
 class Reply:
-    """A reply of the model that later lines may extend."""
+    """A reply from the model, which later lines may extend."""
 
     parts: list[AnyPart] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -39,12 +39,12 @@ class Reply:
     stop_reason: str = ""
     model: str = ""
     response_id: str = ""
-    """The provider's id of the reply, shared by its copies in other sessions."""
+    """The provider's id for the reply, which its copies in other sessions share."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_answer(self) -> bool:
-        """True if it has content and calls only server-side tools."""
+        """True if it has content and no calls except those of server-side tools."""
         return bool(self.parts) and all(SERVER_SIDE in (call.provider_metadata or ()) for call in self.calls)
 
 
@@ -82,24 +82,24 @@ _Item: TypeAlias = Reply | _UserMessage | _Result | _Problem | _Summary
 class SessionLog:
     """The items of a session, in order.
 
-    The product's own notices may precede the prompt: they are moved after it. A final interruption or error is the run's end.
+    If the product's own notices precede the prompt, they are moved after it. A final interruption or error ends the run.
     """
 
     def __init__(self) -> None:
         self.items: list[_Item] = []
         self.copied = 0
-        """Number of first items copied from another session."""
+        """Number of items at the start that were copied from another session."""
         self.open: Reply | None = None
-        """The reply being extended, in formats with partial replies; a message or a summary closes it."""
+        """The reply being extended, in formats with partial replies, until a message or summary closes it."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
-        """Add a message to the agent: by the person, or with an author by the product."""
+        """Add a message to the agent: from the person or, if it has an author, from the product."""
         parts = [Text(content)] if isinstance(content, str) else content
         self.open = None
         self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
 
     def interrupt(self, text: str, at: datetime | None = None) -> None:
-        """Add an interruption by the person."""
+        """Add an interruption of the run by the person."""
         self.open = None
         self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
 
@@ -109,17 +109,17 @@ class SessionLog:
         return reply
 
     def open_reply(self, at: datetime | None, model: str = "") -> Reply:
-        """Return the open reply, or open a new one at this time."""
+        """Return the open reply, or else open a new one at this time."""
         if self.open is None:
             self.open = self.reply(Reply(at=at, model=model))
         return self.open
 
     def result(self, call_id: str, content: Sequence[AnyPart] | str | None, **fields: Any) -> None:
-        """Add the result of a call; ``fields`` are those of `RunWriter.result`."""
+        """Add the result of a call. ``fields``: those of `RunWriter.result`."""
         self.items.append(_Result(call_id, content, fields))
 
     def compact(self, summary: str, **fields: Any) -> None:
-        """Add a summary that replaces earlier messages; ``fields`` are those of `RunWriter.compact`."""
+        """Add a summary that replaces earlier messages. ``fields``: those of `RunWriter.compact`."""
         self.open = None
         self.items.append(_Summary(summary, fields))
 
@@ -128,7 +128,7 @@ class SessionLog:
         self.items.append(_Problem(message, at, ends=False))
 
     def fail(self, message: str, at: datetime | None = None) -> None:
-        """Add an error. It ends the run if it is final, otherwise it becomes a warning."""
+        """Add an error. If it is final, it ends the run; otherwise it becomes a warning."""
         self.items.append(_Problem(message, at, ends=True))
 
     @property
@@ -138,12 +138,12 @@ class SessionLog:
 
     @property
     def last_reply(self) -> Reply | None:
-        """The last reply."""
+        """The most recent reply."""
         return next((item for item in reversed(self.items) if isinstance(item, Reply)), None)
 
     @property
     def copied_replies(self) -> int:
-        """The number of copied replies."""
+        """The number of replies that were copied."""
         return sum(isinstance(item, Reply) for item in self.items[: self.copied])
 
     @property
@@ -153,7 +153,7 @@ class SessionLog:
 
     @property
     def model(self) -> str:
-        """The model of the first reply that names one, preferring replies that were not copied."""
+        """The model of the first reply that names one; replies that were not copied take precedence."""
         return next(
             (reply.model for reply in (*self.items[self.copied :], *self.replies) if isinstance(reply, Reply) and reply.model),
             "",
@@ -162,9 +162,10 @@ class SessionLog:
     def write(
         self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
     ) -> Run:
-        """Return the run. ``model``: the run's; replies of other models name theirs. ``ended``: the log records a regular end.
+        """Return the run. ``model``: the model of the run; replies from other models name theirs. ``ended``: True if the log
+        records a regular end.
 
-        ``end``: finishes the writer as the log records, or returns None. Raises `TraceError` for an empty session.
+        ``end``: finishes the writer as the log records it, or returns None. Raises `TraceError` if the session is empty.
         """
         if not self.items:
             raise TraceError("The session has no messages", "Choose a session with a conversation")
@@ -188,7 +189,7 @@ class SessionLog:
         return writer.finish("unknown" if isinstance(last, Reply) and last.is_answer else None, "")
 
     def _hand_over(self, writer: RunWriter, items: list[_Item], model: str, last: _Item | None) -> None:
-        """Add these items to the writer. ``last``: the final item."""
+        """Add these items to the writer. ``last``: the last item of all."""
         for item in _in_order(items):
             if isinstance(item, _UserMessage):
                 by_person = item.kind != "notice" or item.author == COMMAND
@@ -207,7 +208,7 @@ class SessionLog:
 
 
 def _last(items: list[_Item]) -> _Item | None:
-    """Return the last item, ignoring results and the product's own notices."""
+    """Return the last item, ignoring results and notices from the product."""
     for item in reversed(items):
         if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
             return item
@@ -217,7 +218,7 @@ def _last(items: list[_Item]) -> _Item | None:
 
 
 def _in_order(items: list[_Item]) -> list[_Item]:
-    """Return the items with the prompt before the product's notices."""
+    """Return the items, moving the prompt before the product's notices."""
     replied = next((index for index, item in enumerate(items) if isinstance(item, Reply)), len(items))
     messages = [item for item in items[:replied] if isinstance(item, _UserMessage)]
     prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
@@ -244,36 +245,36 @@ def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
 
 
 def run_id_of(*parts: str) -> str:
-    """Return a run id from these ids of the file; empty if the first is empty."""
+    """Return a run id made of these ids from the file; empty if the first one is empty."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(filter(None, parts)))[-MAX_ID_CHARACTERS:] if parts[0] else ""
 
 
 def text_of(value: Any) -> str:
-    """Return the text, or an empty text for other values."""
+    """Return the text, or an empty text for any other value."""
     return value if isinstance(value, str) else ""
 
 
 def count_of(value: Any) -> int | None:
-    """Return the token count, or None for other values."""
+    """Return the token count, or None for any other value."""
     return value if type(value) is int and value >= 0 else None
 
 
 def add_cache_to_input(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
-    """Return the usage of a product that counts cache tokens separately from the input, by these keys."""
+    """Return the usage for a product that counts cache tokens separately from the input, under these keys."""
     new, generated, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
     sent = None if new is None else new + (cached or 0) + (kept or 0)
     return Usage(input=sent, output=generated, cache_read=cached, cache_write=kept)
 
 
 def seconds_of(milliseconds: Any) -> float | None:
-    """Convert milliseconds to seconds; None for other values."""
+    """Convert milliseconds to seconds; return None for other values."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 <= milliseconds < 1e15:
         return None
     return milliseconds / 1000
 
 
 def drop_empty(**recorded: Any) -> dict[str, Any]:
-    """Return the recorded fields without missing and empty ones."""
+    """Return the recorded fields, dropping missing and empty ones."""
     return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
 
 
@@ -302,7 +303,7 @@ def sort_by_links(
 
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
-    """Return the objects among the first records of JSON Lines, or the only document, for `sniff`."""
+    """Return the objects among the first records of JSON Lines, or the only document, for use by `sniff`."""
     records: list[Any] = [file.first]
     if file.kind == "lines":
         for line in file.start.splitlines()[1:most]:

@@ -1,6 +1,6 @@
-"""Data sets in the ShareGPT format: ``conversations`` of ``{from, value}``.
+"""Data sets in the ShareGPT format, which have ``conversations`` of ``{from, value}``.
 
-A call is a ``function_call`` message with a JSON value, or JSON in ``<tool_call>`` tags within a reply's text.
+A call is a ``function_call`` message with a JSON value, or JSON within ``<tool_call>`` tags in the text of a reply.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     return "" if _is_record(file.first_record) else "it has no conversations of messages with from and value"
 
 
@@ -72,7 +72,7 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
 
 
 def _steps(message: dict[str, Any]) -> list[Step]:
-    """Return the steps of a message. Raises KeyError for an unknown speaker."""
+    """Return the steps of a message. Raises KeyError if the speaker is unknown."""
     speaker, value = message["from"], message["value"]
     text = value if isinstance(value, str) else ""
     if speaker == "system":
@@ -90,7 +90,7 @@ def _steps(message: dict[str, Any]) -> list[Step]:
 
 
 def _reply(text: str) -> Reply:
-    """Return a reply, with thinking and calls extracted from tags in its text."""
+    """Return a reply, extracting thinking and calls from the tags in its text."""
     thought = _THOUGHT.match(text)
     thinking: list[AnyPart] = [Thinking(thought[1].strip())] if thought and thought[1].strip() else []
     text = text[thought.end() :] if thought else text
@@ -117,7 +117,7 @@ def _call(one: dict[str, Any]) -> ToolCall:
 
 
 def _result(text: str) -> Result:
-    """Return a result, with its tool's name if it is JSON with a name and a content."""
+    """Return a result, including the tool's name if it is JSON with a name and content."""
     data = decode_json(text.encode()) if text.startswith("{") else None
     name = data.get("name") if isinstance(data, dict) and "content" in data else None
     return Result("", parts_of(text), name=name if isinstance(name, str) else "")

@@ -1,4 +1,4 @@
-"""Contents of spans of model calls, tool calls and agents, independent of any convention."""
+"""The contents of spans for model calls, tool calls and agents, independent of any convention."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.interchange.formats.span_records import Span
 
 Kind: TypeAlias = Literal["agent", "model", "tool", ""]
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}
-"""agentnb's roles by those of other products."""
+"""agentnb's role for each role name of other products."""
 
 
 class SpanMessage(NamedTuple):
-    """A message in a span. Each tool result is a message of its own."""
+    """A message in a span. Each tool result is a separate message."""
 
     role: str
     parts: tuple[AnyPart, ...] = ()
@@ -27,57 +27,57 @@ class SpanMessage(NamedTuple):
     name: str = ""
     call_id: str = ""
     error_code: str = ""
-    """Error code of a failed call's result."""
+    """Error code of the result, if the call failed."""
 
     @property
     def text(self) -> str:
-        """The text, without thinking."""
+        """The text, excluding thinking."""
         return self.whole_text.strip()
 
     @property
     def whole_text(self) -> str:
-        """The text with surrounding white space, as in a system prompt."""
+        """The text including white space around it, as in a system prompt."""
         return texts_of(self.parts)
 
     @property
     def is_blank(self) -> bool:
-        """True without content and calls."""
+        """True if it has neither content nor calls."""
         return not self.calls and not any(isinstance(part, Image | Thinking) or part.text.strip() for part in self.parts)  # type: ignore[union-attr]
 
 
 @dataclass
 class ModelCall:
-    """Content of a model span."""
+    """The content of a model span."""
 
     span: Span
     inputs: list[SpanMessage] = field(default_factory=list)
-    """The messages sent, starting with the system prompt, if any."""
+    """The messages sent, starting with the system prompt if there is one."""
     output: SpanMessage | None = None
     model: str = ""
     usage: Usage = UNKNOWN
     stop_reason: str = ""
     tools: tuple[ToolSpec, ...] = ()
     uses: list[ToolUse] = field(default_factory=list)
-    """The tool calls of its reply that have spans."""
+    """The tool calls in its reply that have spans."""
 
     @property
     def call_ids(self) -> set[str]:
-        """Ids of the calls in its reply."""
+        """The ids of the calls in its reply."""
         return {call.id for call in self.output.calls} - {""} if self.output is not None else set()
 
 
 class ToolUse(NamedTuple):
-    """Content of a tool span."""
+    """The content of a tool span."""
 
     span: Span
     call: ToolCall
     parts: list[AnyPart]
     error_code: str | None = None
-    """Error code of a failed call."""
+    """Error code, if the call failed."""
 
 
 class AgentUse(NamedTuple):
-    """Content of an agent span."""
+    """The content of an agent span."""
 
     inputs: list[SpanMessage]
     output: SpanMessage | None = None
@@ -88,7 +88,7 @@ class AgentUse(NamedTuple):
 
 
 class Convention(NamedTuple):
-    """Functions that read the span attributes of one convention."""
+    """Functions that read the span attributes of a convention."""
 
     name: str
     kind: Callable[[Span], Kind]
@@ -98,14 +98,14 @@ class Convention(NamedTuple):
 
 
 def role_of(role: Any) -> str:
-    """Return the role of a message in agentnb's words. Raises `TraceError` unless it is text."""
+    """Return agentnb's name for the role of a message. Raises `TraceError` if the role is not text."""
     if not isinstance(role, str):
         raise TraceError(f"A message has the role {role!r}")
     return _ROLES.get(role.lower(), role.lower())
 
 
 def count_of(value: Any) -> int | None:
-    """Return a token count, or None for other values."""
+    """Return a token count, or None for any other value."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,4 +1,4 @@
-"""The conversation in a run's spans, without repetitions."""
+"""The conversation in the spans of a run, without repetitions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolU
 from agentnb.interchange.formats.span_records import Span, SpanNote, json_value
 
 RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
-"""Events of agentnb that are restored from events of its own spans."""
+"""agentnb's events that are restored from events in its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
-"""Events that belong to the next reply."""
+"""Events that belong to the reply after them."""
 _PREFIX_CHARACTERS = 60
-"""Prefix length by which a truncated or reformatted copy is recognized."""
+"""Length of the prefix by which a truncated or reformatted copy is recognized."""
 
 
 class SpanConversation:
-    """Adds the messages in a run's spans to its writer."""
+    """Adds the messages in the spans of a run to its writer."""
 
     def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
         self._span, self._inputs = span, inputs
@@ -40,7 +40,7 @@ class SpanConversation:
     # Start
 
     def about(self, name: str) -> dict[str, Any]:
-        """Return the fields of `RunStarted` that are recorded in the run's own span."""
+        """Return the fields of `RunStarted` that the run's own span records."""
         fields: dict[str, Any] = {"agent": name} if name else {}
         if not self._own:
             return fields
@@ -57,7 +57,7 @@ class SpanConversation:
         return fields
 
     def _history_length(self) -> int:
-        """Return the number of input messages that are history; consecutive results count as one message."""
+        """Return the number of input messages that are history, counting consecutive results as one message."""
         remaining = self._history
         for index, message in enumerate(self._inputs):
             follows = index > 0 and message.role == "tool" == self._inputs[index - 1].role
@@ -67,7 +67,7 @@ class SpanConversation:
         return len(self._inputs)
 
     def begin(self, writer: RunWriter, system: str) -> None:
-        """Add the prompt and the system prompt of the agent's own span, if any."""
+        """Add the prompt and the system prompt from the agent's own span, if there are any."""
         self._writer = writer
         if system:
             self._add_message(SpanMessage("system", (Text(system),)))
@@ -87,7 +87,7 @@ class SpanConversation:
     # Model calls
 
     def add_calls(self, models: list[ModelCall]) -> None:
-        """Add all model calls with their tool calls, and agentnb's events between them."""
+        """Add all model calls with their tool calls, and the agentnb events between them."""
         if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
             for message in self._inputs:
                 self._add_message(message, self._known_start())
@@ -107,7 +107,7 @@ class SpanConversation:
                 self._call(item)
 
     def _call(self, model: ModelCall) -> None:
-        """Add a model call: its new inputs, its reply, and the results of its calls."""
+        """Add a model call: its new inputs, its reply, and its calls' results."""
         if model.span.get("agentnb.operation"):
             self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
             return
@@ -156,7 +156,7 @@ class SpanConversation:
     # Repeated messages
 
     def _read_inputs(self, model: ModelCall) -> None:
-        """Add the input messages that were not added before."""
+        """Add the input messages that have not been added yet."""
         position = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
         for message in model.inputs:
@@ -174,11 +174,11 @@ class SpanConversation:
                 position = floor = index + 1
 
     def _last_reply(self) -> int:
-        """Return the position of the last reply, the start of inputs that hold only new messages."""
+        """Return the position of the last reply, at which inputs start that hold only new messages."""
         return next((k for k in range(len(self._added) - 1, -1, -1) if self._added[k].role == "assistant"), 0)
 
     def _add_message(self, message: SpanMessage, at: datetime | None = None) -> None:
-        """Add a message that has no span of its own."""
+        """Add a message that does not have its own span."""
         if message.role == "assistant":
             self._writer.reply(message.parts, message.calls, author=message.name)
         elif message.role == "tool":
@@ -192,7 +192,7 @@ class SpanConversation:
     # Events of agentnb
 
     def _restore(self, note: SpanNote) -> None:
-        """Add a restored event of agentnb."""
+        """Restore an agentnb event, and add it."""
         name, data = note.name.removeprefix("agentnb."), json_value(note.attributes.get("agentnb.event"))
         if not isinstance(data, dict):
             return
@@ -250,7 +250,9 @@ class SpanConversation:
 
 
 def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
-    """Return the tool uses in order. Uses without an id get that of a call with their name, preferably with their arguments."""
+    """Return the tool uses in order. If a tool use has no id, it gets that of a call with the same name, preferably the same
+    arguments.
+    """
     free = [call for call in calls if call.id not in {use.call.id for use in uses}]
     identified = []
     for use in sorted(uses, key=lambda one: _order(one.span)):
@@ -267,7 +269,7 @@ def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]
 
 
 def _order(span: Span) -> float:
-    """Return the sort key of a span: in agentnb's own, the number of its last event."""
+    """Return the sort key of a span; for agentnb's own spans, this is the number of its last event."""
     return _number(span.get("agentnb.seq", span.start))
 
 
@@ -276,7 +278,7 @@ def _number(value: Any) -> float:
 
 
 def _is_same(told: SpanMessage, message: SpanMessage) -> bool:
-    """True if a message repeats an earlier one, even without its thinking or with truncated text."""
+    """True if a message repeats an earlier one, even if its thinking is missing or its text is truncated."""
     if told.role != message.role and {told.role, message.role} != {"system", "developer"}:
         return False
     if told.role == "tool":
@@ -309,7 +311,7 @@ def _pictures(message: SpanMessage) -> int:
 
 
 def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
-    """Return span messages as messages, with the results of a round combined."""
+    """Return span messages as messages, combining the results of each round."""
     messages: list[Message] = []
     for message in told:
         if message.role != "tool":

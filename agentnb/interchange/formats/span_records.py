@@ -1,7 +1,7 @@
-"""Spans as exporters write them: OTLP in JSON, lists of spans of the SDKs and of Phoenix, and JSON Lines of either.
+"""Spans as exporters write them: OTLP as JSON, lists of spans from the SDKs and Phoenix, and JSON Lines of either.
 
 Attributes may be flat (``llm.input_messages.0.message.role``), nested, or a list of keys and values; `nested` converts them to
-a tree, with numbered attributes as lists.
+a tree in which numbered attributes are lists.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
-"""Maximum open traces of JSON Lines; beyond it, the oldest one with a root is closed."""
+"""Maximum open traces of JSON Lines; beyond it, the oldest trace that has a root is closed."""
 SNIFFED_RECORDS = 50
-"""Number of first JSON Lines records by which their convention is recognized."""
+"""Number of initial JSON Lines records used to recognize their convention."""
 _ROOTS = ("gen_ai", "llm", "openinference", "input", "output", "tool", "agent", "traceloop", "message", "session", "tag")
-"""First name parts of attributes that are read as trees."""
+"""First components of the names of attributes that are read as trees."""
 _OPAQUE = frozenset({"arguments", "parameters", "json_schema", "response", "result", "value", "variables", "content"})
-"""Names of attributes whose values are data rather than attributes."""
+"""Names of attributes whose values are data, not attributes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ERRORS = ("2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR", "Error")
 
 
 @dataclass(slots=True)
 class SpanNote:
-    """An event of a span, or a log record that names it."""
+    """An event in a span, or a log record that refers to the span."""
 
     name: str
     attributes: dict[str, Any]
@@ -40,7 +40,7 @@ class SpanNote:
 
 @dataclass(slots=True)
 class Span:
-    """A span of any exporter."""
+    """A span from any exporter."""
 
     trace_id: str
     span_id: str
@@ -53,19 +53,19 @@ class Span:
     events: list[SpanNote] = field(default_factory=list)
     failed: bool = False
     message: str = ""
-    """Message of the status."""
+    """The message of the status."""
     kind: str = ""
-    """The span's kind recorded beside its attributes."""
+    """The kind of the span, recorded next to its attributes."""
     is_local: bool = False
-    """True if its times have no time zone."""
+    """True if its times lack a time zone."""
     _tree: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the attribute of this name, unconverted."""
+        """Return the attribute with this name, unconverted."""
         return self.attributes.get(name, default)
 
     def at(self, path: str) -> Any:
-        """Return the value at a dotted path, in any form of attributes, or None."""
+        """Return the value at a dotted path, whatever the form of the attributes, or None."""
         value: Any = self.attributes.get(path)
         if value is not None and not _has_paths(value):
             return value
@@ -78,12 +78,12 @@ class Span:
 
     @property
     def started(self) -> datetime | None:
-        """Start time, without a time zone if the file has none."""
+        """The start time, without a time zone if the file has none."""
         return self._as_written(self.start)
 
     @property
     def ended(self) -> datetime | None:
-        """End time, without a time zone if the file has none."""
+        """The end time, without a time zone if the file has none."""
         return self._as_written(self.end)
 
     def _as_written(self, nanoseconds: int | None) -> datetime | None:
@@ -92,7 +92,7 @@ class Span:
 
     @property
     def seconds(self) -> float | None:
-        """Duration."""
+        """The duration."""
         return None if self.start is None or self.end is None or self.end < self.start else (self.end - self.start) / 1e9
 
 
@@ -108,12 +108,12 @@ def datetime_of(nanoseconds: int | None) -> datetime | None:
 
 
 def _has_paths(value: Any) -> bool:
-    """True if this is a list of objects whose keys are paths, such as ``message.role``."""
+    """True if this is a list of objects whose keys are paths such as ``message.role``."""
     return isinstance(value, list) and any("." in str(key) for item in value if isinstance(item, dict) for key in item)
 
 
 def attribute_tree(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of models, tools and agents as one tree."""
+    """Return the attributes of models, tools and agents as a single tree."""
     tree: dict[str, Any] = {}
     for name, value in attributes.items():
         if name.partition(".")[0] in _ROOTS:
@@ -152,7 +152,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Decode JSON text of an object or a list; return other values unchanged."""
+    """Decode the JSON text of an object or list; other values are returned unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return msgspec.json.decode(value)
@@ -167,7 +167,7 @@ def as_json(value: Any) -> str:
 
 
 def list_at(span: Span, path: str) -> list[dict[str, Any]]:
-    """Return the objects of a list attribute, which may be JSON text."""
+    """Return the objects in a list attribute, which may be JSON text."""
     decoded = json_value(span.at(path))
     items = decoded if isinstance(decoded, list) else [decoded]
     return [item for item in items if isinstance(item, dict)]
@@ -177,7 +177,7 @@ def list_at(span: Span, path: str) -> list[dict[str, Any]]:
 
 
 def traces_of(file: TraceFile) -> Iterator[tuple[list[Span], bool]]:
-    """Yield the spans of each trace, and True if the file holds several traces."""
+    """Yield the spans of each trace, and whether the file holds several traces."""
     records: Iterable[tuple[str, Any]] = [("", file.document)] if file.kind == "json" else _positioned_records(file)
     open_traces: dict[str, list[Span]] = {}
     notes: dict[tuple[str, str], list[SpanNote]] = {}
@@ -208,7 +208,7 @@ def _with_notes(spans: list[Span], notes: dict[tuple[str, str], list[SpanNote]])
 
 
 def first_spans(file: TraceFile) -> list[Span]:
-    """Return the first spans of a file."""
+    """Return the first spans in a file."""
     if file.kind == "json":
         return spans_in(file.first)
     spans: list[Span] = []
@@ -221,7 +221,7 @@ def first_spans(file: TraceFile) -> list[Span]:
 
 
 def spans_in(record: Any) -> list[Span]:
-    """Return the spans of a record: a span, a list of spans, or an OTLP document."""
+    """Return the spans in a record, which is a span, a list of spans, or an OTLP document."""
     if isinstance(record, list):
         return [span for item in record if isinstance(item, dict) for span in spans_in(item)]
     if not isinstance(record, dict):
@@ -238,7 +238,7 @@ def spans_in(record: Any) -> list[Span]:
 
 
 def notes_in(record: Any) -> list[tuple[tuple[str, str], SpanNote]]:
-    """Return the log records of an OTLP document, each with the ids of its trace and span."""
+    """Return the log records in an OTLP document, each with the ids of its trace and span."""
     notes = []
     logs = record.get("resourceLogs") if isinstance(record, dict) else None
     for resource in logs or ():
@@ -294,7 +294,7 @@ def _span(one: dict[str, Any]) -> Span:
 
 
 def _is_local(value: Any) -> bool:
-    """True if this is a textual time without a time zone."""
+    """True if this is a time in text form without a time zone."""
     at = time_of(value) if isinstance(value, str) and not value.isdecimal() else None
     return at is not None and at.tzinfo is None
 
@@ -313,7 +313,9 @@ def _id(value: Any) -> str:
 
 
 def _time(one: dict[str, Any], *names: str) -> int | None:
-    """Return the time under the first of these names, in nanoseconds since 1970, the unit of the first two names (OTLP)."""
+    """Return the time under the first of these names that is present, in nanoseconds since 1970, the unit of the first two
+    names (OTLP).
+    """
     for name in names[:2]:
         if str(one.get(name)).isdecimal():
             return int(one[name])
@@ -321,7 +323,7 @@ def _time(one: dict[str, Any], *names: str) -> int | None:
 
 
 def _nanoseconds(value: Any) -> int | None:
-    """Convert a time to nanoseconds since 1970: from a number, a list of seconds and nanoseconds, or text."""
+    """Convert a time to nanoseconds since 1970; it may be a number, a list of seconds and nanoseconds, or text."""
     if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
         return int(value[0] * 1_000_000_000 + value[1])
     if isinstance(value, str) and value.isdecimal():
@@ -336,7 +338,7 @@ def _nanoseconds(value: Any) -> int | None:
 
 
 def attributes_of(given: Any) -> dict[str, Any]:
-    """Return attributes as a dict, from a dict or OTLP's list of keys and values."""
+    """Return attributes as a dict, given a dict or OTLP's list of keys and values."""
     if isinstance(given, dict):
         return given
     pairs = given if isinstance(given, list) else []
@@ -344,7 +346,7 @@ def attributes_of(given: Any) -> dict[str, Any]:
 
 
 def _value(given: Any) -> Any:
-    """Return an OTLP value. OTLP writes integers as strings."""
+    """Return the value that OTLP encodes, where integers are strings."""
     if not isinstance(given, dict) or len(given) != 1:
         return given if not isinstance(given, dict) or given else None
     ((kind, value),) = given.items()

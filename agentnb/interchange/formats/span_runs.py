@@ -1,7 +1,7 @@
-"""Runs of a trace of spans, independent of the convention of their attributes.
+"""The runs in a trace of spans, independent of the convention for their attributes.
 
 Each model call repeats the conversation so far, so only its new messages are added. A run is an agent's span with the model and
-tool calls within it; an agent span within another one is a nested run.
+tool calls within it; an agent span within another agent span is a nested run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ID = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass
 class _Agent:
-    """An agent's span, or a trace without agents, with its own model and tool calls."""
+    """The span of an agent, or a trace without agents, with its own model and tool calls."""
 
     span: Span | None
     models: list[ModelCall] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Agent:
 
 
 def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
-    """Yield the runs of each trace in a file, outer ones first."""
+    """Yield the runs of each trace in a file, outer runs first."""
     for spans, several in traces_of(file):
         with file.guard(f"trace {spans[0].trace_id}"):
             agents = _agents(spans, convention)
@@ -46,14 +46,14 @@ def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
 
 
 class _Tree:
-    """Spans of a trace by id, with their kinds."""
+    """The spans of a trace by id, with their kinds."""
 
     def __init__(self, spans: Iterable[Span], convention: Convention) -> None:
         self.spans = {span.span_id: span for span in spans}
         self.kinds = {span_id: convention.kind(span) for span_id, span in self.spans.items()}
 
     def above(self, span: Span) -> Iterator[Span]:
-        """Yield the enclosing spans, innermost first."""
+        """Yield the enclosing spans, starting with the innermost."""
         seen = {span.span_id}
         while span.parent_id and (parent := self.spans.get(span.parent_id)) is not None and parent.span_id not in seen:
             seen.add(parent.span_id)
@@ -61,12 +61,12 @@ class _Tree:
             span = parent
 
     def around(self, span: Span, *kinds: Kind) -> str:
-        """Return the id of the nearest enclosing span of these kinds, or an empty text."""
+        """Return the id of the nearest enclosing span of one of these kinds; empty if missing."""
         return next((outer.span_id for outer in self.above(span) if self.kinds[outer.span_id] in kinds), "")
 
 
 def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
-    """Return the active agents of a trace, each before its nested ones."""
+    """Return the active agents in a trace, each before those nested in it."""
     tree = _Tree(spans, convention)
     agents = {"": _Agent(None)}
     ordered = sorted(tree.spans.values(), key=lambda one: (one.start or 0, one.attributes.get("agentnb.seq") or 0))
@@ -95,7 +95,7 @@ def _is_run(agent: _Agent, agents: dict[str, _Agent], convention: Convention) ->
 
 
 def _in_order(kept: list[_Agent], agents: dict[str, _Agent]) -> list[_Agent]:
-    """Set each agent's parent to the nearest enclosing agent with a run, and sort outer ones first."""
+    """Set each agent's parent to the nearest enclosing agent that has a run, and sort outer agents first."""
     ids = {agent.span.span_id for agent in kept if agent.span is not None}
     depths = {}
     for agent in kept:
@@ -136,7 +136,7 @@ def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, 
 
 
 def _run_id(span: Span | None, trace_id: str) -> str:
-    """Return the run's own id, or an id from its trace and span."""
+    """Return the run's own id, or else an id made from its trace and span."""
     if span is None:
         return _ID.sub("-", trace_id)[:100]
     own = span.attributes.get("agentnb.run.id")
@@ -152,7 +152,7 @@ def _parent_id(agent: _Agent, trace_id: str) -> str | None:
 
 
 def _complete(models: list[ModelCall]) -> None:
-    """Add replies missing from their own spans, from the conversation that the next call repeats."""
+    """Add replies that their own spans lack, taken from the conversation that the next call repeats."""
     for call, after in pairwise(models):
         repeated = after.inputs[len(call.inputs) : len(call.inputs) + 1]
         if (call.output is None or call.output.is_blank) and repeated and repeated[0].role == "assistant":
@@ -160,7 +160,7 @@ def _complete(models: list[ModelCall]) -> None:
 
 
 def _assign(agent: _Agent) -> None:
-    """Assign each tool use to its model call: by id, otherwise to the latest earlier call that lacks this tool's result."""
+    """Assign each tool use to its model call: by id, or else to the latest earlier call that lacks this tool's result."""
     for use in agent.uses:
         model = _asker(agent.models, use)
         if model is None:

@@ -1,4 +1,4 @@
-"""Steps common to all APIs: system prompts, user messages, replies and results, to be added to a `RunWriter`."""
+"""Steps that all APIs share, which are added to a `RunWriter`: system prompts, user messages, replies and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SystemPrompt(NamedTuple):
 
 
 class UserMessage(NamedTuple):
-    """A message of the person, or of any other speaker."""
+    """A message from the person or another speaker."""
 
     parts: list[AnyPart]
     author: str = ""
@@ -28,7 +28,7 @@ class UserMessage(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A reply of the model, with its calls."""
+    """A reply from the model with its calls."""
 
     parts: list[AnyPart]
     calls: list[ToolCall]
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a call. ``inside``: of a server-side call within the reply."""
+    """The result of a call. ``inside``: True for a server-side call within the reply."""
 
     call_id: str
     parts: list[AnyPart]
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A warning for the person, such as an error that the agent recovered from."""
+    """A warning to the person, such as an error from which the agent recovered."""
 
     message: str
 
@@ -62,7 +62,7 @@ Step: TypeAlias = SystemPrompt | UserMessage | Reply | Result | Note
 
 
 def write_steps(writer: RunWriter, steps: Iterable[Step]) -> None:
-    """Add steps to a run's writer."""
+    """Add steps to the writer of a run."""
     for step in steps:
         if isinstance(step, SystemPrompt):
             writer.system(step.text)
@@ -79,7 +79,7 @@ def write_steps(writer: RunWriter, steps: Iterable[Step]) -> None:
 
 
 class ReplyPieces:
-    """Combines pieces of the model into a reply, with the results of server-side calls within it.
+    """Combines pieces from the model into a reply, including the results of server-side calls within it.
 
     After the result of any other call, the next piece starts a new reply.
     """
@@ -91,7 +91,7 @@ class ReplyPieces:
         self._calls: list[ToolCall] = []
         self._results: list[Step] = []
         self._is_answered = False
-        """True if a call of the reply has a result from the client."""
+        """True if the client has returned a result for one of the reply's calls."""
 
     def say(self, parts: Iterable[AnyPart]) -> None:
         """Add text or thinking."""
@@ -100,7 +100,7 @@ class ReplyPieces:
             self._parts.append(part)
 
     def call(self, call: ToolCall, result: Result | None = None) -> None:
-        """Add a call, with its result if it ran on the server."""
+        """Add a call, including its result if it ran on the server."""
         if len(self._results) >= len(self._calls):  # otherwise parallel to a call without a result
             self._begin()
         self._calls.append(call)
@@ -114,7 +114,7 @@ class ReplyPieces:
         self._is_answered |= not any(of_provider)
 
     def steps(self, **last: Any) -> list[Step]:
-        """Return and clear the collected steps. ``last``: fields of the last reply, such as its usage."""
+        """Return the collected steps, and clear them. ``last``: fields for the last reply, such as its usage."""
         if self._parts or self._calls or self._results or (last and not self._done):
             self._close(**last)
         steps, self._done = self._done, []
@@ -133,7 +133,7 @@ class ReplyPieces:
 
 
 def signature(step: Step) -> tuple[Any, ...]:
-    """Return the part of a step that repetitions keep; ids, cache marks and thinking may differ."""
+    """Return the part of a step that stays the same when it is repeated; ids, cache marks and thinking may differ."""
     if isinstance(step, UserMessage):
         return ("said", texts_of(step.parts).strip(), sum(isinstance(part, Image) for part in step.parts))
     if isinstance(step, Reply):
@@ -142,6 +142,6 @@ def signature(step: Step) -> tuple[Any, ...]:
 
 
 def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
-    """Return text as a thinking part; empty for other values, and for blank text without metadata."""
+    """Return text as a thinking part; empty for other values, or for blank text that has no metadata."""
     content = text if isinstance(text, str) else ""
     return [Thinking(content, metadata)] if content.strip() or metadata else []

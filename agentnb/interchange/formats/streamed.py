@@ -1,4 +1,4 @@
-"""Streamed responses, assembled into the response that the API would have sent without streaming."""
+"""Assembles streamed responses into the response that the API would have sent without streaming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 
 def response_of(text: str) -> dict[str, Any] | None:
-    """Return the response of a stream of server-sent events, or None for an unknown API."""
+    """Return the response in a stream of server-sent events, or None if the API is unknown."""
     events = [*events_of(text)]
     kinds = {event.get("type") for event in events}
     if any(isinstance(kind, str) and kind.startswith("response.") for kind in kinds):
@@ -28,7 +28,7 @@ def response_of(text: str) -> dict[str, Any] | None:
 
 
 def events_of(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of the events. Other data, such as the end mark or a truncated event, is skipped."""
+    """Yield the JSON objects in the events, skipping other data, such as the end mark or a truncated event."""
     for block in text.replace("\r\n", "\n").split("\n\n"):
         data = "\n".join(line[5:].strip() for line in block.split("\n") if line.startswith("data:"))
         with suppress(ValueError, RecursionError):

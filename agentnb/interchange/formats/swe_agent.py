@@ -1,8 +1,8 @@
-"""Trajectories of SWE-agent: ``history`` and ``trajectory``.
+"""SWE-agent trajectories, which have a ``history`` and a ``trajectory``.
 
-Newer ones have tool calls with ids. In older ones an action is a shell command: it becomes a call of ``bash``, whose result is
-the next message. Steps missing from the history, such as a rejected and repeated action, and the last result are read from the
-trajectory.
+Newer files have tool calls with ids. In older ones, an action is a shell command, which becomes a call of ``bash`` whose result
+is the next message. The last result, and any steps that the history lacks, such as an action that was rejected and retried, are
+read from the trajectory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NAME = "swe_agent"
 TITLE = "trajectory of SWE-agent"
 RECORDS_END = "`exit_status`"
 BASH = "bash"
-"""Tool name for an action without a tool call."""
+"""Tool name for an action that is not a tool call."""
 DEMONSTRATION = "demonstration"
-"""Author of messages that demonstrate the work to the agent."""
+"""Author of messages that show the agent how to work."""
 _LIMITS = {
     "exit_cost": "budget",
     "exit_context": "context",
@@ -38,7 +38,7 @@ _FAILED = frozenset({"exit_api", "exit_environment_error", "exit_error", "early_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     document = file.first if file.kind == "json" else None
     if not isinstance(document, dict):
         return file.lacks("trajectory", kind="json")
@@ -62,7 +62,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reader of one trajectory."""
+    """Reads one trajectory."""
 
     def __init__(self, file: TraceFile, one: dict[str, Any]) -> None:
         self._file = file
@@ -70,9 +70,9 @@ class _Reader:
         self._steps: list[dict[str, Any]] = one.get("trajectory") or []
         self._history: list[dict[str, Any]] = one.get("history") or (self._steps[0].get("query") if self._steps else None) or []
         self._step = 0
-        """Number of trajectory steps added."""
+        """Number of trajectory steps added so far."""
         self._open = 0
-        """Number of calls without a result."""
+        """Number of calls that have no result yet."""
         self._agent = next((str(message["agent"]) for message in self._history if _has(message, "agent")), "agent")
         self._writer = file.writer(
             NAME,
@@ -124,7 +124,7 @@ class _Reader:
         self._writer.reply([*parts_of(thoughts), *parts_of(message.get("content"))], calls, author=self._author(message))
 
     def _add_retried_step(self) -> None:
-        """Add a step that is missing from the history."""
+        """Add a step that the history lacks."""
         step = self._steps[self._step]
         self._last_result()
         self._step += 1
@@ -135,7 +135,7 @@ class _Reader:
             self._result("", parts_of(step.get("observation")))
 
     def _last_result(self) -> None:
-        """Add the result of a call from its step, if no message has it."""
+        """Add a call's result from its step, if no message has it."""
         if self._open and 0 < self._step <= len(self._steps):
             self._result("", parts_of(self._steps[self._step - 1].get("observation")))
         self._open = 0
@@ -155,7 +155,7 @@ def _has(message: Any, name: str) -> bool:
 
 
 def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
-    """Return a value of the replay configuration, which is an object or its JSON."""
+    """Return a value from the replay configuration, which is an object or its JSON."""
     config = one.get("replay_config")
     if isinstance(config, str):
         config = msgspec.json.decode(config)
@@ -165,7 +165,7 @@ def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
 
 
 def _task(one: dict[str, Any], name: str) -> str:
-    """Return the task id from the replay configuration, or the file name."""
+    """Return the task id from the replay configuration, or else the file name."""
     task_id = _replay_setting(one, "problem_statement", "id")
     return str(task_id or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
 
@@ -184,7 +184,7 @@ def _call(action: str) -> list[ToolCall]:
 
 
 def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
-    """Return the run. An exit status such as ``submitted (exit_cost)`` gives the reason for an early submission."""
+    """Return the run. An exit status such as ``submitted (exit_cost)`` states why it was submitted early."""
     status = str(info.get("exit_status") or "")
     reason = status.removeprefix("submitted (").removesuffix(")")
     if status == "submitted":

@@ -1,7 +1,7 @@
-"""Results of tau2-bench: tasks and simulations, each simulation a run.
+"""Results of tau2-bench, which have tasks and simulations; each simulation is a run.
 
-The simulated user may call tools too. The agent never sees these calls and results: they are kept as messages, whose authors
-are ``user`` and the tool, such as ``user's toggle_data``. Messages before the user's first one are the run's history.
+The simulated user may call tools as well. The agent never sees these calls and results. They are kept as messages whose authors
+are ``user`` and the tool, such as ``user's toggle_data``. Messages before the user's first message are the run's history.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RECORDED = ("reward_info", "termination_reason", "agent_cost", "user_cost", "se
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     return file.lacks("simulations", kind="json") or (
         "" if isinstance(file.first["simulations"], list) else "its simulations are not a list"
     )
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reader of simulations, with the metadata common to all of them."""
+    """Reads simulations, along with the metadata that they share."""
 
     def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
         self._file = file
@@ -97,7 +97,7 @@ def _speaks(message: dict[str, Any]) -> bool:
 
 
 def _earlier(message: dict[str, Any]) -> Message:
-    """Return a message from before the prompt."""
+    """Return a message that precedes the prompt."""
     is_agent = message["role"] == "assistant"
     return Message(
         "assistant" if is_agent else "user", (Text(encodable(_message_text(message))),), "" if is_agent else _author(message)

@@ -1,4 +1,4 @@
-"""Results of tau-bench: a list of records, each a run."""
+"""Results of tau-bench: a list of records, each of which is a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDS_END = "the reward, the last message, an error"
 STOP = "###STOP###"
 """Final message of the simulated user."""
 LAST_TOOLS = frozenset({"transfer_to_human_agents"})
-"""Tools whose call ends the conversation."""
+"""Tools that end the conversation when they are called."""
 MAX_STEPS = 30
 """Number of replies after which tau-bench ends a conversation."""
 ERROR = "Error:"
@@ -27,7 +27,7 @@ _KEYS = {"task_id", "reward", "traj"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a file of this format, otherwise what it lacks."""
+    """Return an empty string if the file has this format, otherwise what is missing."""
     first = file.first_record
     missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
     return f"its records have no {', '.join(sorted(missing))}" if missing else ""
@@ -63,9 +63,9 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 
 def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, Any]]) -> Run:
-    """Return the run, ended by the user, the agent's tool, the limit of replies, or an error.
+    """Return the run, which was ended by the user, the agent's tool, the limit of replies, or an error.
 
-    Any other end is recorded only by the reward, which is assigned when the episode is over.
+    Any other end is recorded only in the reward, which is assigned once the episode is over.
     """
     writer.assess("reward", record.get("reward"))
     info = record.get("info")

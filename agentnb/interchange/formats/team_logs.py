@@ -1,6 +1,6 @@
-"""Conversations of several agents in their frameworks' logs: turns of AG2, conversations of peers, and text logs.
+"""Conversations between several agents in the logs of their frameworks: AG2 turns, peer conversations, and text logs.
 
-The text logs are those of MetaGPT, HyperAgent and MA-ToT (multi-agent tree of thoughts).
+The text logs come from MetaGPT, HyperAgent and MA-ToT (multi-agent tree of thoughts).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPEAKER = re.compile(r"\A(?P<who>[A-Za-z_][\w .()-]{0,40}): ?", re.MULTILINE)
 
 
 class Turn(NamedTuple):
-    """A message of an agent, or without an agent a note of its framework."""
+    """A message from an agent or, if no agent is named, a note from its framework."""
 
     who: str
     text: str
@@ -48,10 +48,10 @@ class Turn(NamedTuple):
 
 
 def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) -> None:
-    """Add the turns of AG2 to the writer. Their contents may be lists of lines.
+    """Add the turns of AG2 to the writer; their contents may be lists of lines.
 
-    Roles are reversed: the person's proxy is ``assistant``, the models are ``user``. The task itself is the user's, whatever
-    name it has.
+    Roles are reversed: the person's proxy is ``assistant``, and the models are ``user``. The task itself is from the user,
+    whatever name it has.
     """
     for index, turn in enumerate(turns):
         content = turn["content"]
@@ -65,9 +65,9 @@ def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) 
 
 
 def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str, Any]]], prompt: str) -> None:
-    """Add the conversations of peers to the writer, one exchange at a time: the question to each, and its reply.
+    """Add peer conversations to the writer, one exchange at a time: the question to each agent, and the reply.
 
-    Keys name the agents. All get the task first; it is added once.
+    The keys are the names of the agents. All of them get the task first, but it is added only once.
     """
     seen: list[str] = []
     exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
@@ -97,7 +97,7 @@ def _exchanges(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
 
 
 def take_log(writer: RunWriter, log: str, prompt: str) -> None:
-    """Add a framework's text log to the writer; a log of unknown kind becomes one message."""
+    """Add a framework's text log to the writer; if its kind is unknown, it becomes a single message."""
     turns = next((candidate for read in _READERS if (candidate := [*read(log)])), [Turn("", log)])
     if prompt and not (turns and turns[0].who == "Human"):
         writer.say(prompt)
@@ -113,13 +113,13 @@ def take_log(writer: RunWriter, log: str, prompt: str) -> None:
 
 
 def _metagpt(log: str) -> Iterator[Turn]:
-    """Yield the actions of the roles: each logger line, with the text up to the next."""
+    """Yield the actions of the roles: each logger line, with the text up to the next one."""
     for line, text in _sections(_METAGPT, log):
         yield Turn(line["who"], f"{line['text']}\n{text}".strip(), line["at"])
 
 
 def _messages(log: str) -> Iterator[Turn]:
-    """Yield the messages of MetaGPT's communication log, which are separated by rules."""
+    """Yield the messages in MetaGPT's communication log, which are separated by horizontal rules."""
     for line, text in _sections(_MESSAGES, log):
         body = _RULE.split(text, maxsplit=1)[0].strip()
         if line["who"]:
@@ -130,7 +130,7 @@ def _messages(log: str) -> Iterator[Turn]:
 
 
 def _hyperagent(log: str) -> Iterator[Turn]:
-    """Yield the agents' messages under their own names, with their actions as calls, whose results are not logged."""
+    """Yield the agents' messages under their own names, with actions as calls; the results of actions are not logged."""
     for line, text in _sections(_HYPERAGENT, log):
         message = f"{line['text']}\n{text}".strip()
         speaker = _SPOKEN.match(message)
@@ -146,7 +146,7 @@ def _hyperagent(log: str) -> Iterator[Turn]:
 
 
 def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the text without its actions, and the actions as calls."""
+    """Return the text without its actions, followed by the actions as calls."""
     texts, calls, position = [], [], 0
     while (begin := _ACTION.search(text_of_turn, position)) and (end := _FENCE.search(text_of_turn, begin.end())):
         texts.append(text_of_turn[position : begin.start()])
@@ -156,7 +156,7 @@ def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _tree_of_thoughts(log: str) -> Iterator[Turn]:
-    """Yield the steps of MA-ToT: thoughts, votes and selections of each reasoner, and the verifier's judgements."""
+    """Yield the steps of MA-ToT: each reasoner's thoughts, votes and selections, and the verifier's judgements."""
     if _TREE_ROUND.search(log) is None:
         return
     who = ""
@@ -175,7 +175,7 @@ def _tree_of_thoughts(log: str) -> Iterator[Turn]:
 
 
 def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each section header line, with the text up to the next."""
+    """Yield each line that starts a section, with the text up to the next one."""
     starts = [*begins.finditer(log)]
     for number, line in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(log)

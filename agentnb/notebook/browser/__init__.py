@@ -1,4 +1,4 @@
-"""``agentnb.browse``: a searchable, filterable list of runs beside the opened run."""
+"""``agentnb.browse``: a searchable, filterable list of runs next to the open run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from agentnb.notebook.widget_tools import close, error_words
 from agentnb.notebook.worker_thread import Worker
 
 MAX_OPEN = 8
-"""Maximum usable browsers of a kernel; the others keep their saved form."""
+"""Maximum number of interactive browsers in a kernel; any others show their saved form."""
 _open: deque[Browser] = deque()
 Message = dict[str, Any]
 
 
 def browse(source: RunSource, *, strict: bool = False) -> Browser:
-    """Return a browser of runs, displayed as a cell's result: find, filter, open a run, step through its rounds.
+    """Return a browser of runs, displayed as a cell's result: search, filter, open a run, step through its rounds.
 
-    ``source``: runs, or a path of any format, a folder, a glob, a store, or the name of an example. Unreadable parts are
-    skipped and listed in ``browser.runs.problems``; ``strict=True`` raises as `load_traces` does. Without widgets, the list and
-    the first run are shown as HTML or text.
+    ``source``: runs, a file in any format, a folder, a glob, a store, or the name of an example. Unreadable parts are skipped
+    and listed in ``browser.runs.problems``; ``strict=True`` raises an error, as `load_traces` does. Without widgets, the list
+    and the first run are shown as HTML or text.
     """
     return Browser(source if isinstance(source, Runs) else read_runs(source, get_ipython(), strict=strict))
 
@@ -45,7 +45,7 @@ def _worker() -> Worker:
 
 
 class Browser:
-    """Shows many runs: ``runs`` are all of them, ``run`` is the open one, or None if no run matches the search."""
+    """Shows many runs: ``runs`` holds all of them, ``run`` is the open one, or None if no run matches the search."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
@@ -53,7 +53,7 @@ class Browser:
         self._place: int | None = 0 if runs else None
         """Index of the open run, or None if no run matches the search."""
         self._chosen = 0
-        """Index of the run that the person opened last."""
+        """Index of the run that the person last opened."""
         self._wanted = Wanted()
         self._first = 0
         self._widget: Any = None
@@ -63,7 +63,7 @@ class Browser:
         return shown.browser_text(rows, len(self.runs), self._title) if rows else self._title
 
     def close(self) -> None:
-        """Keep only the saved form, and release the browser's objects in the kernel."""
+        """Keep only the saved form, and free the browser's objects in the kernel."""
         if self._widget is not None:
             widget, self._widget = self._widget, None
             close(widget)
@@ -105,7 +105,7 @@ class Browser:
 
     @property
     def _variable(self) -> str:
-        """Return the expression of the open run, by the notebook's name for the list or the browser."""
+        """Return an expression for the open run, using the notebook's name for the list or the browser."""
         if self._place is None:
             return ""
         variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
@@ -154,7 +154,7 @@ class Browser:
             self._show(self._chosen if self._chosen in indexes else indexes[0] if indexes else None)
 
     def _send_list(self) -> list[RunRow]:
-        """Send the list's page, and return all matching rows."""
+        """Send the current page of the list, and return all matching rows."""
         hits, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
         fitting = matching(hits, others)
         first = self._first if self._first < len(fitting) else 0

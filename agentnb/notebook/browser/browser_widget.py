@@ -13,7 +13,7 @@ from agentnb.display.lists.browser import OPENED
 from agentnb.notebook.widget_tools import STATIC, hear_while_busy, script
 
 _SOURCES = ("document.js", "tools.js", "browser_view.js", "browser.js")
-"""Scripts that form the widget's module, joined in this order."""
+"""The scripts that make up the widget's module, joined in this order."""
 
 
 @cache
@@ -23,17 +23,17 @@ def _widget_class() -> Any:
     class BrowserWidget(anywidget.AnyWidget):
         """A widget without a view: the page replaces the saved form, which is the cell's output, with the browser.
 
-        A saved notebook therefore contains no widget, which JupyterLab would fail to find when reopening it.
+        A saved notebook therefore contains no widget; JupyterLab would fail to find one when reopening it.
         """
 
         _esm = script(*_SOURCES, OPENED=OPENED)
         _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
         key = Unicode().tag(sync=True)
-        """Part of a class of the saved form, by which the page finds it."""
+        """Part of a class name in the saved form, which the page uses to find the form."""
 
     return BrowserWidget
 
 
 def make_widget() -> Any:
-    """Return the widget of a browser. Its messages are received while a cell runs, if the kernel supports that."""
+    """Return the widget for a browser, which receives messages while a cell is running if the kernel supports that."""
     return hear_while_busy(_widget_class()(key=uuid4().hex))

@@ -1,4 +1,4 @@
-"""Reading runs of files, with a progress line if it takes long."""
+"""Reads runs from files, with a progress line if it takes long."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell
 
 PROGRESS_DELAY = 1.0
-"""Seconds after which progress is shown."""
+"""Seconds before progress is shown."""
 INTERVAL = 0.25
 """Seconds between updates."""
 
 
 def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
-    """Return the source's runs and reading problems, with a progress line in a notebook."""
+    """Return the source's runs and any problems in reading them. A notebook shows a progress line."""
     problems: list[Problem] = []
     runs = Runs()
     line = _Line() if getattr(shell, "kernel", None) is not None else None
@@ -32,14 +32,14 @@ def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
 
 
 class _Line:
-    """Progress line with the number of runs read, shown only if reading takes long."""
+    """Progress line with the number of runs read, shown only if reading takes a while."""
 
     def __init__(self) -> None:
         self._began = self._shown = perf_counter()
         self._cell: Cell | None = None
 
     def read(self, count: int) -> None:
-        """Show the count if an update is due."""
+        """Update the displayed count if it is time to."""
         at = perf_counter()
         if at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
             self._shown = at

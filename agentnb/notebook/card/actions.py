@@ -1,8 +1,8 @@
-"""The actions of a card, by the name of the browser's message.
+"""The actions of a card, by the name in the browser's message.
 
-Each takes the run and the message, acts, and returns the requested HTML, if any. Actions outside `AT_ONCE` may take a moment,
-so they do not run on the thread that receives messages; those in `DRAWN` take longer as the history grows, and must not hold
-up the run either.
+Each action takes the run and the message, does its work, and returns the requested HTML, if any. Actions outside `AT_ONCE` may
+take a moment, so they do not run on the thread that receives messages. Actions in `DRAWN` take longer as the history grows, and
+must not hold up the run either.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def _saw(live: LiveRun, message: Message) -> Html:
 
 
 def _all(live: LiveRun, message: Message) -> Html:
-    """Return the whole of a result that was shown in part."""
+    """Return the complete form of a result that was shown only in part."""
     record = _record(live.run, str(message["call"]))
     return NOTHING if record is None else tool_body_html(record, whole=True)
 
 
 def _call_part(live: LiveRun, message: Message) -> Html:
-    """Return a long part of the call that an open question is about."""
+    """Return a long part of the call that an open question concerns."""
     question_id, _, kind = str(message["key"]).removeprefix(f"{FILL}:").partition(":")
     question = _open_question(live, question_id)
     return NOTHING if question is None else call_part_html(question, kind)
 
 
 def _edit_form(live: LiveRun, message: Message) -> Html:
-    """Return the form of the arguments of the call that an open question is about."""
+    """Return the form for the arguments of the call that an open question concerns."""
     question = _open_question(live, str(message["key"]).removeprefix(f"{EDIT_FORM}:"))
     return NOTHING if question is None else form_html(question)
 
@@ -89,14 +89,14 @@ def _choose(live: LiveRun, message: Message) -> None:
 
 
 def _form(live: LiveRun, message: Message) -> None:
-    """Answer with a filled form; one whose question was closed meanwhile is refused like any other answer."""
+    """Answer with a filled-in form. If its question has been closed meanwhile, it is refused like any other answer."""
     question_id, texts = str(message["key"]), {str(key): str(text) for key, text in message["fields"]}
     question = _open_question(live, question_id)
     live.answer(None if question is None else answer_of_form(question, texts), question_id)
 
 
 def _always(live: LiveRun, message: Message) -> None:
-    """Approve and allow later calls."""
+    """Approve the call and always allow such calls."""
     live.answer({ALWAYS: str(message["rule"]).strip(), "reach": str(message["reach"])}, str(message["key"]))
 
 
@@ -106,19 +106,19 @@ def _reject(live: LiveRun, message: Message) -> None:
 
 
 def _change_draft(live: LiveRun, message: Message) -> None:
-    """Move, remove or add a step of the draft that waits."""
+    """Move, remove or add a step in the draft that is waiting."""
     op, position = str(message["op"]), int(message["place"])
     _answer_with(live, message, lambda plan, specs: CHANGES[op](plan, position))
 
 
 def _save_step(live: LiveRun, message: Message) -> None:
-    """Change a step of the draft that waits, as its form was filled."""
+    """Change a step in the draft that is waiting, as entered in its form."""
     texts, position = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
     _answer_with(live, message, lambda plan, specs: fill_step(plan, position, specs, texts))
 
 
 def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, list[ToolSpec]], PlanSpec]) -> None:
-    """Answer the question about a draft with the steps as they are after a change, which is checked first."""
+    """Answer the question about a draft with the changed steps, after checking the change."""
     plan_id, run = str(message["key"]), live.run
     question = next((item for item in run.waiting if is_of_draft(run, item) and item.call_id == plan_id), None)
     if question is None:
@@ -135,7 +135,7 @@ CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
     "remove": remove_step,
     "add": lambda plan, place: add_step(plan),
 }
-"""The changes of a draft by one button each."""
+"""The changes to a draft that a single button makes."""
 
 
 def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
@@ -167,7 +167,7 @@ NOTES = {
     "suspend": "Suspending once the running calls end",
     "say": "Sent. The model reads it in the next round, an external agent as its next prompt",
 }
-"""Notes to the person on actions whose effect is not visible at once."""
+"""Notes to the person about actions without an immediately visible effect."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
     "saw": _saw,
     "all": _all,
@@ -175,7 +175,7 @@ DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
     EDIT_FORM: _edit_form,
     KEY: save_page,
 }
-"""Actions that draw on request. A run may be read on any thread: its lists only grow."""
+"""Actions that draw on request. A run may be read from any thread, because its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,
     **DRAWN,
@@ -190,5 +190,5 @@ ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
 
 @cache
 def drawing() -> Worker:
-    """Return the worker whose one thread draws what cards request (`DRAWN`)."""
+    """Return the worker whose single thread draws what cards request (`DRAWN`)."""
     return Worker("agentnb-cards")

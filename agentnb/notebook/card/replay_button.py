@@ -1,4 +1,4 @@
-"""The button of a failed run: on a click, it says what a replay under ``matrix`` makes of the run."""
+"""The button on a failed run: clicking it shows what a replay under ``matrix`` would make of the run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.notebook.worker_thread import Worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16
-"""Runs that have a button, the newest; the cards of others keep the command."""
+"""Maximum runs with a button, the newest ones; the cards of older runs keep the command."""
 
 GONE = "This run is no longer in memory"
 
 
 class ReplayButtons:
-    """The replay buttons of this kernel. A page replaces the command in a run's card with the run's button."""
+    """The replay buttons in this kernel. A page replaces the command in a run's card with the run's button."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._widget: Any = None
 
     def add(self, run: Run) -> None:
-        """Give the cards of this run a button, if its replay is offered. Nothing is replayed before a click."""
+        """Add a button to the cards of this run, if a replay is offered. Nothing is replayed before a click."""
         if not is_offered(run):
             return
         self._runs.pop(run.id, None)
@@ -43,7 +43,7 @@ class ReplayButtons:
         self._widget.runs = [*self._runs]
 
     def close(self) -> None:
-        """Leave only the commands, and free the runs."""
+        """Leave only the commands, and release the runs."""
         self._runs.clear()
         if self._widget is not None:
             widget, self._widget = self._widget, None
@@ -68,7 +68,7 @@ class ReplayButtons:
 
 @cache
 def replay_buttons() -> ReplayButtons:
-    """Return the buttons of this kernel."""
+    """Return this kernel's replay buttons."""
     return ReplayButtons()
 
 
@@ -82,11 +82,11 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class ReplayWidget(anywidget.AnyWidget):
-        """Has no view of its own, as saved cards have no widget: the page finds the cards."""
+        """A widget without a view: saved cards have no widget, so the page finds the cards itself."""
 
         _esm = script("document.js", "replay.js")
         _css = style_sheet()
         runs = List(Unicode()).tag(sync=True)
-        """The ids of the runs that have a button."""
+        """The ids of the runs with a button."""
 
     return ReplayWidget

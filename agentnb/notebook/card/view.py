@@ -1,4 +1,4 @@
-"""The live card of a run in a notebook: sends changes about thirty times a second, and receives the person's actions."""
+"""The live card of a run in a notebook: sends changes up to thirty times a second, and receives the person's actions."""
 
 from __future__ import annotations
 
@@ -37,45 +37,47 @@ from agentnb.runtime.threads import running_loop
 
 @dataclass
 class CardSettings:
-    """Display settings that carry over to the next card."""
+    """Display settings that the next card inherits."""
 
     details: bool = False
-    """Whether rounds show their guidance, and cards their model."""
+    """True if rounds show their guidance, and cards their model."""
 
 
 @cache
 def card_settings() -> CardSettings:
-    """Return the settings of this kernel's cards."""
+    """Return the settings for this kernel's cards."""
     return CardSettings()
 
 
 FRAME = 1 / 30
-"""Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""
+"""Seconds between messages. More updates would not be visible, and a browser that gets one per token loses some for good."""
 WHOLE = 0.5
-"""Seconds between two messages where the browser cannot request what it missed, so that each message holds everything."""
+"""Seconds between messages if the browser cannot request what it missed, so that each message must hold everything."""
 LOAD = 5
-"""A frame that took long to make is followed by a longer wait: making frames takes at most a fifth of the time."""
+"""Limits the load: after a frame that took long to make, the wait is longer, so that frames take at most a fifth of the
+time.
+"""
 HINT = "Run started. If no card appears: %agent load {}"
-"""Line below the first view of a run, which is all that is saved if no page was open to receive the end."""
+"""Line below the first view of a run. If no page is open to receive the end, nothing else is saved."""
 UNSEEN = 10.0
-"""Seconds after which a card becomes plain HTML if no browser has reported that it shows it."""
+"""Seconds after which a card becomes plain HTML if no browser has reported showing it."""
 
 
 class Place(Protocol):
     """Where a card is shown."""
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """Show the widget; ``meanwhile`` is for frontends that have no widgets."""
+        """Show the widget; ``meanwhile`` is shown by frontends without widgets."""
 
     def keep(self, run: dict[str, str]) -> None:
-        """Show this HTML and text in place of the widget."""
+        """Replace the widget with this HTML and text."""
 
 
 class CardView:
-    """Watches one run, and shows it in its place. The run is the only source of what it shows."""
+    """Watches one run, and shows it in its place. Everything shown comes from the run."""
 
     shows_prints = True
-    """What its tools print is shown at their calls."""
+    """The output of its tools is shown at their calls."""
 
     def __init__(
         self,
@@ -86,8 +88,9 @@ class CardView:
         variable: str = "run",
         stored: bool = True,
     ) -> None:
-        """``open_widgets`` takes the widget once the run is over; ``blocks``: the cell waits for the run; ``place``: by default
-        the cell that calls `show`; ``variable`` holds the run; ``stored``: its log is kept, and `%agent load` finds it.
+        """``open_widgets`` receives the widget once the run is over; ``blocks``: whether the cell waits for the run; ``place``:
+        by default the cell that calls `show`; ``variable``: holds the run; ``stored``: whether its log is kept for `%agent
+        load`.
         """
         self._stored = stored
         self._nested_changed = False
@@ -105,7 +108,7 @@ class CardView:
         self._instead: DisplayView | None = None
         self._pages: set[str] = set()
         self._restored = False
-        """Whether a page was loaded again, so that no update of its outputs reaches it."""
+        """True if a page has been reloaded, so that updates to its outputs no longer reach it."""
         self._begun = False
         self._was_seen = False
         self._is_over = False
@@ -117,7 +120,7 @@ class CardView:
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update.
 
-        Called on the run's event loop; for earlier events of a recovered run, on any thread.
+        Called on the run's event loop, except for earlier events of a recovered run, which may come on any thread.
         """
         with self._lock:
             if self._instead is not None:
@@ -134,17 +137,17 @@ class CardView:
                 self._send_soon()
 
     def nested(self, beginning: Beginning) -> Watcher | None:
-        """Return the watcher of a run that a call of this one begins: it is shown at that call."""
+        """Return the watcher of a run started by one of this run's calls. The nested run is shown at that call."""
         with self._lock:
             return self.nested_runs.add(beginning, self.draw_nested, self.draw_nested if self._card.shows_steps else None)
 
     @property
     def nested_runs(self) -> NestedRuns:
-        """The runs that its calls began."""
+        """The runs started by its calls."""
         return self._card.nested
 
     def draw_nested(self) -> None:
-        """Draw soon, from whichever thread the nested run is on."""
+        """Schedule a redraw, from whichever thread the nested run is on."""
         if self._loop is not None and not self._nested_changed:
             self._nested_changed = True
             self._on_loop(self._nested_soon)
@@ -157,7 +160,7 @@ class CardView:
                 self._send_soon()
 
     def show(self, live: LiveRun) -> None:
-        """Start showing the run. A run that has already ended is shown in its final form."""
+        """Start showing the run. If it has already ended, show its final form."""
         with self._lock:
             self._live = live
             if not self._run.should_continue or self._is_suspended():
@@ -174,7 +177,7 @@ class CardView:
         self._place.show(self._widget, {"text/html": running_html(self._run, hint=hint), "text/plain": text})
 
     def show_again(self) -> None:
-        """Show a live run in the current cell, as running the cell again has cleared its output."""
+        """Show a live run in the current cell, because rerunning the cell cleared its output."""
         with self._lock:
             if self._instead is not None:
                 self._instead.show_again()
@@ -187,12 +190,12 @@ class CardView:
         return self._card.run
 
     def _is_suspended(self) -> bool:
-        """Return whether the live run is suspended, and not one that is resumed, whose earlier events come first."""
+        """Return whether the live run is suspended, and not just a resumed run whose earlier events come first."""
         run, live = self._run, self._live
         return live is not None and run.is_suspended and len(run.events) > live.events_before
 
     def _begin(self) -> None:
-        """Send the first frame once there is a loop and a widget, and check later whether a browser shows it."""
+        """Send the first frame once a loop and a widget exist, and check later whether a browser shows it."""
         with self._lock:
             if self._begun or self._widget is None or self._loop is None:
                 return
@@ -220,7 +223,7 @@ class CardView:
             self._cost = perf_counter() - started
 
     def _wait_no_longer(self) -> None:
-        """Cancel the timer: a frame is sent now, and two timers would send twice as often."""
+        """Cancel the timer: a frame is being sent now, and a second timer would double the rate."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -240,7 +243,7 @@ class CardView:
             logging.getLogger("agentnb").info("The card of run %s could not be updated", self._run.id, exc_info=True)
 
     def _todos(self) -> Any:
-        """Return the list from its board, so that the person's changes show before the loop has read them."""
+        """Return the list from its board, so that the person's changes are visible before the loop reads them."""
         board = self._live.board if self._live is not None else None
         if board is None or not is_going_on(self._run):
             return None
@@ -276,7 +279,7 @@ class CardView:
             self._tell({"kind": "heard", "id": message.get("id"), "error": f"Unknown action: {do[:40]!r}"})
 
     def _greeted(self, page: str) -> None:
-        """Handle a page that now shows the widget, or that has missed a frame."""
+        """Handle a page that has begun to show the widget, or has missed a frame."""
         self._was_seen = True
         if page:
             self._pages.add(page)
@@ -286,7 +289,7 @@ class CardView:
             self._on_loop(self._send_whole)
 
     def _tell_end(self) -> None:
-        """Send the final form to pages that were reloaded: they write it into the notebook themselves."""
+        """Send the final form to pages that were reloaded; they write it to the notebook themselves."""
         unsaved = unsaved_html(self._run.id, stored=self._stored)
         self._tell({"kind": "ended", "html": self._html(), "text": run_text(self._run), "unsaved": unsaved})
 
@@ -321,12 +324,12 @@ class CardView:
     # The end
 
     def _keep_ended(self) -> None:
-        """Show the run in the form that stays in the notebook."""
+        """Show the run in its final form, which stays in the notebook."""
         self._place.keep({"text/html": self._html(), "text/plain": run_text(self._run)})
         replay_buttons().add(self._run)
 
     def _html(self) -> Html:
-        """Return the run as HTML, or as text if drawing fails: a live card must not outlive its run."""
+        """Return the run as HTML, or as text if drawing fails: a card must not stay live after its run."""
         try:
             nested, folds = self._card.nested.html, dict(self._folds)
             details = card_settings().details
@@ -379,7 +382,7 @@ class CardView:
                 self._ask_nobody()
 
     def _ask_nobody(self) -> None:
-        """If the cell waits for the run, suspend it where a gate asks, and decline what tools ask: there are no buttons."""
+        """If the cell waits for the run, suspend it at a gate's question and decline tools' questions: there are no buttons."""
         live = self._live
         if live is not None and self._blocks:
             with suppress(AgentnbError):  # no gate asks

@@ -15,7 +15,7 @@ from agentnb.display.css import style_sheet
 from agentnb.notebook.widget_tools import close, hear_while_busy, script
 
 _SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "question_form.js", "card.js")
-"""Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""
+"""The scripts that make up the widget's module, joined in this order: a module sent as text cannot import another file."""
 MAX_LEFT_OPEN = 8
 
 
@@ -27,36 +27,36 @@ def _widget_class() -> Any:
         _esm = script(*_SOURCES, INLINE=inline_styles())
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of its model, by which the page finds it in the notebook."""
+        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
         remains = Unicode().tag(sync=True)
-        """HTML that the page shows and saves if the kernel dies, when nothing can be requested."""
+        """HTML that the page shows and saves if the kernel dies, since nothing can be requested then."""
 
     return CardWidget
 
 
 def make_widget(run_id: str = "") -> Any:
-    """Return a widget for one card. Its messages are received while a cell runs, if the kernel supports that.
+    """Return a widget for one card, which receives messages while a cell is running if the kernel supports that.
 
-    ``run_id``: of a run whose log is kept.
+    ``run_id``: the run's id, if its log is kept.
     """
     key = uuid4().hex
     return hear_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(run_id)))
 
 
 class OpenWidgets:
-    """Widgets of ended runs that a page may still show: at most `MAX_LEFT_OPEN`, the oldest are closed first."""
+    """Widgets of ended runs that a page may still show. There are at most `MAX_LEFT_OPEN`; the oldest are closed first."""
 
     def __init__(self) -> None:
         self._widgets: deque[Any] = deque()
 
     def keep(self, widget: Any) -> None:
-        """Keep the widget open until `let_go`, or until there are too many."""
+        """Keep the widget open until `let_go` is called or there are too many."""
         self._widgets.append(widget)
         while len(self._widgets) > MAX_LEFT_OPEN:
             close(self._widgets.popleft())
 
     def let_go(self, widget: Any) -> None:
-        """Close a widget that no page shows any more."""
+        """Close a widget that no page shows any longer."""
         with suppress(ValueError):  # closed already
             self._widgets.remove(widget)
             close(widget)

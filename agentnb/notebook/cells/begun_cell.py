@@ -1,4 +1,4 @@
-"""The running cell, which shows the runs that its Python code starts. Imports their views only then."""
+"""The running cell, which shows the runs that its Python code starts. Imports the views only when needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CELL = "_agentnb_cell"
 
 
 class BegunCell:
-    """Execution of a cell."""
+    """A single execution of a cell."""
 
     def __init__(self, source: str, make: Callable[[], CellHost]) -> None:
         self.source = source
@@ -43,6 +43,6 @@ def begin(shell: Any, cell: BegunCell) -> None:
 
 
 def begun_cell(shell: Any) -> BegunCell:
-    """Return the running cell, or the one that ran last. Requires the loaded extension."""
+    """Return the cell that is running, or that ran last. The extension must be loaded."""
     cell: BegunCell = getattr(shell, _CELL)
     return cell

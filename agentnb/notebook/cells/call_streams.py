@@ -1,4 +1,4 @@
-"""Standard output and error of the kernel: tools' output goes to their calls, everything else to the cell, as before."""
+"""The kernel's standard output and error: output from tools goes to their calls, everything else to the cell, as before."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NAMES = ("stdout", "stderr")
 
 
 class CallStream(DivertedStream):
-    """A wrapped stream that captures output of tools in shown calls, and passes everything else on."""
+    """A wrapped stream that captures the output of tools whose calls are shown, and passes everything else on."""
 
     def __init__(self, stream: Any, note: Callable[[Any, str], None]) -> None:
-        """``note`` is called with text that is passed on."""
+        """``note`` is called with the text that is passed on."""
         super().__init__(stream, self._take_for_call)
         self._note = note
 
@@ -29,7 +29,7 @@ class CallStream(DivertedStream):
 
 
 def install(note: Callable[[Any, str], None]) -> None:
-    """Wrap both streams in a `CallStream`, unless already done. ``note`` is called with cells' output to a stream."""
+    """Wrap both streams in a `CallStream`, unless this has been done. ``note`` is called with what cells write to a stream."""
     for name in NAMES:
         stream = getattr(sys, name)
         if stream is not None and not _is_installed(stream):

@@ -1,4 +1,4 @@
-"""The host of a cell: runs started by its Python code are shown below it, can be stopped and can ask the person."""
+"""The host of a cell: shows the runs that its Python code starts, lets them ask the person, and lets them be stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INTERVAL = 0.25
 
 
 class ProgressLine:
-    """A cell output that counts its runs. Thread-safe."""
+    """A cell output that shows the number of its runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._runs = ManyRuns()
@@ -44,7 +44,7 @@ class ProgressLine:
             self._runs.add(run_id, run)
 
     def ended(self, run_id: str) -> None:
-        """Count a run as ended, and draw: immediately for the last one."""
+        """Count a run as ended, and redraw: immediately if it was the last."""
         with self._lock:
             self._runs.ended(run_id)
             if self._runs.is_over:
@@ -60,7 +60,7 @@ class ProgressLine:
                 self._loop, self._timer = loop, loop.call_later(INTERVAL, self.draw)
 
     def draw(self) -> None:
-        """Show the current line, and schedule the next update while runs are in progress."""
+        """Show the current line, and schedule the next update while any run is in progress."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -71,13 +71,13 @@ class ProgressLine:
 
 
 MAX_CARDS = 4
-"""Maximum runs of a cell with a card each; more are counted on one line."""
+"""Maximum runs of a cell that each get a card; more than that are counted on one line."""
 DELAY = 0.05
-"""Seconds to wait for further runs before deciding how to show the first ones."""
+"""Seconds to wait for more runs before deciding how to show the first ones."""
 
 
 class CellHost:
-    """Shows the runs of a cell: a card each, or one line for more than `MAX_CARDS`."""
+    """Shows the runs of a cell: one card each, or a single line if there are more than `MAX_CARDS`."""
 
     def __init__(self, shell: Any, session: Session, open_widgets: OpenWidgets) -> None:
         self._shell = shell
@@ -89,7 +89,7 @@ class CellHost:
         self._cards: set[str] = set()
         self._line: ProgressLine | None = None
         self._printed: Beginning | None = None
-        """The run whose lines are shown in a terminal."""
+        """The run whose lines appear in a terminal."""
 
     def host(self) -> Host:
         """Return the `Host` for runs started by the cell's code."""
@@ -104,12 +104,12 @@ class CellHost:
         )
 
     def has_card_of(self, run_id: str) -> bool:
-        """True if this run has a card below the cell, after deciding about pending runs."""
+        """True if this run has a card below the cell. Decides about pending runs first."""
         self.decide()
         return run_id in self._cards
 
     def decide(self) -> None:
-        """Show the pending runs: a card each, or a line if there are too many."""
+        """Show the pending runs: one card each, or a single line if there are too many."""
         with self._lock:
             ready = [cell_run for cell_run in self._undecided if cell_run.live is not None]
             self._undecided = [cell_run for cell_run in self._undecided if cell_run.live is None]
@@ -129,7 +129,7 @@ class CellHost:
             self._line.draw()
 
     def view(self, beginning: Beginning) -> CardView | DisplayView:
-        """Return a view for a run."""
+        """Return a view of a run."""
         view = view_for(self._shell, self._open_widgets, blocks=beginning.blocks, stored=beginning.stored)
         assert not isinstance(view, TerminalView), "there is a kernel"
         return view
@@ -146,7 +146,7 @@ class CellHost:
             return cell_run
 
     def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
-        """Return the box of an experiment started by the cell; a terminal shows its own line."""
+        """Return the box for an experiment that the cell started; a terminal shows its own line."""
         self._session.take_experiment(control)
         kernel = getattr(self._shell, "kernel", None)
         if kernel is None:
@@ -167,20 +167,20 @@ class CellHost:
 
 
 def tell_saved_rules(session: Session) -> None:
-    """Print, once for each working folder in which runs begin, how many saved rules allow calls there."""
+    """Print how many saved rules allow calls, once for each working folder in which runs start."""
     for folder, found in session.grants.new_saved_rules():
         for line in saved_rules_lines(folder, found, "%agent permissions lists them"):
             print(line)
 
 
 class CellRun:
-    """The watcher of a cell's run, which buffers its events until the form of display is decided."""
+    """The watcher of a cell's run, which buffers events until it is decided how to show the run."""
 
     def __init__(self, cell: CellHost, beginning: Beginning) -> None:
         self.beginning = beginning
         self.live: LiveRun | None = None
         self.is_due = False
-        """True if it must be shown as soon as its handle exists."""
+        """True if the run must be shown as soon as its handle exists."""
         self._cell = cell
         self._lock = threading.RLock()
         self._view: CardView | DisplayView | None = None
@@ -188,11 +188,11 @@ class CellRun:
         self._waiting: list[AnyEvent | Delta] = []
         self._timed = False
         self._nested = NestedRuns()
-        """Its nested runs, including those from before it is shown."""
+        """Its nested runs, including those that started before it was shown."""
 
     @property
     def shows_prints(self) -> bool:
-        """True if its tools' output is shown at their calls, which a mere count on a line cannot do."""
+        """True if its tools' output is shown at their calls, which is impossible for a run that is only counted."""
         return self._line is None or self._view is not None
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -233,7 +233,7 @@ class CellRun:
                 view.show(self.live)
 
     def count_in(self, line: ProgressLine) -> None:
-        """Count the run on this line from now on, showing it only if it asks a question."""
+        """Count the run on this line from now on, and show it only if it asks a question."""
         with self._lock:
             self._line = line
             self._waiting.clear()
@@ -243,7 +243,7 @@ class CellRun:
                 line.ended(self.beginning.run_id)
 
     def _show_question(self, live: LiveRun) -> None:
-        """Give the run a card: the person cannot answer elsewhere while the cell runs."""
+        """Give the run a card: while the cell is running, the person cannot answer anywhere else."""
         view = self._cell.view(self.beginning)
         view.nested_runs.share(self._nested)
         for event in self.beginning.run.events:
@@ -252,7 +252,7 @@ class CellRun:
         view.show(live)
 
     def _decide_later(self, *, ended: bool) -> None:
-        """Decide after `DELAY`; immediately if the run has ended and its event loop may end with it."""
+        """Decide after `DELAY`, or immediately if the run has ended, as its event loop may end with it."""
         loop = running_loop()
         if loop is None or (ended and not self.beginning.awaited):
             self._due()

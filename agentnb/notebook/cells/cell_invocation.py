@@ -1,4 +1,4 @@
-"""The cell options that a run records, for commands that continue it."""
+"""Cell options recorded with a run, for the commands that continue it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.notebook.variable_names import unquote, words_of
 
 
 def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
-    """Return the invocation for a cell's options. ``inputs``: a workflow's inputs as typed."""
+    """Return the invocation for a cell's options. ``inputs``: a workflow's inputs, as typed."""
     return Invocation(
         out=options.out,
         model=encodable(unquote(options.model)),

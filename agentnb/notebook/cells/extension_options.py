@@ -1,4 +1,4 @@
-"""The options of ``%%agent`` that extend the agent, such as plans: a row for each extension."""
+"""The options of ``%%agent`` that extend the agent, such as plans, with one row for each extension."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ExtensionOption(NamedTuple):
 
     help: str
     make: Callable[[Mapping[str, Any]], Extension]
-    """Returns the extension from its settings: those of a log, or of ``settings`` for a new run."""
+    """Returns the extension for its settings: those in a log or, for a new run, those from ``settings``."""
     metavar: str = ""
-    """Placeholder of its values, which may be several, also by repeating the option; empty for a flag."""
+    """Placeholder for its values; empty for a flag. Several values may be given, and the option may be repeated."""
     settings: Callable[[list[str]], Mapping[str, Any]] = lambda values: {}
-    """Returns the settings for the typed values, without their quotes."""
+    """Returns the settings for the typed values, whose quotes have been removed."""
 
 
 OPTIONS: dict[str, ExtensionOption] = {
@@ -51,7 +51,7 @@ OPTIONS: dict[str, ExtensionOption] = {
         lambda texts: {"texts": texts},
     ),
 }
-"""Options by the name of their extension: ``plans`` is typed ``--plans``."""
+"""Options by the name of their extension: ``plans`` is typed as ``--plans``."""
 
 
 def extension_options(magic: F) -> F:
@@ -78,17 +78,17 @@ def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
 
 
 def _texts(values: Any) -> list[str]:
-    """Return the values of all options of the same name; empty for a flag."""
+    """Return the values of all options with the same name; empty for a flag."""
     return [_unquote(value) for group in values for value in group] if isinstance(values, list) else []
 
 
 def _unquote(text: str) -> str:
-    """Return the text without enclosing quotation marks; inner ones stay."""
+    """Return the text without its enclosing quotation marks; inner ones are kept."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def extensions_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extensions of an earlier run, as far as they have options."""
+    """Return the extensions of an earlier run that have an option."""
     logged_settings = logged_extensions(run)
     return (
         *context_again(run),

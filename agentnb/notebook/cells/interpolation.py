@@ -1,4 +1,4 @@
-"""Notebook variables in a cell's body: exactly ``{{ name }}``, with its spaces."""
+"""Inserts notebook variables into a cell's body: exactly ``{{ name }}``, with the spaces."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _ITEM = re.compile(rf"\[({_KEY})\]")
 _LIKE_A_FIELD = re.compile(r"\{\{[^\S\n]*([^\W\d]\w*)([^{}\n]*)\}\}")
 """Double braces whose content begins with a name."""
 MAX_NAMED = 3
-"""Maximum near misses named on a line."""
+"""Maximum near misses named on one line."""
 
 
 def interpolate(text: str, variables: Mapping[str, Any]) -> str:
-    """Replace each ``{{ name }}`` and ``{{ name["item"][0] }}`` in the text with ``str`` of that variable.
+    """Replace each ``{{ name }}`` and ``{{ name["item"][0] }}`` in the text with ``str`` of the variable or item.
 
-    No attributes and no calls; everything else (``{x}``, ``{{x}}``, JSON, LaTeX) passes untouched. Inserted text is not
-    interpolated again. Raises `InterpolationError` for a missing name or item.
+    Attributes and calls are not supported. Anything else (``{x}``, ``{{x}}``, JSON, LaTeX) is left unchanged. Inserted text is
+    not interpolated again. Raises `InterpolationError` if a name or item is missing.
     """
     return _FIELD.sub(lambda match: _value(match, variables), text)
 
 
 def near_misses(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a note on text that resembles ``{{ name }}`` of an existing variable but is sent unchanged, or "".
+    """Return a note on text that looks like ``{{ name }}`` with an existing variable but is sent unchanged, or "".
 
-    Double braces around other names, as in other systems' templates, are not mistakes.
+    Double braces around other names are not mistakes: other systems' templates use them.
     """
     matches = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
     if not matches:

@@ -15,13 +15,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _with_none(read: Reader) -> Reader:
-    """Adapt a reader to the parser; ``none`` cancels a default limit of the session."""
+    """Adapt a reader to the parser so that ``none`` cancels the session's default limit."""
     word = _word(read)
     return lambda text: None if text.lower() == "none" else word(text)
 
 
 def _word(read: Reader) -> Reader:
-    """Adapt a reader of a word to the parser."""
+    """Adapt a reader of one word to the parser."""
 
     def word(text: str) -> Any:
         try:
@@ -60,7 +60,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "leave out the repository's CLAUDE.md, AGENT.md or AGENTS.md",
     },
 }
-"""Parser arguments of each option. Options not given come from `%agent defaults`, under the same names."""
+"""Parser arguments for each option. Options that are not typed come from `%agent defaults`, under the same names."""
 
 
 def run_options(magic: F) -> F:
@@ -94,12 +94,12 @@ def allow_url_option(magic: F) -> F:
 
 
 def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callable[[Any], Any]:
-    """Return a decorator for a repeatable option, whose text may be in quotation marks."""
+    """Return a decorator that adds a repeatable option, whose text may be quoted."""
     arguments = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
     return argument(option, type=lambda text: text.strip("\"'"), **arguments)
 
 
 def typed_settings(options: Namespace) -> dict[str, Any]:
-    """Return the typed options as settings of an agent; the history is still a name."""
+    """Return the typed options as settings of an agent; the history remains a name."""
     names = [arguments.get("dest", option[2:].replace("-", "_")) for option, arguments in OPTIONS.items()]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -1,4 +1,4 @@
-"""Runs started by a cell: shown below it, awaited, and stored in a variable."""
+"""Runs that a cell starts: shown below it, awaited, and stored in a variable."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.session.session import Session
 
 MAX_OF_A_REASON = 200
-"""Maximum characters of the reason in an error line; the card has the full text."""
+"""Maximum characters of the reason in an error line; the card has the complete text."""
 _FIRST_SENTENCE = re.compile(r".{8,}?[.?!](?=\s)")
 WAITS = "the run is waiting for your answer. Its card shows what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
 class Answer(str):
-    """A string (equal to ``run.text``) displayed as text instead of a Python literal.
+    """A string (equal to ``run.text``) displayed as text rather than as a Python literal.
 
-    Not displayed in its run's cell, where the card shows it.
+    Not displayed in its run's cell, because the card there shows it.
     """
 
     __slots__ = ("_is_shown",)
@@ -49,7 +49,7 @@ class Answer(str):
 
     @classmethod
     def shown_by(cls, text: str, is_shown: Callable[[], bool]) -> Answer:
-        """Return an answer that is not displayed while ``is_shown``."""
+        """Return an answer that is displayed only while ``is_shown`` is false."""
         answer = cls(text)
         answer._is_shown = is_shown
         return answer
@@ -76,9 +76,9 @@ class CellRuns:
         self.session = session
         self.open_widgets = OpenWidgets()
         self._run_of: dict[str, str] = {}
-        """Run ids by the variable that their cell assigned."""
+        """Run ids by the variable that the run's cell assigned."""
         self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost, CardView | DisplayView | TerminalView]] = {}
-        """The last background run of each cell and variable, with the execution that started it, and its view."""
+        """The last background run for each cell and variable, with the host of the execution that started it, and its view."""
 
     @property
     def cell(self) -> CellHost:
@@ -90,15 +90,15 @@ class CellRuns:
         return CellHost(self._shell, self.session, self.open_widgets)
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
-        """Start a run and show it; with a foreground, wait for it and return its answer, if any.
+        """Start a run and show it; if it runs in the foreground, wait for it and return its answer, if any.
 
-        ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
-        the run.
+        ``start`` is `Session.start` or `Session.recover`, with all arguments before the options already bound. The run is
+        stored in the variable ``out``.
 
-        Raises, with the next command, if the run failed or reached a limit with ``on_limit="raise"``. Raises like an interrupt
-        if the person stopped it or postponed its question, so that no later cell uses partial results, unless ``on_stop`` (by
-        default from `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run violates ``--expect``;
-        `SettingsError` if this cell's earlier background run is still live.
+        Raises an error with the next command if the run failed, or reached a limit with ``on_limit="raise"``. If the person
+        stopped it or postponed its question, raises an error like an interrupt, so that no later cell uses partial results,
+        unless ``on_stop`` (by default from `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run violates
+        ``--expect``, and `SettingsError` if this cell's earlier background run is still live.
         """
         blocks = options.foreground is not None
         if not blocks:
@@ -125,7 +125,9 @@ class CellRuns:
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
     def variable_of(self, run: Run) -> str:
-        """Return the variable of this run's cell if it still holds the run or, in a new kernel, is free; otherwise ``run``."""
+        """Return the variable of this run's cell if it still holds the run or, in a new kernel, is unused; otherwise
+        ``run``.
+        """
         variables = self._shell.user_ns
         for name, run_id in self._run_of.items():
             value = variables.get(name)
@@ -138,8 +140,8 @@ class CellRuns:
         return invocation.out if is_free and not hasattr(builtins, invocation.out) else USUAL_OUT
 
     def _check_not_live(self, out: str) -> None:
-        """Raise `SettingsError` if an earlier execution of this cell started a background run that is still live, and show
-        its card again.
+        """Raise `SettingsError` if a background run from an earlier execution of this cell is still live, and show its card
+        again.
         """
         live, cell, view = self._in_background.get((begun_cell(self._shell).source, out), (None, None, None))
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
@@ -166,7 +168,7 @@ class CellRuns:
 
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
-    """Return the kernel's `CellRuns`: all cells share its open widgets."""
+    """Return the kernel's `CellRuns`; all cells share its open widgets."""
     runs: CellRuns | None = getattr(shell, _CELL_RUNS, None)
     if runs is None or runs.session is not session:
         runs = CellRuns(shell, session)
@@ -175,9 +177,9 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _shorten_below_card(view: object, error: AgentnbError, run: Run) -> AgentnbError:
-    """Return the error of a failed run as one line, which below a card has only the first sentence of the reason.
+    """Return the error of a failed run as one line; below a card, keep only the first sentence of the reason.
 
-    nbconvert and papermill show nothing but this line.
+    nbconvert and papermill show only this line.
     """
     if run.status == "failed" and run.error and not isinstance(view, TerminalView):
         return in_one_line(error, f"{type(error).__name__}: {_first_sentence(run.error.message)}. The card says more")
@@ -201,7 +203,7 @@ def _raise_if_put_off(run: Run) -> None:
 
 
 def _with_continue_hint(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
-    """Return the interrupt with advice on continuing the run."""
+    """Return the interrupt with added advice on how to continue the run."""
     if not interrupt.closed:
         return interrupt
     return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")

@@ -1,4 +1,4 @@
-"""The commands of ``%agent``: a function each, collected in a dict."""
+"""The commands of ``%agent``: one function each, collected in a dict."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from agentnb.tools.toolbox import Toolbox
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
-    """Run the line's command. Raises `SettingsError` with the most similar commands for an unknown one."""
+    """Run the command on the line. Raises `SettingsError` with the most similar commands if it is unknown."""
     name, _, arguments = line.strip().partition(" ")
     if name in ("", "help"):
         print("\n".join(f"%agent {word:<9} {(do.__doc__ or '').splitlines()[0]}" for word, do in COMMANDS.items()))
@@ -240,4 +240,4 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
 }
 NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
-"""Commands with free text, in which ``{x}`` and ``$x`` are not replaced by variables."""
+"""Commands that take free text, where ``{x}`` and ``$x`` are not replaced by variables."""

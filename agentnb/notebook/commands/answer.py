@@ -1,4 +1,4 @@
-"""``%agent answer``: answers the question of a live run, or resumes a suspended one with the answer."""
+"""``%agent answer``: answers the question of a live run, or resumes a suspended run with the answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MAX_SUSPENDED = 50
 """Maximum suspended and interrupted runs searched for pending approvals."""
 DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
-"""Kinds of questions that an approval answers."""
+"""Kinds of questions that an approval can answer."""
 MAX_OF_RUNS = 5
-"""Maximum waiting runs named in a message; the others are counted."""
+"""Maximum waiting runs named in a message; any others are counted."""
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -87,12 +87,12 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
 
 
 def _is_meant(word: str, run_id: str, question: WaitingOnUser) -> bool:
-    """True if a word names a question, its draft, or its run. A draft's id does not name calls of its plan."""
+    """True if a word identifies a question, its draft, or its run. The id of a draft does not identify calls in its plan."""
     return word == question.id or (question.kind == DRAFT and word == question.call_id) or _is_part(bare_id(word), run_id)
 
 
 def answers_to_offer(session: Session) -> list[str]:
-    """Return the possible answers to the open question, if it has choices."""
+    """Return the possible answers to the open question, if it offers choices."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
     if not asked:
         return []
@@ -102,7 +102,7 @@ def answers_to_offer(session: Session) -> list[str]:
 def _left_waiting(session: Session, part_of_id: str) -> str:
     """Return the id of the waiting run without a process that begins or ends with this word, or "".
 
-    While a live run waits for an answer, a word that is shorter than a short id, and has no ellipsis, belongs to that answer.
+    While a live run is waiting for an answer, a word shorter than a short id, without an ellipsis, is part of that answer.
     """
     part = bare_id(part_of_id)
     may_be_answer = len(part) < SHORT_ID and part == part_of_id
@@ -121,7 +121,7 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
 
 
 def _check_not_several(session: Session) -> None:
-    """Raise `SettingsError` listing each run's question, if several runs are suspended and no live run waits."""
+    """Raise `SettingsError`, listing each run's question, if several runs are suspended and no live run is waiting."""
     suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended_ids()]
     if len(suspended) > 1:
         runs = map(session.store.load, suspended[:MAX_OF_RUNS])
@@ -133,9 +133,9 @@ def _check_not_several(session: Session) -> None:
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
-    """Return the options at the beginning of the text, and the remaining text.
+    """Return the options at the start of the text, and the rest of the text.
 
-    The options are the model after ``-m`` (empty without one), whether to trust the log, and the URLs after ``--allow-url``.
+    The options are the model after ``-m`` (or an empty string), whether to trust the log, and the URLs after ``--allow-url``.
     """
     model, trust, urls = "", None, []
     while (option := text.partition(" ")[0]) in (*MODEL_OPTIONS, ALLOW_URL, TRUST_LOG, NO_TRUST_LOG):
@@ -153,7 +153,9 @@ def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], st
 
 
 def _names(word: str, run_id: str) -> bool:
-    """True if the word names this live run. A short word is an id only with an ellipsis: it may be the answer."""
+    """True if the word identifies this live run. A short word is an id only if it has an ellipsis; otherwise it may be the
+    answer.
+    """
     part = bare_id(word)
     return (len(part) >= SHORT_ID or part != word) and _is_part(part, run_id)
 
@@ -167,7 +169,7 @@ def _not_waiting(run_id: str) -> SettingsError:
 
 
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
-    """Return the question to answer, and the answer: the text may begin with a question's id."""
+    """Return the question to answer, and the answer. The text may begin with the id of a question."""
     if not waiting:
         raise _not_waiting(run_id)
     first, _, answer = text.partition(" ")
@@ -183,7 +185,7 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
 
 
 def _answer_live(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
-    """Answer this question of a live run, by default the oldest open one; return a confirmation."""
+    """Answer this question of a live run, by default the oldest open one, and return a confirmation."""
     _check_text(question, text, "%agent answer", *[f"%agent answer {word}" for word in TYPED_NO_ANSWER])
     live.answer(_read(question, text), question_id)
     manner = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
@@ -191,12 +193,12 @@ def _answer_live(live: LiveRun, question: WaitingOnUser, text: str, question_id:
 
 
 def _read(question: WaitingOnUser, text: str) -> Any:
-    """Return the typed answer, or the `NoAnswer`."""
+    """Return the typed answer or `NoAnswer`."""
     return TYPED_NO_ANSWER.get(text) or answer_in_words(question.schema, text)
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:
-    """Raise `SettingsError` with possible commands if the answer is missing. ``others``: further commands."""
+    """Raise `SettingsError` with the possible commands if the answer is missing. ``others``: further commands."""
     if not text:
         commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
         raise SettingsError(

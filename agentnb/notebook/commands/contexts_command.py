@@ -1,4 +1,4 @@
-"""Contexts in cells and commands: lists, display and confirmation."""
+"""Contexts for cells and commands: listing, display and confirmation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def context_lines(session: Session) -> list[str]:
 
 
 def context_text(context: ContextSpec) -> str:
-    """Return the cell that writes the context."""
+    """Return the text of the cell that writes the context."""
     return clean(f"%%context {context.name}\n{as_yaml_text(dict(_nonempty_settings(context)))}".rstrip())
 
 
 def context_message(context: ContextSpec) -> str:
-    """Return the message of a cell that wrote a context."""
+    """Return the message shown by a cell that wrote a context."""
     confirmed = ", ".join(rule.text for rule in context.confirms)
     asks = f" Asks before: {confirmed}." if confirmed else ""
     return clean(f"Context {context.name}, profile {context.profile}.{asks} Use it: %%agent --context {context.name}")
 
 
 def _nonempty_settings(context: ContextSpec) -> Iterator[tuple[str, Any]]:
-    """Yield the nonempty settings."""
+    """Yield the settings that are not empty."""
     yield from ((key, value) for key, value in context.data.items() if value and key != "name")
     if context.load is not None:
         yield "load", getattr(context.load, "__name__", "load")

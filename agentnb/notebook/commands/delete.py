@@ -1,4 +1,4 @@
-"""``%agent delete``: deletes the logs of ended runs after showing what it frees and asking for confirmation."""
+"""``%agent delete``: deletes the logs of ended runs, after showing how much space this frees and asking for confirmation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OPTIONS = (FAILED, OLDER_THAN)
 USAGE = f"Write: %agent delete ID ..., {OLDER_THAN} 30d, or {FAILED}"
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 MAX_SHOWN = 20
-"""Maximum runs listed before the question; the others are counted."""
+"""Maximum runs listed before the question; any others are counted."""
 KEPT = frozenset({"running", "waiting_on_user"})
 """States of runs that are never deleted: live, or waiting for an answer, even if suspended."""
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 
 
 class Wanted(NamedTuple):
-    """The runs to delete: those with these ids, or all that began before a time or have failed."""
+    """The runs to delete: those with these ids, or all that started before a certain time or have failed."""
 
     ids: tuple[str, ...]
     before: datetime | None
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 
 
 def delete_command(session: Session, shell: Any, words: list[str]) -> str:
-    """Delete the runs named by the words, with their nested runs, after confirmation; return a report."""
+    """Delete the runs that the words specify, with their nested runs, after confirmation; return a report."""
     chosen, kept = _choose(session, _parse(session, words))
     if not chosen:
         return "\n".join(filter(None, ["No runs were deleted", kept]))
@@ -85,7 +85,7 @@ def _parse(session: Session, words: list[str]) -> Wanted:
 
 
 def _time_before(age: str) -> datetime:
-    """Return the time of this age."""
+    """Return the time that is this long ago."""
     match = _AGE.fullmatch(age)
     if match is None:
         raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
@@ -93,7 +93,7 @@ def _time_before(age: str) -> datetime:
 
 
 def _choose(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
-    """Return each run to delete, followed by its nested runs, and a note on runs that are kept."""
+    """Return each run to delete, followed by its nested runs, and a note on the runs that are kept."""
     chosen: list[list[RunSummary]] = []
     kept: list[list[RunSummary]] = []
     nested = set(wanted.ids)
@@ -118,7 +118,7 @@ def _fits(run: RunSummary, wanted: Wanted) -> bool:
 
 
 def has_failed(run: RunSummary) -> bool:
-    """True if the run ended with an error, or failed its task."""
+    """True if the run ended with an error or failed its task."""
     return run.status == "failed" or run.outcome == "failed"
 
 

@@ -1,4 +1,4 @@
-"""Guidance sets in cells and commands: lookup, confirmation and display."""
+"""Guidance sets for cells and commands: lookup, confirmation and display."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentnb.session.session import Session
 
 
 def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> GuidanceSet:
-    """Return the set of this name: written in a cell, held by a variable, or built in."""
+    """Return the set with this name: written in a cell, held by a variable, or built in."""
     value = variables.get(name)
     return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
 
 
 def written_message(made: GuidanceSet) -> str:
-    """Return the message of a cell that wrote a set."""
+    """Return the message shown by a cell that wrote a set."""
     own = ", ".join(made.own_parts()) or "nothing"
     sentence = f"Guidance set {made.name}, version {made.version}. Own parts: {own}. The rest comes from matrix."
     return f"{sentence} Use it: %%agent -g {made.name}"
@@ -31,7 +31,7 @@ def set_lines(session: Session) -> list[str]:
 
 
 def set_text(one: GuidanceSet, part: str = "") -> str:
-    """Return the whole set as the Markdown that would write it, or a part of it."""
+    """Return the set as the Markdown that would write it, either all of it or one part."""
     if part:
         return clean(one.parts[part_name(part)])
     return clean(f"{one.name}, version {one.version}\n\n{one.markdown()}")

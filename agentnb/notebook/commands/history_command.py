@@ -1,4 +1,4 @@
-"""``%agent history``: the store's runs as a list of expandable entries."""
+"""``%agent history``: lists the store's runs as expandable entries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentnb.store.summaries import RunSummary, families
 
 DEFAULT_COUNT = 20
 MAX_LISTED = 200
-"""Maximum runs in a list, even if more are requested."""
+"""Maximum runs listed, even if more are requested."""
 MAX_LEFT_OUT = 200
-"""Maximum characters for names of files other than run logs."""
+"""Maximum characters for listing names of files that are not run logs."""
 NESTED, FAILED = "--nested", "--failed"
 KINDS = [
     "failed",
@@ -38,14 +38,14 @@ KINDS = [
     FAILED,
     NESTED,
 ]
-"""Words offered by tab completion."""
+"""Words that tab completion offers."""
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``.
+    """Show the newest top-level runs that match all ``wanted`` words and have every ``--tag``.
 
-    A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. With ``--nested`` each is
-    followed by its nested runs, which may match in its place.
+    A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. ``--nested``: each run is
+    followed by its nested runs, and a match in one of them is enough.
     """
     most = DEFAULT_COUNT
     with_nested = NESTED in wanted
@@ -76,7 +76,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
 
 
 def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
-    """Return the tags requested with ``--tag``, and the other words."""
+    """Return the tags passed with ``--tag``, and the other words."""
     tags, others, words = set(), [], iter(wanted)
     for word in words:
         option, equals, value = word.partition("=")
@@ -97,8 +97,8 @@ def as_known_here(session: Session) -> Iterator[RunSummary]:
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
     """Yield the summaries of each top-level run and its nested runs.
 
-    Runs that are live in this kernel have their current state, whatever their log says so far. Names of files other than run
-    logs are appended to ``left_out``.
+    Runs that are live in this kernel have their current state, which their log may not show yet. Names of files that are not
+    run logs are appended to ``left_out``.
     """
     live_runs = {live.run_id: live.run for live in session.running()}
     summaries = session.store.each_summary(left_out)
@@ -107,7 +107,7 @@ def families_known_here(session: Session, left_out: list[str] | None = None) -> 
 
 
 def _as_live(summary: RunSummary, run: Run) -> RunSummary:
-    """Return the summary of this kernel's run with its current state."""
+    """Return the summary of a run in this kernel, with its current state."""
     return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
@@ -127,7 +127,7 @@ def _title(session: Session, summaries: list[RunSummary], wanted: list[str], mos
 
 
 def _open_run(session: Session, run_id: str) -> Html:
-    """Return the run, or the reason it cannot be shown: a damaged log must not break the list."""
+    """Return the run, or the reason why it cannot be shown: a damaged log must not break the list."""
     live = next((live for live in session.running() if live.run_id == run_id), None)
     try:
         return compact_html(live.run if live is not None else session.store.load(run_id))

@@ -1,4 +1,4 @@
-"""``%agent key``: asks for API keys without showing them. Never prints a key, or anything that may be one."""
+"""``%agent key``: asks for API keys without showing them. Never prints a key or anything that may be one."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ SHOWN = (
     "Delete it from the cell. IPython keeps a history of what was run: if others can read this notebook or that history, "
     "revoke the key at the provider and create a new one"
 )
-"""Advice about a key typed in plain sight."""
+"""Advice for a key that was typed in plain sight."""
 
 
 def names_to_offer() -> list[str]:
-    """Return the names of keys for tab completion."""
+    """Return the key names for tab completion."""
     return [*settings.KEY_NAMES, *settings.key_names()]
 
 
 def key_lines() -> list[str]:
-    """Return a line for each known key: its variable, its source, and its models or tools."""
+    """Return one line for each known key: its variable, its source, and the models or tools that use it."""
     lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
     return [*lines, "To enter one without showing it: %agent key NAME"]
 
 
 def key_verdict(words: Sequence[str]) -> str:
-    """Execute the command; return a confirmation. Raises `SettingsError`, which repeats none of it, if it is invalid."""
+    """Execute the command and return a confirmation. Raises `SettingsError`, without repeating any of the input, if it is
+    invalid.
+    """
     name, *more = [word for word in words if not word.startswith("-")] or [""]
     options = [word for word in words if word.startswith("-")]
     for option in options:

@@ -1,4 +1,4 @@
-"""``%agent models``: the kinds of models, and a provider's model names."""
+"""``%agent models``: the kinds of models, and the model names of a provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.models.transport.remote import models_of
 from agentnb.runtime.threads import LoopThread
 
 SECONDS = "20"
-"""Default timeout of a list, in seconds."""
+"""Default timeout for requesting a list, in seconds."""
 
 
 def model_lines() -> list[str]:
@@ -25,7 +25,7 @@ def model_lines() -> list[str]:
 
 
 def provider_models(line: str) -> list[str]:
-    """Return a provider's model names, ready to type, for ``anthropic`` or ``compatible?url=http://localhost:8000/v1``."""
+    """Return a provider's model names as they are typed, for ``anthropic`` or ``compatible?url=http://localhost:8000/v1``."""
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:

@@ -1,4 +1,4 @@
-"""``%agent permissions``: lists the rules of live runs and the grants, and withdraws grants."""
+"""``%agent permissions``: lists grants and the rules of live runs, and withdraws grants."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells ran"}
-"""Words on the giver of a grant, if other than the person."""
+"""The origin of a grant that was not made in answer to a question."""
 
 
 class AlwaysAllowed(NamedTuple):
-    """A grant for calls."""
+    """A grant that allows calls."""
 
     rule: str
     reach: str
-    """Its reach in words."""
+    """Its scope, as text."""
     withdraw: Callable[[], None]
 
 
 def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
-    """Make the requested change, and return the updated list. ``variables``: the notebook's."""
+    """Make the requested change, and return the updated list. ``variables``: the notebook's variables."""
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
@@ -49,7 +49,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return the grants: of the session, saved ones, of live runs, then of runs that may be resumed."""
+    """Return the grants: the session's, saved ones, those of live runs, then those of runs that may be resumed."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],

@@ -1,4 +1,4 @@
-"""``%agent recover``: resumes a run whose process died, like a cell."""
+"""``%agent recover``: resumes a run whose process died, and shows it as a cell does."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ from agentnb.workflow.plans.planner import ACTION_NAMES
 from agentnb.workflow.tasks.task_orchestration import PLAN_TOOLS
 
 HERE_OPTION = "--here"
-"""Recovers a run of another notebook without asking."""
+"""Recovers another notebook's run without asking."""
 TRUST_LOG, NO_TRUST_LOG = "--trust-log", "--no-trust-log"
-"""Decide without a question whether to trust a foreign log."""
+"""Options that decide, without a question, whether to trust a foreign log."""
 RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE_OPTION, TRUST_LOG, NO_TRUST_LOG]
 USAGE = (
     "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] "
@@ -94,9 +94,10 @@ def resume_with(
     trust_log: bool | None = None,
     allow_urls: Sequence[str] = (),
 ) -> Answer | None:
-    """Resume the suspended run with answers to its questions, by id, into its cell's variable; wait for its end.
+    """Resume the suspended run with answers to its questions, by id; store it in its cell's variable and wait for its end.
 
-    ``model``: replaces its own, which may have been a Python object; ``trust_log`` and ``allow_urls``: as in `RunOptions`.
+    ``model``: replaces the run's own model, which may have been a Python object; ``trust_log``, ``allow_urls``: as in
+    `RunOptions`.
     """
     options = parse_options(_options, run_id, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
@@ -135,14 +136,14 @@ def _resume(
 
 
 def trust_of(run: Run, trust_log: bool | None, shell: Any) -> bool | None:
-    """Return ``trust_log``, or if it is None and the log is foreign, the decision of the person, if present."""
+    """Return ``trust_log``; if it is None and the log is foreign, ask the person, if present, and return the decision."""
     return decide_trust(run, trust_log, asker(shell), show=f"%agent load {run.id}")
 
 
 def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
-    """True if the run shall resume with this notebook's functions; the person is asked about another notebook's run.
+    """True if the run is to be resumed with this notebook's functions. For another notebook's run, the person is asked.
 
-    Raises `SettingsError`, with the command that does it, if nobody can be asked.
+    Raises `SettingsError`, with the command that resumes it, if nobody can be asked.
     """
     run = session.store.summary(run_id)
     if not run.notebook or run.notebook == session.notebook:
@@ -159,7 +160,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
-    """Return the agent that resumes the run: its logged settings, with tools, gates and guidance from the notebook."""
+    """Return the agent to resume the run: with its logged settings, and with tools, gates and guidance from the notebook."""
     tools = _tools(options, variables, run, names_of_tools(run))
     gates = _gates(options, variables, run)
     model = unquote(options.model)
@@ -175,7 +176,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 
 
 def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
-    """Return the workflow that resumes the run: from its log, with tools, gates and agents from the notebook."""
+    """Return the workflow to resume the run: read from its log, with tools, gates and agents from the notebook."""
     if options.guidance:
         raise SettingsError(f"Run {run.id} is a workflow; its agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
@@ -196,7 +197,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 
 
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
-    """Return the tools of these names, and the typed ones. Raises `UnknownTool` for missing ones."""
+    """Return the tools with these names, and the typed ones. Raises `UnknownTool` if any are missing."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
     server_names = {item.name for item in servers_among(tools.values())}
     tools |= {server.name: server for server in servers_again(run, variables) if server.name not in server_names}
@@ -209,7 +210,7 @@ def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Se
 
 
 def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping[str, Any]) -> str:
-    """Return the command that names the missing tools; methods as originally typed, or as found in this notebook."""
+    """Return the command that names the missing tools. Methods are named as originally typed, or as found in this notebook."""
     invocation = run.invocation if run.gives_consent else None
     names = {tool: names[0] for tool in missing if (names := proposed_names(tool, variables))}
     names |= typed_names(invocation.tools, missing) if invocation is not None and invocation.surface == "notebook" else {}
@@ -220,7 +221,7 @@ def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping
 
 
 def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[Any]:
-    """Return the gates of the run, and the typed ones. Raises `SettingsError` for missing ones."""
+    """Return the run's gates, and the typed ones. Raises `SettingsError` if any are missing."""
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
@@ -233,9 +234,9 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """Return the named set, or None if the run's log has its texts.
+    """Return the named set, or None if the run's log contains its texts.
 
-    For a log of an older version, which lacks them: the notebook's set with the name of the run's own, or None.
+    Logs of older versions lack them; then return the notebook's set with the same name as the run's, or None.
     """
     if name:
         return find_guidance(name, session, variables)

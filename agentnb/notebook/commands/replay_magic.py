@@ -1,4 +1,4 @@
-"""``%replay``: a recorded run under other guidance, another policy or limit."""
+"""``%replay``: replays a recorded run under other guidance, or another policy or limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
 
 
 def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
-    """Return the run of a variable, an example, a file or an id; without a name the last run."""
+    """Return the run in a variable, an example or a file, or with this id; the most recent run if no name is given."""
     value = variables.get(name)
     if isinstance(value, Run):
         return value
@@ -54,12 +54,12 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
 
 
 def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the detectors in a variable, the name of a preset, or None without a name."""
+    """Return the detectors in a variable, the name of a preset, or None if no name is given."""
     return variables.get(name, name) or None
 
 
 def replay_words_after(before: list[str], fragment: str, session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Return completions for ``%replay``: runs, examples and options, or the choices of an option."""
+    """Return completions for ``%replay``: runs, examples and options, or the values of an option."""
     choices = {
         ("-g", "--guidance"): [*BUILT_IN, *session.sets],
         ("-p", "--policy"): [*NAMED],

@@ -22,7 +22,7 @@ ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have en
 
 
 def status_lines(session: Session) -> list[str]:
-    """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
+    """Return lines about what is running or how the last run ended, suspended runs, and the session's remaining budget."""
     runs = [live.run for live in session.running()]
     if not runs and session.has_run and not session.experiments():
         runs = [session.last_run()]
@@ -42,7 +42,7 @@ def status_lines(session: Session) -> list[str]:
 
 
 def _changed_todos(session: Session) -> list[str]:
-    """Return the list of `%agent todos` if the person has changed it, and the run does not have it yet."""
+    """Return the `%agent todos` list if the person has changed it and the run has not received the change yet."""
     try:
         board, running = session.board(), session.running()
         run = next((live.run for live in running if live.board is board), None if running else session.last_run())
@@ -53,7 +53,7 @@ def _changed_todos(session: Session) -> list[str]:
 
 
 def _costs(session: Session) -> list[str]:
-    """Return a line about what the runs of today, of this notebook and of the folder cost; none if there are no runs."""
+    """Return a line with the cost of today's runs, this notebook's and the folder's; empty if there are no runs."""
     today, notebook_cost, folder, unknown = 0.0, 0.0, 0.0, 0
     date = datetime.now().astimezone().date()
     for top, *nested in families_known_here(session):
@@ -77,12 +77,12 @@ def _none_yet(session: Session) -> str:
 
 
 def default_lines(session: Session, keys: Collection[str]) -> list[str]:
-    """Return these defaults as they are set; for the session's budget, also how much is spent."""
+    """Return the current values of these defaults; for the session's budget, also the amount spent."""
     return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
 
 
 def _left_behind(session: Session) -> list[str]:
-    """Return a line about the newest run in the store, if its kernel died during the run."""
+    """Return a line about the newest run in the store if its kernel died during the run."""
     newest = list(islice(as_known_here(session), 1))
     return [
         clean(f"Run {run.id}{_elsewhere(session, run)} was interrupted. To resume it: %agent recover {run.id}")
@@ -92,12 +92,12 @@ def _left_behind(session: Session) -> list[str]:
 
 
 def _elsewhere(session: Session, one: RunSummary) -> str:
-    """Return in which notebook the run was started, if not in this one."""
+    """Return the notebook in which the run was started, if it is not this one."""
     return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
 
 
 def _suspended(session: Session, told: set[str]) -> list[str]:
-    """Return a line about each of the newest runs that is suspended and not told of yet."""
+    """Return a line about each of the newest suspended runs that has not been mentioned yet."""
     newest = islice(as_known_here(session), DEFAULT_COUNT)
     answerable = [run.id for run in newest if run.can_be_answered and run.id not in told]
     return [f"Run {run_id} is waiting for your answer: %agent answer {run_id} TEXT" for run_id in answerable]

@@ -17,13 +17,13 @@ PATIENCE = 5.0
 """Seconds that ``%agent stop`` waits for runs to end, so that the next cell can continue them."""
 ALL = "--all"
 MAX_PROMPT = 40
-"""Maximum characters of a prompt beside a live run's id."""
+"""Maximum characters of the prompt shown with a live run's id."""
 MAX_LIVE = 10
-"""Maximum live runs named; the others are counted."""
+"""Maximum live runs named; any others are counted."""
 
 
 def stop_command(session: Session, rest: str) -> str:
-    """Stop the newest run, the run with the line's id, or all; return what has ended and what is still live."""
+    """Stop the newest run, the run with the id on the line, or all runs; report what has ended and what is still live."""
     chosen: list[LiveRun | Control] = (
         [*session.experiments(), *session.running()] if rest == ALL else [find_live(session, rest)]
     )
@@ -63,14 +63,16 @@ def live_run(session: Session, part_of_id: str) -> LiveRun:
 
 
 def _stop_lines(live: LiveRun, count: int) -> list[str]:
-    """Return the run's end, and its warnings after the first ``count``, about tools that could not be stopped at once."""
+    """Return the run's end, and its warnings after the first ``count``, which concern tools that could not be stopped at
+    once.
+    """
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
     return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[count:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:
-    """Return a line naming the runs and experiments in progress."""
+    """Return a line naming the runs and experiments still in progress."""
     live: list[LiveRun | Control] = [*session.experiments(), *session.running()]
     others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:

@@ -21,7 +21,7 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
 
 
 def change_todos(board: Board, words: str) -> None:
-    """Make the described change. Raises `SettingsError` for an invalid one."""
+    """Make the change that the words describe. Raises `SettingsError` if it is invalid."""
     board = as_todo_board(board)
     verb, _, details = words.strip().partition(" ")
     details = details.strip()
@@ -61,6 +61,6 @@ def _move(board: TodoBoard, details: str) -> None:
 
 
 def todo_text(board: Board) -> str:
-    """Return the list, a line per todo."""
+    """Return the list as text, one line per todo."""
     todos = redact(tuple(board.read()))
     return clean(f"{format_count(todos)}\n{format_list(todos)}") if todos else "The todo list is empty"

@@ -1,4 +1,4 @@
-"""``%traces``: reads traces of any format, reports them, and shows them in the trace browser."""
+"""``%traces``: reads traces of any format, reports on them, and shows them in the trace browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.session.session import Session
 from agentnb.store.store import Store
 
 MAX_PROBLEMS = 5
-"""Maximum skipped files named; the others are counted."""
+"""Maximum skipped files named; any others are counted."""
 OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
 WHAT_THEY_DO = {
@@ -57,7 +57,7 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
 
 
 def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
-    """Return the runs of a path, or of the session's store. Errors have notebook commands as advice."""
+    """Return the runs at a path or in the session's store. Errors advise notebook commands."""
     if path and not (source_exists(path) or has_magic(path)):
         raise SettingsError(f"There is no file {path}", suggest_names(path, FILES) or f"Examples: {', '.join(FILES)}")
     try:
@@ -75,7 +75,9 @@ def _summary(runs: Runs, path: str, session: Session) -> str:
 
 
 def _import(runs: Runs, store: Store, existing: str, line: str) -> str:
-    """Copy the runs into the store, and return a report. Raises `SettingsError` if the choice for existing runs is missing."""
+    """Copy the runs into the store, and return a report. Raises `SettingsError` if it is undecided what to do with existing
+    runs.
+    """
     stored_count = sum(store.has(run.id) for run in runs)
     if stored_count and not existing:
         ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
@@ -97,7 +99,7 @@ def _counts(done: list[Imported]) -> str:
 
 
 def words_after(before: list[str], fragment: str) -> list[str]:
-    """Return completions for ``%traces``: examples, files and options, or the choices of an option."""
+    """Return completions for ``%traces``: examples, files and options, or the values of an option."""
     if before and before[-1] == "--existing":
         return [*CHOICES]
     if before and before[-1] in ("-o", "--out"):
@@ -108,7 +110,7 @@ def words_after(before: list[str], fragment: str) -> list[str]:
 
 
 def _files(fragment: str) -> list[str]:
-    """Return files and folders with this path prefix; hidden ones only if the prefix begins with a dot."""
+    """Return files and folders whose paths start with this prefix; hidden ones only if the prefix starts with a dot."""
     folder, _, name = fragment.rpartition("/")
     start = f"{folder}/" if folder or fragment.startswith("/") else ""
     try:

@@ -11,7 +11,7 @@ from agentnb.session.session import Session
 
 
 def undo_command(session: Session, rest: str) -> str:
-    """Undo the named run, or this notebook's newest run that changed files; return a report."""
+    """Undo the named run, or the newest run in this notebook that changed files; return a report."""
     run_id = session.store.find(rest) if rest else _newest(session)
     if run_id in [live.run_id for live in session.running()]:
         raise StoreError(f"Run {run_id} is running", StopRun(run_id, lead="Stop it first"))
@@ -24,7 +24,7 @@ def undoable(session: Session) -> list[str]:
 
 
 def _newest(session: Session) -> str:
-    """Return the id of this notebook's newest run that changed files, itself or through nested runs."""
+    """Return the id of the newest run in this notebook that changed files, directly or through nested runs."""
     changed = set(undoable(session))
     families = families_known_here(session) if changed else ()
     for family in families:

@@ -1,1 +1,1 @@
-"""Experiments in a notebook: the magic ``%%experiment``, and the box of one that runs."""
+"""Experiments in a notebook: the magic ``%%experiment``, and the box that shows a running experiment."""

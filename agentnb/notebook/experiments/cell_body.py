@@ -1,4 +1,4 @@
-"""The body of an ``%%experiment`` cell: YAML, or Python that ends in an `Experiment`."""
+"""The body of an ``%%experiment`` cell: YAML, or Python that ends with an `Experiment`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLE = "Write tasks: and variants: in YAML, or Python that ends in Experiment
 
 
 def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> Experiment:
-    """Return the experiment that a cell declares. YAML is only read; Python is executed as the code of any other cell."""
+    """Return the experiment that a cell declares. YAML is only parsed; Python is executed like the code of any other cell."""
     if not text.strip():
         raise SettingsError("This cell has no experiment", EXAMPLE)
     lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows

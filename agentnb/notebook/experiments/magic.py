@@ -1,4 +1,4 @@
-"""The magic ``%%experiment``: it parses, calls the experiment and shows."""
+"""The magic ``%%experiment``, which parses its line, runs the experiment and shows the results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ExperimentMagics(Magics):
         return self._run(experiment, options)
 
     def _run(self, experiment: Experiment, options: Namespace) -> Results | None:
-        """Start the experiment; wait for it unless it is in the background."""
+        """Start the experiment, and wait for it unless it runs in the background."""
         with results_in(options.out):
             live = experiment.start()
         if options.background:
@@ -82,14 +82,14 @@ class ExperimentMagics(Magics):
         return results
 
     def _keep(self, name: str, live: LiveExperiment, ended: Future[Results]) -> None:
-        """Put the results of an experiment in the background where its handle is, unless the variable holds something else."""
+        """Replace the handle of a background experiment with its results, unless the variable holds something else."""
         variables: dict[str, Any] = self.shell.user_ns
         if not ended.cancelled() and ended.exception() is None and variables.get(name) is live:
             variables[name] = ended.result()
 
 
 def _made_so_far(experiment: Experiment) -> Results | None:
-    """Return the results of an experiment that was cut off; None if there are none."""
+    """Return the results of an experiment that was cut short, if any."""
     try:
         return experiment.results()
     except AgentnbError:

@@ -1,4 +1,4 @@
-"""The box of a running experiment: one output of its cell, with its progress, Pause and Stop."""
+"""The box of a running experiment: a single cell output with its progress, Pause and Stop."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, hear_while_bu
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.25
-"""Seconds between two updates."""
+"""Seconds between updates."""
 PULSE = 2.0
-"""Seconds until the next update if no cell ends meanwhile: the time goes on too."""
+"""Seconds until the next update if no cell ends in the meantime, since the time shown advances anyway."""
 UNSEEN = 10.0
-"""Seconds after which the box becomes plain HTML if no browser has reported that it shows the widget."""
+"""Seconds after which the box becomes plain HTML if no browser has reported showing the widget."""
 
 _variable: ContextVar[str] = ContextVar("variable of an experiment's results", default="")
 
 
 @contextmanager
 def results_in(variable: str) -> Iterator[None]:
-    """Set the variable that the boxes of experiments started here name for the results."""
+    """Set the variable for the results, which the boxes of experiments started in this block name."""
     token = _variable.set(variable)
     try:
         yield
@@ -50,22 +50,22 @@ def _widget_class() -> Any:
         _esm = script("document.js", "experiment.js")
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of its model, by which the page finds it in the notebook."""
+        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
         frame = Dict().tag(sync=True)
-        """What is shown: ``parts``; ``saved``, which the page writes if no update of its output arrives; ``over``."""
+        """The content shown: ``parts``; ``saved``, which the page writes if no update of its output arrives; ``over``."""
 
     return ExperimentWidget
 
 
 class ProgressBox:
-    """Watches an experiment and shows it in the cell that began it. Used from any thread.
+    """Watches an experiment and shows it in the cell that started it. Thread-safe.
 
-    A live box is a widget, whose buttons are received while the cell blocks the kernel, as a card's are. Its last form, and the
-    box of an unattended notebook, is plain HTML.
+    A live box is a widget whose buttons work even while the cell blocks the kernel, as a card's do. Its final form is plain
+    HTML, as is the box in an unattended notebook.
     """
 
     def __init__(self, control: Control, open_widgets: OpenWidgets | None = None) -> None:
-        """``open_widgets`` takes the widget once the experiment is over; None where nobody can click."""
+        """``open_widgets`` receives the widget once the experiment is over, and is None if nobody can click."""
         self._control = control
         self._open_widgets = open_widgets
         self._variable = _variable.get()
@@ -79,7 +79,7 @@ class ProgressBox:
         self._widget: Any = self._make_widget() if open_widgets is not None and HEARS_WHILE_BUSY else None
 
     def __call__(self, progress: Progress) -> None:
-        """Draw a change of state at once, and anything else soon."""
+        """Draw a change of state at once, and anything else soon after."""
         with self._lock:
             if progress.state != self._state:
                 self._draw()
@@ -114,7 +114,7 @@ class ProgressBox:
                 self._draw_after(PULSE)
 
     def _saved(self, progress: Progress, *, lost: bool = False) -> dict[str, str]:
-        """Return the form without a widget. ``lost``: the form that stays if the kernel ends first."""
+        """Return the form without a widget. ``lost``: return the form that stays if the kernel ends first."""
         html = lost_html(progress) if lost else progress_html(progress, self._variable)
         return {"text/plain": progress_text(progress, self._variable), "text/html": html}
 
@@ -127,7 +127,7 @@ class ProgressBox:
         return widget
 
     def _send(self, progress: Progress, *, is_first: bool) -> None:
-        """Send the frame. The output keeps the first form until the end: showing a widget again would draw it anew."""
+        """Send the frame. The output keeps its first form until the end, because showing a widget again would redraw it."""
         saved = self._saved(progress, lost=not progress.is_over)
         self._widget.frame = {"parts": progress_parts(progress, self._variable), "saved": saved, "over": progress.is_over}
         if progress.is_over and self._open_widgets is not None:
@@ -147,7 +147,9 @@ class ProgressBox:
             close(widget)
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
-        """Act on a message of a page, which repeats it until it is heard. Received on a separate thread while the cell runs."""
+        """Handle a message from a page, which repeats it until it is acknowledged. Called on a separate thread while the cell
+        runs.
+        """
         if not isinstance(message, dict):
             return
         action = str(message.get("do", ""))

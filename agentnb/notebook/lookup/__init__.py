@@ -1,1 +1,1 @@
-"""Lookup of notebook values by dotted names."""
+"""Looks up notebook values by dotted names."""

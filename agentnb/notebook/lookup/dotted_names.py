@@ -1,6 +1,6 @@
-"""Tools by dotted names of variables, such as ``sales.describe`` and ``pd.read_csv``.
+"""Looks up tools by the dotted names of variables, such as ``sales.describe`` and ``pd.read_csv``.
 
-Lookup runs no code of the objects on the path: neither properties nor ``__getattr__``.
+Lookup does not run any code of the objects along the path: neither properties nor ``__getattr__``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agentnb.errors import UnknownTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import tool_of_variable
 
 MISSING = object()
-"""Represents an attribute that is absent, or available only by running code."""
+"""Represents an attribute that does not exist, or whose value requires running code."""
 PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, type, type(None))
-"""Types whose methods are not proposed, as nearly every notebook has such variables."""
+"""Types whose methods are not proposed, since nearly every notebook has variables of these types."""
 MAX_PROPOSED = 3
 METHODS = (types.FunctionType, type(functools.lru_cache(len)))
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
@@ -31,16 +31,16 @@ class NeedsCode(Exception):
 
 
 class NeedsObject(Exception):
-    """Raised for a method accessed on a class, which needs an object."""
+    """Raised for a method that is accessed on a class but needs an object."""
 
 
 def is_dotted(name: str) -> bool:
-    """True for a dotted name."""
+    """True for a name that contains a dot."""
     return _DOTTED.fullmatch(name) is not None
 
 
 def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the tool of this dotted name. Raises `UnknownTool` with the name to use instead."""
+    """Return the tool with this dotted name. Raises `UnknownTool` with the name to use instead."""
     path, *parts = name.split(".")
     value = variables.get(path, MISSING)
     if value is MISSING:
@@ -55,7 +55,7 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, Any]) -> Any:
-    """Return the part of a dotted name after ``path``, whose value is ``value``."""
+    """Return the part of a dotted name that follows ``path``, whose value is ``value``."""
     if part.startswith("_"):
         raise _unknown_tool(name, f"{part} is private", _in_variable(path, part))
     try:
@@ -81,14 +81,14 @@ def _public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _is_a(value: Any, kinds: Any) -> bool:
-    """Check the value's type without reading its ``__class__``, which may be a property."""
+    """Return whether the value has one of these types, without reading its ``__class__``, which may be a property."""
     return issubclass(type(value), kinds)
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """Return the attribute of an object or module, with methods bound, without running its code; else `MISSING`.
+    """Return an attribute of an object or module, with methods bound, without running its code; `MISSING` if it does not exist.
 
-    Raises `NeedsCode` for properties and the like, `NeedsObject` for methods of a class.
+    Raises `NeedsCode` for properties and the like, and `NeedsObject` for methods of a class.
     """
     if _is_a(value, types.ModuleType):
         return _variables_of(value).get(name, MISSING)
@@ -102,7 +102,7 @@ def static_attribute(value: Any, name: str) -> Any:
 
 
 def _bound(held: Any, value: Any) -> Any:
-    """Return a class attribute as seen from an object."""
+    """Return a class attribute as accessed through an object."""
     if type(held) in METHODS:
         return types.MethodType(held, value)
     if type(held) is types.MethodDescriptorType:
@@ -111,7 +111,7 @@ def _bound(held: Any, value: Any) -> Any:
 
 
 def _of_class(held: Any, kind: type) -> Any:
-    """Return a class attribute as seen from the class."""
+    """Return a class attribute as accessed through the class."""
     if type(held) is types.ClassMethodDescriptorType:
         return held.__get__(None, kind)
     if type(held) in (staticmethod, classmethod):
@@ -139,7 +139,7 @@ def _of_slot(held: types.MemberDescriptorType, value: Any) -> Any:
 
 
 def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return dotted names of functions, methods and modules that continue this beginning, which contains a dot."""
+    """Return dotted names of functions, methods and modules that start with this text, which contains a dot."""
     path, _, beginning = beginning.rpartition(".")
     value = _held(variables, path)
     if value is MISSING:
@@ -148,7 +148,7 @@ def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
 
 
 def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return dotted names of functions with this name, in objects and modules held by variables."""
+    """Return the dotted names of functions with this name in objects and modules that variables hold."""
     if not name.isidentifier() or name.startswith("_"):
         return []
     names = (f"{variable}.{name}" for variable, value in _public(variables) if _has_function(value, name))
@@ -170,7 +170,7 @@ def typed_names(typed: Iterable[str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _names_in(value: Any) -> Iterator[str]:
-    """Yield the public names of functions and methods of an object, and of modules in a module."""
+    """Yield the public names of an object's functions and methods, and of the modules in a module."""
     is_module, is_class = _is_a(value, types.ModuleType), _is_a(value, type)
     names = [*_variables_of(value)] if is_module else type.__dir__(value if is_class else type(value))
     for name in names:
@@ -187,7 +187,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _held(variables: Mapping[str, Any], path: str) -> Any:
-    """Return the value of a dotted path; `MISSING` if it requires running code."""
+    """Return the value at a dotted path, or `MISSING` if that requires running code."""
     first, *parts = path.split(".")
     value = variables.get(first, MISSING)
     for part in parts:
@@ -201,7 +201,7 @@ def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
 
 
 def _instead(path: str, part: str, value: Any) -> Advised:
-    """Return advice for a missing attribute: similar names, and possible locations."""
+    """Return advice for a missing attribute: similar names, and places where it may be."""
     similar = suggest_similar(part, [*_names_in(value)])
     if not _is_a(value, types.ModuleType):
         return (*similar, _in_variable(path, part, "If Python can read it, assign it"))

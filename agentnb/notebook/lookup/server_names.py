@@ -1,4 +1,4 @@
-"""MCP servers by the words that people type: configured servers, and tools of connected ones."""
+"""MCP servers by the words that people type: configured servers, and the tools of connected servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def server_words(session: Session) -> list[str]:
 
 
 def tool_words(session: Session) -> list[str]:
-    """Return the words for single tools of connected servers, except for names with spaces or commas, which cannot be typed."""
+    """Return the words for individual tools of connected servers. Names with spaces or commas are omitted, as they cannot be
+    typed.
+    """
     names = session.servers.configuration.known
     words = {
         ServerTools(live.server.name, tool.name).word
@@ -36,7 +38,7 @@ def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
 
 
 def shown_later(items: Iterable[ServerTools]) -> list[str]:
-    """Return a line for each of these items, whose tools are unknown until a run connects."""
+    """Return a line for each of these items whose tools remain unknown until a run connects."""
     return [f"{item.word}: the tools of this server are listed when the run starts" for item in items]
 
 

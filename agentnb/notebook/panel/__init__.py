@@ -1,4 +1,4 @@
-"""``agentnb.panel()``: starts runs without a cell, beside a list of runs."""
+"""``agentnb.panel()``: starts runs without a cell, next to a list of runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
 MAX_LISTED_RUNS = 30
-"""Maximum runs shown in the list, the newest."""
+"""Maximum runs in the list, which shows the newest."""
 WITHOUT_KERNEL = (
     "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
     "%agent history lists past runs."
@@ -51,15 +51,16 @@ Message = dict[str, Any]
 
 
 def panel() -> Panel:
-    """Return the panel of this kernel: write a prompt, choose a model, tools and guidance, and start; the runs are beside it.
+    """Return the panel of this kernel, where you write a prompt, choose a model, tools and guidance, and start runs.
 
-    There is one per kernel, however often you call this: every copy shows the same, and nothing typed is lost. Its runs belong
-    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a finished run is put in the
-    variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and their output appears below the cell that
-    showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
+    The runs are listed next to it. Each kernel has one panel, however often you call this: all copies show the same content,
+    and nothing typed is lost. Its runs belong to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue``
+    include them, and a finished run is stored in the variable ``run``. Plain tools run in threads, as with ``%%agent
+    --background``, and their output appears below the cell that last showed the panel. ``{{ name }}`` in the prompt is replaced
+    by that variable.
 
-    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not found"
-    there, which no widget can prevent. Raises `SettingsError` outside a notebook.
+    A saved notebook opened without its kernel shows a sentence in place of the panel. JupyterLab itself adds "model not found",
+    which no widget can prevent. Raises `SettingsError` outside a notebook.
     """
     shell: Any = get_ipython()
     if shell is None:
@@ -76,7 +77,7 @@ def panel() -> Panel:
 
 
 class _Watcher:
-    """Passes a run's events on to its card, and updates the list when it begins."""
+    """Passes a run's events on to its card, and updates the list when the run starts."""
 
     shows_prints = True
 
@@ -92,7 +93,7 @@ class _Watcher:
 
 
 class Panel:
-    """The panel returned by `panel`: displays itself as the result of a cell."""
+    """The panel that `panel` returns, which displays itself as the result of a cell."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
@@ -115,16 +116,16 @@ class Panel:
 
     @property
     def is_open(self) -> bool:
-        """True if it can be shown."""
+        """True if it can be displayed."""
         return self._widgets.is_open
 
     def shown_from_here(self) -> None:
-        """Route the next runs' tool output to the calling cell."""
+        """Send the tool output of subsequent runs to the calling cell."""
         self._context = copy_context()
         self._look({})
 
     def close(self) -> None:
-        """Remove the panel from the kernel and all pages. Its runs continue."""
+        """Remove the panel from the kernel and from all pages. Its runs continue."""
         if self.is_open:
             self._worker.end()
             self._area.show(None)
@@ -177,7 +178,7 @@ class Panel:
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
-        """Return the agent with the chosen options, and a note; everything else is as in a cell without options."""
+        """Return the agent with the chosen options, and a note. The rest is as in a cell without options."""
         chosen = AgentOptions(str(message.get("model") or ""), _tools(message), str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
 
@@ -194,7 +195,7 @@ class Panel:
     # The list, and what is opened from it
 
     def _look(self, message: Message) -> None:
-        """Update the choices, and the list if runs have started or ended since."""
+        """Update the choices, and also the list if runs have started or ended since."""
         if self._state() != self._seen:
             self._list_runs()
         self._widgets.form.offers = available_choices(self._session, self._shell.user_ns, self._used)

@@ -1,4 +1,4 @@
-"""The area where the panel shows a run: its live card, or its final form."""
+"""The area in which the panel shows a run: its live card, or its final form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Area:
-    """Shows one of many places. Used from several threads: those of the runs, and that of the person's actions."""
+    """Shows one of many places. Used from several threads: those of the runs, and the one that handles the person's actions."""
 
     def __init__(self, box: Any, page: Any) -> None:
         """``box`` contains the displayed widget; ``page`` is the widget for HTML."""
@@ -17,7 +17,7 @@ class Area:
         self._lock = threading.Lock()
 
     def show(self, place: RunPlace | None) -> None:
-        """Show this place and its future content; None clears the area."""
+        """Show this place and keep its content up to date; None clears the area."""
         with self._lock:
             self._shown = place
             self._draw()
@@ -27,7 +27,7 @@ class Area:
         return place is self._shown
 
     def changed(self, place: RunPlace) -> None:
-        """Redraw the area if this changed place is shown."""
+        """Redraw the area if this place, which has changed, is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
@@ -44,7 +44,7 @@ class Area:
 
 
 class RunPlace:
-    """The place of a run, shown or hidden. A `Place` for its card."""
+    """The place of a run, whether shown or hidden. A `Place` for its card."""
 
     def __init__(self, area: Area, html: str = "") -> None:
         self._area = area

@@ -1,4 +1,4 @@
-"""The widgets of the panel: a form, the list of runs, and the area for a run."""
+"""The panel's widgets: a form, the list of runs, and the area for a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _part_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class PanelPart(anywidget.AnyWidget):
-        """A part of the panel. The form sends all its fields with the start message, so that the latest input is included.
+        """A part of the panel. The form sends all its fields with the start message, so the latest input is included.
 
-        (Fields of ipywidgets send their values separately, and hold one back while the previous one is in transit.)
+        (ipywidgets' fields send their values separately, and hold one back while the previous one is in transit.)
         """
 
         _esm = script("document.js", "panel.js")
@@ -27,13 +27,13 @@ def _part_class() -> Any:
         part = Unicode().tag(sync=True)
         offers = Dict().tag(sync=True)
         chosen = Dict().tag(sync=True)
-        """Current input, kept for a reloaded page. Written only by the browser."""
+        """The current input, kept in case the page is reloaded. Only the browser writes it."""
         html = Unicode().tag(sync=True)
         selected = Unicode().tag(sync=True)
         whole = Unicode().tag(sync=True)
-        """Id of the whole panel's model, by which the page finds it in the notebook."""
+        """Id of the entire panel's model, which the page uses to find itin the notebook."""
         remains = Unicode().tag(sync=True)
-        """Replacement shown by the page if the kernel is gone."""
+        """Content that the page shows instead if the kernel is gone."""
         note = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
 
@@ -41,10 +41,10 @@ def _part_class() -> Any:
 
 
 class PanelWidgets:
-    """All widgets of a panel, arranged."""
+    """All widgets of a panel, laid out."""
 
     def __init__(self, remains: str) -> None:
-        """``remains``: the panel's replacement without its kernel."""
+        """``remains``: what replaces the panel when its kernel is gone."""
         import ipywidgets  # type: ignore[import-untyped]  # it has no types; heavy, as above
 
         make, key = _part_class(), uuid4().hex
@@ -59,7 +59,7 @@ class PanelWidgets:
 
     @property
     def is_open(self) -> bool:
-        """True if it can still be shown."""
+        """True if it can still be displayed."""
         return self.whole.comm is not None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Lines of the loopback server's script, and the replies made of them."""
+"""The lines of the loopback server's script, and the replies made from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Opaque:
     """A content block of the Messages API, sent unchanged, such as ``redacted_thinking`` or ``server_tool_use``.
 
-    The other APIs have no such blocks and leave it out.
+    The other APIs have no such blocks and omit it.
     """
 
     block: dict[str, Any]
@@ -29,7 +29,7 @@ AnswerPart: TypeAlias = "Text | Thinking | ToolCall | Opaque"
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply with a given stop reason or usage.
+    """A reply with a set stop reason or usage.
 
     A ``stop_reason`` of any API (``end_turn``, ``max_tokens``, ``tool_use``, ``refusal``, ``pause_turn``, ``content_filter``
     ...)
@@ -50,7 +50,7 @@ class Answer:
         return [_as_part(part) for part in self.parts]
 
     def of(self, kind: type[T]) -> list[T]:
-        """Return the parts of this type."""
+        """Return the parts that have this type."""
         return [part for part in self.parts if isinstance(part, kind)]
 
     @property
@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """The stop reason, as in the Messages API if known there."""
+        """The stop reason, in the terms of the Messages API if known there."""
         reason = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
         return reason or ("tool_use" if self.of(ToolCall) else "end_turn")
 
@@ -69,7 +69,7 @@ _SAME_REASON = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_
 
 
 def as_answer(line: Any) -> Answer:
-    """Return the reply for a text, a part or a list of them; raises TypeError for anything else."""
+    """Return the reply for a text, a part or a list of parts; raises TypeError for anything else."""
     if isinstance(line, Answer):
         return line
     if isinstance(line, str | Text | Thinking | ToolCall | Opaque):
@@ -87,23 +87,23 @@ def words(text: str) -> list[str]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Return the arguments as JSON; a string is returned unchanged, as from a careless model."""
+    """Return the arguments as JSON; a string is returned unchanged, as a careless model would send it."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 
 def fragments(text: str, length: int = 6) -> list[str]:
-    """Split the text into small pieces, as tool arguments stream."""
+    """Split the text into small pieces, as when tool arguments are streamed."""
     return [text[start : start + length] for start in range(0, len(text), length)]
 
 
 def tokens(value: Any) -> int:
-    """Estimate tokens by length: four characters a token."""
+    """Estimate the tokens from the length, at four characters per token."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return -(-len(text) // 4)
 
 
 def output_tokens(answer: Answer) -> tuple[int, int]:
-    """Return the tokens of the whole reply, and of its thinking."""
+    """Return the tokens of the complete reply and of its thinking."""
     thought = sum(tokens(part.text) for part in answer.of(Thinking))
     called = sum(tokens(call.name) + tokens(arguments_text(call)) for call in answer.of(ToolCall))
     return thought + tokens(answer.text) + called + 1, thought

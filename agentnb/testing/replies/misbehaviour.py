@@ -1,4 +1,4 @@
-"""Faults of a provider, as lines of a script."""
+"""Provider faults, as lines of a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.testing.replies.reply_format import Asked, Delivery, Sse, Wire
 from agentnb.testing.replies.write_chat import sloppy_events, sloppy_whole
 
 USUAL = "One two three four five six seven"
-"""The faulty reply, unless the script names one."""
+"""The reply that a fault affects, unless the script sets one."""
 PINGS: dict[str, Sse] = {
     "messages": Sse({"type": "ping"}, "ping"),
     "chat": Sse({"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]}),
@@ -28,15 +28,15 @@ class Misbehaviour:
     """A faulty reply."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """Return the delivery that replaces a good reply. Implemented by each kind of fault."""
+        """Return the delivery that replaces a good reply. Each kind of fault implements this."""
         raise NotImplementedError(f"{type(self).__name__} has no deliver")
 
 
 @dataclass(frozen=True)
 class Status(Misbehaviour):
-    """An error of this HTTP status instead of a reply.
+    """An HTTP error with this status instead of a reply.
 
-    ``retry_after`` in seconds or as a date; ``type``: the provider's name of the error, if not the usual one for the status.
+    ``retry_after``: seconds or a date; ``type``: the provider's name for the error, if not the usual one for the status.
     """
 
     code: int
@@ -57,10 +57,10 @@ class Status(Misbehaviour):
 
 @dataclass(frozen=True)
 class Overflow(Misbehaviour):
-    """The error for a conversation that is too long, in the words of each API."""
+    """The error for a conversation that is too long, worded as in each API."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """Return the error; a local server has words of its own."""
+        """Return the error; a local server has its own wording."""
         if asked.like.minimal:
             message = "the request exceeds the available context size (4096 tokens), try increasing it"
             return wire.refuse(400, message, "exceed_context_size_error")
@@ -76,8 +76,8 @@ def overflow() -> Overflow:
 class ErrorInStream(Misbehaviour):
     """An error after some good events of a stream.
 
-    In the Responses API it comes as an ``error`` event, or with ``failed=True`` as ``response.failed``.
-    Without streaming, the reply is the error alone.
+    In the Responses API it is an ``error`` event, or ``response.failed`` with ``failed=True``. Without streaming, the reply is
+    just the error.
     """
 
     type: str = "overloaded_error"
@@ -97,12 +97,11 @@ class ErrorInStream(Misbehaviour):
 
 @dataclass(frozen=True)
 class Stall(Misbehaviour):
-    """Silence of some seconds after some events; then the rest follows. With ``after=0``, not even headers come before it.
+    """A pause of some seconds after some events, followed by the rest. With ``after=0`` the pause precedes even the headers.
 
-    After more events than there are, only the end of the body is missing.
-    With ``pings`` the server sends signs of life during the silence, once it has sent headers: ``comments`` of the stream, or
-    ``events`` without content. Without streaming both are blank lines before the reply.
-    The pause ends at once when the server is closed or the client disconnects.
+    If ``after`` exceeds the number of events, only the end of the body is delayed. With ``pings``, the server sends keep-alive
+    signals during the pause once it has sent headers: stream ``comments``, or ``events`` without content. Without streaming,
+    both are blank lines before the reply. The pause ends at once when the server closes or the client disconnects.
     """
 
     seconds: float = 30.0
@@ -122,7 +121,7 @@ class Stall(Misbehaviour):
 
 @dataclass(frozen=True)
 class Endless(Misbehaviour):
-    """A stream that never ends: the last piece of the line's text, thinking or arguments is repeated forever.
+    """A stream that never ends: the last piece of the line's text, thinking or arguments repeats forever.
 
     The stream ends when the server is closed or the client disconnects. Without streaming, the reply is the line itself.
     """
@@ -130,7 +129,7 @@ class Endless(Misbehaviour):
     line: Any = USUAL
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """Return the line up to its last piece, and this piece repeated, many to a write."""
+        """Return the line up to its last piece, followed by endless repetitions of that piece, many per write."""
         answer = as_answer(self.line)
         if not asked.streams:
             return wire.deliver(answer, asked)
@@ -153,9 +152,9 @@ def _holds_a_piece(data: Any) -> bool:
 
 @dataclass(frozen=True)
 class Cut(Misbehaviour):
-    """The connection is closed after some events, without the end of the body; with ``after=0`` without any answer.
+    """A connection closed after some events, without the end of the body; with ``after=0``, without any answer.
 
-    With ``reset=True`` it is torn down (RST), and data in transit may be lost.
+    With ``reset=True`` the connection is reset (RST), and data in transit may be lost.
     """
 
     after: int = 2
@@ -171,7 +170,7 @@ class Cut(Misbehaviour):
 
 @dataclass(frozen=True)
 class EndEarly(Misbehaviour):
-    """A body with a proper end, but before the end of the reply."""
+    """A body that ends properly, but before the reply is complete."""
 
     after: int = 2
     line: Any = USUAL
@@ -204,9 +203,9 @@ class BrokenJson(Misbehaviour):
 
 @dataclass(frozen=True)
 class UnknownEvent(Misbehaviour):
-    """A good reply with unknown events, blocks, deltas and fields.
+    """A good reply that contains unknown events, blocks, deltas and fields.
 
-    The blocks may be sent back: a provider recognizes its own.
+    The blocks may be sent back, since a provider recognizes its own.
     """
 
     line: Any = USUAL
@@ -223,11 +222,10 @@ class UnknownEvent(Misbehaviour):
 
 @dataclass(frozen=True)
 class Sloppy(Misbehaviour):
-    """A reply of a careless server of the Chat Completions API; for other APIs it is a good one.
+    """A reply from a careless Chat Completions server; for other APIs, a good reply.
 
-    Whole calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the end called ``stop`` despite
-    calls.
-    Calls come without ``index``, or all with the given one; and without ids, or with.
+    Complete calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the stop reason ``stop`` despite
+    calls. The calls have no ``index``, or all have the one set here, and may have no ids.
     """
 
     line: Any = USUAL
@@ -250,9 +248,9 @@ NOT_COUNTED: Any = object()
 
 @dataclass(frozen=True)
 class Miscount(Misbehaviour):
-    """A good reply whose usage has these values instead of its input and output tokens: `NOT_COUNTED`, None, a text ...
+    """A good reply whose usage reports these values as its input and output tokens: `NOT_COUNTED`, None, a text and so on.
 
-    Sides that are not given are counted as usual. ``more``: other fields of the usage, replaced in the same way.
+    A value that is not set is counted as usual. ``more``: other fields of the usage, replaced in the same way.
     """
 
     line: Any = USUAL
@@ -274,7 +272,7 @@ class Miscount(Misbehaviour):
 
 
 def _change_counts(data: Any, changes: Mapping[str, Any]) -> Any:
-    """Return the data with these changes in each of its usages."""
+    """Return the data with these changes applied to each usage in it."""
     if not isinstance(data, dict):
         return data
     changed = {name: _change_counts(value, changes) for name, value in data.items()}
@@ -285,7 +283,7 @@ def _change_counts(data: Any, changes: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class NotJson(Misbehaviour):
-    """A web page of a gateway instead of a reply."""
+    """A gateway's web page instead of a reply."""
 
     status: int = 502
 
@@ -297,7 +295,7 @@ class NotJson(Misbehaviour):
 
 @dataclass(frozen=True)
 class EmptyReply(Misbehaviour):
-    """A valid reply without content."""
+    """A valid reply with no content."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         """Return the beginning and the end of a reply."""
@@ -305,7 +303,7 @@ class EmptyReply(Misbehaviour):
 
 
 def _beginning(good: Delivery, after: int) -> list[bytes]:
-    """Return the first chunks, or the first half of a body in one piece."""
+    """Return the first chunks, or the first half of an undivided body."""
     if good.streams:
         return list(good.chunks[:after])
     body = b"".join(good.chunks)

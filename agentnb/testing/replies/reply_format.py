@@ -1,4 +1,4 @@
-"""The interface of the three APIs: the server uses it to check a request and to write a reply."""
+"""The interface of the three APIs, which the server uses to check a request and write a reply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.testing.memory import Memory
 from agentnb.testing.replies.lines import Answer, output_tokens
 
 SIGNED = "extra_content"
-"""Field of Chat Completions for the signature of a call, or of a text, as Gemini has it."""
+"""The Chat Completions field that holds the signature of a call or a text, as in Gemini."""
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 
@@ -34,21 +34,21 @@ class Sse:
 
 @dataclass(frozen=True)
 class Delivery:
-    """The response to one request, and its faults."""
+    """The response to one request, including its faults."""
 
     chunks: Sequence[bytes]
     status: int = 200
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     pause_before: int | None = None
-    """Index of the chunk before which it pauses; 0 is before the headers."""
+    """Index of the chunk to pause before; 0 means before the headers."""
     seconds: float = 0.0
     ping: bytes = b""
-    """Data sent repeatedly during the pause, after the headers."""
+    """Data sent repeatedly during the pause, once the headers are sent."""
     again: bytes = b""
-    """Data sent after the chunks, endlessly."""
+    """Data sent endlessly after the chunks."""
     ending: Literal["good", "cut", "reset"] = "good"
-    """End of the body: sent, missing, or a broken connection."""
+    """The end of the body: sent, missing, or replaced by a broken connection."""
 
     @property
     def streams(self) -> bool:
@@ -57,7 +57,7 @@ class Delivery:
 
     @property
     def in_pieces(self) -> bool:
-        """True if the length of the body is not announced."""
+        """True if the body's length is not announced."""
         return self.streams or bool(self.ping)
 
 
@@ -72,13 +72,13 @@ class Like:
 
 @dataclass(frozen=True)
 class Asked:
-    """An accepted request, with data for writing the reply."""
+    """An accepted request, with the data for writing the reply."""
 
     body: dict[str, Any]
     ids: Ids
     memory: Memory
     sent: Usage
-    """Tokens of the request: all, read from the cache, written to it."""
+    """Tokens of the request: in total, read from the cache, and written to it."""
     like: Like = Like()
 
     @property
@@ -92,7 +92,7 @@ class Asked:
         return str(self.body.get("model"))
 
     def usage(self, answer: Answer) -> Usage:
-        """Return the tokens of the request and of the reply, estimated unless the script sets them."""
+        """Return the tokens of the request and the reply, estimated unless the script sets them."""
         if answer.usage is not None:
             return answer.usage
         output, thought = output_tokens(answer)
@@ -104,7 +104,7 @@ Writer: TypeAlias = Callable[[Answer, Asked], list[Sse]]
 
 @dataclass(frozen=True)
 class Wire:
-    """One of the three APIs: pure functions, except for the ids and the memory of the server."""
+    """One of the three APIs: pure functions, apart from the server's ids and memory."""
 
     name: str
     path: str
@@ -116,13 +116,13 @@ class Wire:
     error: Callable[[int, str | None, str], dict[str, Any]]
     """Writes the body of an error, from the HTTP status, the provider's error name if not the usual, and a message."""
     error_event: Callable[[str, str, Asked], Sse]
-    """Writes an error inside a stream, from its name and a message."""
+    """Writes an error within a stream, from its name and a message."""
     unknown: Callable[[list[Sse]], list[Sse]]
     """Adds unknown content to a good stream."""
     unknown_whole: Callable[[dict[str, Any]], dict[str, Any]]
     """Adds unknown content to a good unstreamed reply."""
     overflow: str
-    """Its error message for a conversation that is too long."""
+    """Its error message for an overlong conversation."""
     overflow_name: str
 
     def deliver(self, answer: Answer, asked: Asked) -> Delivery:

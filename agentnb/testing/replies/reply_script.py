@@ -20,7 +20,7 @@ class ScriptOver(Exception):
 
 
 class Script:
-    """The lines in order, repeated with ``repeat``; or one function that answers every request. Thread-safe."""
+    """The lines in order, repeated if ``repeat`` is set, or one function that answers every request. Thread-safe."""
 
     def __init__(self, lines: Iterable[Line] | Callable[[dict[str, Any]], Line], repeat: bool) -> None:
         self._function = lines if callable(lines) else None
@@ -33,7 +33,7 @@ class Script:
                 _usable(line)
 
     def line(self, body: dict[str, Any]) -> Answer | Misbehaviour:
-        """Return the next line, as an answer or a misbehaviour; raises `ScriptOver` after the last."""
+        """Return the next line, as an answer or a fault; raises `ScriptOver` after the last line."""
         line = self._function or self._take()
         while callable(line):
             line = line(body)

@@ -1,4 +1,4 @@
-"""The three APIs by the path of their endpoints."""
+"""The three APIs, by endpoint path."""
 
 from __future__ import annotations
 

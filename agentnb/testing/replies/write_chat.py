@@ -11,7 +11,7 @@ from agentnb.testing.replies.lines import Answer, arguments_text, fragments, wor
 from agentnb.testing.replies.reply_format import SIGNED, Asked, Sse
 
 AT = 1_795_000_000
-"""Fixed creation time of all replies."""
+"""Fixed creation time for all replies."""
 REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -25,7 +25,7 @@ TYPES = {429: "requests", 403: "permission_error"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return the reply, unstreamed."""
+    """Return the unstreamed reply."""
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
     refused = answer.reason == "refusal"
     message: dict[str, Any] = {"role": "assistant", "content": None if refused or (calls and not answer.text) else answer.text}
@@ -40,7 +40,7 @@ def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """Return the reply as a stream. Fragments of parallel calls interleave."""
+    """Return the reply as a stream, with the fragments of parallel calls interleaved."""
     refused = answer.reason == "refusal"
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
     deltas += _thinking(words(_thought(answer)), asked)
@@ -50,7 +50,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 
 def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
-    """Return these deltas as chunks, with the end of a stream. The usage is included only if requested."""
+    """Return these deltas as chunks, followed by the end of a stream. Includes the usage only if requested."""
     head, usage_place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
     wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
     if wants_usage and usage_place == "alone":
@@ -69,7 +69,7 @@ def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] |
 
 
 def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) -> list[Sse]:
-    """Return the stream of a careless server: whole calls in one chunk, without usage, and the end called ``stop``."""
+    """Return the stream of a careless server: complete calls in one chunk, no usage, and the stop reason ``stop``."""
     deltas: list[dict[str, Any]] = [{"reasoning": word} for word in words(_thought(answer))]
     deltas += [{"content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": [_sloppy_call(call, asked, index, ids)]} for call in answer.of(ToolCall)]
@@ -87,7 +87,7 @@ def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> 
 
 
 def error(status: int, name: str | None, message: str) -> dict[str, Any]:
-    """Return the body of an error, for this and the Responses API."""
+    """Return the body of an error, for this API and the Responses API."""
     usual = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     kind = name if name and name.endswith("_error") else usual
     if name in ("insufficient_quota", "tokens"):
@@ -97,12 +97,12 @@ def error(status: int, name: str | None, message: str) -> dict[str, Any]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """Return an error inside a stream."""
+    """Return an error within a stream."""
     return Sse({"error": {"message": message, "type": name, "param": None, "code": None}})
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """Return the stream with an unknown chunk, unknown fields and an unknown kind of event."""
+    """Return the stream with an unknown chunk, unknown fields and an unknown kind of event added."""
     strange = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:
         if not isinstance(event.data, dict):
@@ -114,7 +114,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply with unknown fields."""
+    """Return the reply with unknown fields added."""
     choices = [{**choice, "mood": "calm", "message": {**choice["message"], "light": "green"}} for choice in good["choices"]]
     return {**good, "weather": "clear", "choices": choices}
 
@@ -136,7 +136,7 @@ def _thought(answer: Answer) -> str:
 
 
 def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
-    """Return the thinking, in the server's field for it."""
+    """Return the thinking, in the field that the server uses for it."""
     field, tagged = asked.like.traits.get("returns") or "reasoning_content", asked.like.traits.get("think_tags")
     pieces = [piece for piece in pieces if piece]
     if tagged and pieces:
@@ -150,7 +150,7 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Record the calls sent with something that the server expects back with them: thinking, or a signature."""
+    """Record the calls that were sent with something the server expects back: thinking, or a signature."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])

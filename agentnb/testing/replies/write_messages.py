@@ -20,15 +20,15 @@ NAMES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""Names of errors, by HTTP status."""
+"""Error names by HTTP status."""
 HOLOGRAM = {"type": "hologram", "light": "green"}
 DARK_HOLOGRAM = {"type": "hologram", "light": ""}
-"""An unknown block, and its beginning in a stream."""
+"""An unknown block, as it begins in a stream."""
 REASONS = {"content_filter": "refusal"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return the reply, unstreamed."""
+    """Return the unstreamed reply."""
     blocks = _blocks(answer, asked)
     return {**_head(asked), "content": blocks, **_end(answer), "usage": _usage(asked.usage(answer))}
 
@@ -55,12 +55,12 @@ def error(status: int, name: str | None, message: str) -> dict[str, Any]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """Return an error inside a stream."""
+    """Return an error within a stream."""
     return _event("error", error={"type": name, "message": message}, request_id=asked.ids.letters("req_011", 21))
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """Return the stream with an unknown event, an unknown block and unknown kinds of deltas."""
+    """Return the stream with an unknown event, an unknown block and unknown kinds of deltas added."""
     blocks = sum(event.event == "content_block_start" for event in good)
     strange = [
         _event("content_block_start", index=blocks, content_block=DARK_HOLOGRAM),
@@ -80,7 +80,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply with an unknown field and block."""
+    """Return the reply with an unknown field and block added."""
     return {**good, "weather": "clear", "content": [*good["content"], HOLOGRAM]}
 
 

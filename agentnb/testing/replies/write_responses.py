@@ -19,7 +19,7 @@ INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded"
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return the reply, unstreamed."""
+    """Return the unstreamed reply."""
     return _final_response(_head(asked), answer, _items(answer, asked), asked)
 
 
@@ -44,18 +44,18 @@ def add_numbers(made: list[Sse]) -> list[Sse]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """Return an error inside a stream."""
+    """Return an error within a stream."""
     return Sse({"type": "error", "code": name, "message": message, "param": None, "sequence_number": 999}, "error")
 
 
 def failed_event(name: str, message: str, asked: Asked) -> Sse:
-    """Return the other failure inside a stream: the whole response, failed."""
+    """Return the other kind of failure within a stream: the complete response, marked as failed."""
     response = {**_head(asked), "status": "failed", "error": {"code": name, "message": message}}
     return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """Return the stream with unknown events and an unknown item."""
+    """Return the stream with unknown events and an unknown item added."""
     last = good[-1].data
     assert isinstance(last, dict)
     index, item = len(last["response"]["output"]), HOLOGRAM
@@ -70,7 +70,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply with an unknown field and item."""
+    """Return the reply with an unknown field and item added."""
     return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
 
 
@@ -102,7 +102,7 @@ def _final_response(head: dict[str, Any], answer: Answer, items: list[dict[str, 
 
 
 def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
-    """Return the items. Consecutive texts are one message; reasoning is sealed together with the item that follows it."""
+    """Return the items. Consecutive texts form one message; reasoning is sealed together with the item that follows it."""
     items: list[dict[str, Any]] = []
     for kind, group in groupby(answer.pieces, type):
         if kind is Text:
@@ -122,7 +122,7 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
 
 
 def follower(item: dict[str, Any]) -> list[Any]:
-    """Return the identity of a following item: ids of messages need not be sent back."""
+    """Return the identity of the item after reasoning: message ids need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 

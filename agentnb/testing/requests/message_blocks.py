@@ -1,4 +1,4 @@
-"""Rules of the Messages API for the content of messages."""
+"""The Messages API's rules for message content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.testing.requests.value_checks import PICTURES, extra, is_base64, mi
 
 
 class Shape(NamedTuple):
-    """Fields of a block, and the roles that may send it."""
+    """The fields of a block, and the roles that may send it."""
 
     required: frozenset[str]
     optional: frozenset[str]
@@ -40,14 +40,14 @@ CALL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 
 
 def blocks_of(content: Any) -> list[dict[str, Any]]:
-    """Return the blocks; a string is one text."""
+    """Return the blocks; a string counts as one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block if isinstance(block, dict) else {"type": None} for block in content]
 
 
 def block_problems(at: str, role: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
-    """Yield the problems of this block in a message of this role."""
+    """Yield the problems of this block in a message with this role."""
     kind = block.get("type")
     shape = SHAPES.get(str(kind))
     if shape is None or role not in shape.roles:

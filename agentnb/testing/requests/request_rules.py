@@ -1,4 +1,4 @@
-"""Checks of requests by a server: the rules of each API, and the key."""
+"""The server's checks of a request: the rules of each API, and the key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 
 def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: Memory, like: Like) -> list[str]:
-    """Return the problems of the request by this API's rules; empty if it is valid."""
+    """Return the problems of the request under this API's rules; empty if it is valid."""
     try:
         if wire.name == "messages":
             return rules_messages.problems(body, memory, headers.get("anthropic-version"))
@@ -23,7 +23,7 @@ def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: 
 
 
 def key_problem(wire: Wire, headers: dict[str, str], key: str | None, needs_key: bool) -> str | None:
-    """Return the problem with the key, or None. Small servers require one only if they were given one."""
+    """Return the problem with the key, or None. A small server requires a key only if it was set up with one."""
     kind, _, sent_key = headers.get("authorization", "").partition(" ")
     if not needs_key and key is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules of the Chat Completions API, in its words; with ``minimal``, those of a small compatible server."""
+"""Rules of the Chat Completions API, with its error messages; with ``minimal``, those of a small compatible server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROLES = {
     "tool": frozenset({"role", "content", "tool_call_id"}),
 }
 THINKING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-"""Fields of thinking, which most compatible servers accept back."""
+"""Thinking fields, which most compatible servers accept back."""
 MINIMAL_ROLES = {"assistant": ROLES["assistant"] | THINKING}
 NO_TRAITS: Mapping[str, Any] = {}
 DEVELOPER = {"developer": ROLES["system"]}
@@ -45,7 +45,7 @@ SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 def problems(
     body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
 ) -> list[str]:
-    """Return the problems of this body; empty if it is valid. ``traits``: those of the imitated server."""
+    """Return the problems of this body; empty if it is valid. ``traits``: the traits of the imitated server."""
     general = [*_top_level(body, _known_fields(minimal, traits)), *_settings(body), *_tools(body)]
     messages = body.get("messages")
     if not messages or not isinstance(messages, list):
@@ -59,7 +59,7 @@ def problems(
 
 
 def _known_fields(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
-    """Return the known fields. Most servers know those of the API, or ignore them."""
+    """Return the known fields. Most servers accept all fields of the API, or ignore those they do not know."""
     if not minimal or not traits:
         return MINIMAL if minimal else FIELDS
     less = {
@@ -71,7 +71,7 @@ def _known_fields(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
-    """Yield problems that only this server reports."""
+    """Yield the problems that only this server reports."""
     before, field = "", traits.get("returns", "")
     for index, message in enumerate(messages):
         role = message["role"]
@@ -156,7 +156,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
 
 
 def check_name(at: str, name: Any) -> Iterator[str]:
-    """Yield the problem of an invalid function name."""
+    """Yield a problem if a function name is invalid."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         yield f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
 

@@ -1,4 +1,4 @@
-"""Rules of the Messages API, in its words. The content of messages has separate rules, in `message_blocks`."""
+"""Rules of the Messages API, with its error messages. The rules for message content are in `message_blocks`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = names(
 )
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 WITHOUT_SAMPLING = "2026-10-21"
-"""Version of the API since which requests must not have sampling parameters."""
+"""Version of the API from which requests must not have sampling parameters."""
 TOOL_FIELDS = names(
     "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name strict type"
 )
@@ -30,7 +30,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 MAX_MARKS = 4
 
 Turn = tuple[str, list[tuple[str, dict[str, Any]]]]
-"""A role, and the blocks of its consecutive messages, each with its place."""
+"""A role, and the blocks of consecutive messages with that role, each with its location."""
 
 
 def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[str]:
@@ -171,7 +171,7 @@ def _order(turns: list[Turn], memory: Memory) -> Iterator[str]:
 
 
 def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
-    """Check that every call is answered once, in the next turn, and before any other content there."""
+    """Check that every call is answered once, in the next turn, before any other content in it."""
     calls = [block["id"] for _, blocks in turns for _, block in blocks if block["type"] == "tool_use"]
     for _ in find_repeated(calls):
         yield "messages: `tool_use` ids must be unique"
@@ -212,7 +212,7 @@ def _unanswered_problem(at: str, calls: list[str]) -> str:
 
 
 def _marks(body: dict[str, Any]) -> Iterator[str]:
-    """Check the markers for the prompt cache, in the order of the request."""
+    """Check the prompt cache markers, in request order."""
     blocks = [*body.get("tools", []), *blocks_of(body.get("system") or [])]
     for message in body["messages"]:
         for block in blocks_of(message["content"]):

@@ -1,4 +1,4 @@
-"""Rules of the Responses API, in its words, for a client that keeps the conversation itself."""
+"""Rules of the Responses API, with its error messages, for a client that keeps the conversation itself."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _parts(at: str, parts: Any, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
-    """Check that every call is answered once, after it and before the next message of another role."""
+    """Check that every call is answered once, after the call and before the next message from another role."""
     open_calls: list[str] = []
     called: list[str] = []
     answered: list[str] = []
@@ -180,7 +180,7 @@ def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _thoughts(items: list[dict[str, Any]], memory: Memory) -> Iterator[str]:
-    """Check that reasoning is sent back unchanged, before the item that it led to, and that this item has it."""
+    """Check that reasoning is sent back unchanged, before the item it led to, and that this item is preceded by it."""
     before: str | None = None
     for item, following in zip(items, [*items[1:], None], strict=False):
         needed = memory.thought_before(item.get("id"))

@@ -1,4 +1,4 @@
-"""Rules of providers for the JSON Schema of a tool's arguments, in their words."""
+"""Providers' rules for the JSON Schema of a tool's arguments, with their error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def of_openai(name: Any, schema: Any) -> Iterator[str]:
-    """Yield the problems of a function's schema by the rules of OpenAI's APIs."""
+    """Yield the problems of a function's schema under the rules of OpenAI's APIs."""
     if not is_object_schema(schema):
         yield f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"'."
     elif any(key in schema for key in REFUSED_AT_ROOT):
@@ -28,7 +28,7 @@ def of_openai(name: Any, schema: Any) -> Iterator[str]:
 
 
 def of_anthropic(at: str, schema: Any) -> Iterator[str]:
-    """Yield the problems of a schema by the rules of the Messages API. ``at``: its place in the request."""
+    """Yield the problems of a schema under the rules of the Messages API. ``at``: its location in the request."""
     if not is_object_schema(schema):
         yield f"{at}.type: Input should be 'object'"
         return
@@ -44,7 +44,7 @@ def of_anthropic(at: str, schema: Any) -> Iterator[str]:
 
 
 def _arrays_without_items(part: Any, place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the places of arrays without ``items``."""
+    """Yield the locations of arrays without ``items``."""
     if not isinstance(part, dict):
         return
     if part.get("type") == "array" and "items" not in part:

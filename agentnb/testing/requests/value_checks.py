@@ -16,12 +16,12 @@ def names(text: str) -> frozenset[str]:
 
 
 def extra(value: dict[str, Any], known: Collection[Any]) -> list[str]:
-    """Return the unknown names in it."""
+    """Return the names in the value that are not known."""
     return [name for name in value if name not in known]
 
 
 def missing(value: dict[str, Any], wanted: Iterable[str]) -> list[str]:
-    """Return the required names that it lacks."""
+    """Return the required names that the value lacks."""
     return [name for name in wanted if value.get(name) is None]
 
 
@@ -43,7 +43,7 @@ def is_base64(text: Any) -> bool:
 
 
 def is_picture(url: Any) -> bool:
-    """Return whether the URL is that of a picture, or a ``data:`` URL of a kind that models accept."""
+    """Return whether this is the URL of a picture, or a ``data:`` URL of a type that models accept."""
     if not isinstance(url, str):
         return False
     if not url.startswith("data:"):

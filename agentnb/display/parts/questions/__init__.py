@@ -1,1 +1,1 @@
-"""Questions to the person as HTML: what is asked about, the buttons and fields of the answers, forms."""
+"""Questions to the person as HTML: their subject, the buttons and fields for answering, and forms."""

@@ -1,4 +1,4 @@
-"""The buttons and fields with which a question is answered in a live card."""
+"""The buttons and fields for answering a question in a live card."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_OF_A_CHOICE = 120
 
 
 def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
-    """Return what answers an open question: buttons for its choices, a form, or a field. ``may_wait``: it can be left open."""
+    """Return the controls for an open question: buttons, a form or a field. ``may_wait``: whether it can be left open."""
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
         return approval_controls(question, may_wait=may_wait, may_edit=question.about is not None)
@@ -52,22 +52,22 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 
 
 def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
-    """Return the buttons that replace an answer. An approval has none: its denial has a button of its own."""
+    """Return the buttons for not answering. An approval has none, as it has a button of its own for denial."""
     no_answer = [(DECLINE, DECLINE_TITLE, "decline"), (CANCEL, CANCEL_TITLE, CANCEL_QUESTION)]
     buttons = [] if question.kind == "approval" else [_quiet_button(question, *choice) for choice in no_answer]
     return [*buttons, *([_later(question)] if may_wait else [])]
 
 
 def _link(question: WaitingOnUser) -> Html:
-    """Return the link that the person opens; nothing for an unusable address."""
+    """Return the link for the person to open; empty if the address is unusable."""
     address = address_of(question)
     return NOTHING if address is None else link_html(address, "button primary", f"Open {visible(address.ascii_host)}")
 
 
 def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool = False) -> list[Html]:
-    """Return the answers to the question whether a call or a draft may run, in one row that stays in sight.
+    """Return the answers to the question whether a call or a draft may run, in one row that stays in view.
 
-    What needs more than a click opens beside the row, by the key of its fold.
+    Anything that needs more than a click opens next to the row, by the key of its fold.
     """
     note = unread_note(question)
     edit, reject, always = (f"{kind}:{question.id}" for kind in (EDIT_FORM, "reject", ALWAYS))
@@ -96,7 +96,7 @@ def _opener(key: str, label: str, look: str = "") -> Html:
 
 
 def _panel(key: str, body: Html, **about: str) -> Html:
-    """Return a fold that a button of the row opens; its content is requested from the kernel then."""
+    """Return a fold that a button in the row opens; only then is its content requested from the kernel."""
     return tag("details", "panel", tag("summary", ""), body, data_fold=key, **about)
 
 
@@ -114,12 +114,12 @@ def _say(question: WaitingOnUser, field: Html) -> Html:
 
 
 def _error() -> Html:
-    """Return the place where the page says why an answer was refused; it keeps what was typed."""
+    """Return the element in which the page says why an answer was refused. The typed text is kept."""
     return tag("div", "field-error", role="alert")
 
 
 def _select(choices: Sequence[Any]) -> Html:
-    """Return a menu of many choices. Each is sent as JSON, so that it is read as exactly this choice, whatever its text."""
+    """Return a menu for many choices. Each is sent as JSON, so that it is read as exactly that choice, whatever its text."""
     label = "Your answer"
     options = [tag("option", "", words(choice_in_words(choice), MAX_OF_A_CHOICE), value=_json(choice)) for choice in choices]
     return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)
@@ -137,7 +137,7 @@ def _text_field(label: str) -> Html:
 
 
 def _number_field(schema: dict[str, Any]) -> Html:
-    """Return a field for numbers, with the limits that the schema sets."""
+    """Return a number field with the limits that the schema sets."""
     whole = schema["type"] == "integer"
     label = "Your answer, a whole number" if whole else "Your answer, a number"
     limits = {name: _limit(schema.get(key)) for name, key in (("min", "minimum"), ("max", "maximum"))}

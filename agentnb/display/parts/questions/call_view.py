@@ -1,4 +1,4 @@
-"""The call that a question is about, as a card shows it: the command, the change of a file, the arguments; long ones folded."""
+"""The call that a question concerns, as shown in a card: command, file change and arguments, with long ones folded."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from agentnb.display.texts.labels import cut
 from agentnb.display.texts.notebook_commands import in_notebook
 
 FILL = "question"
-"""The action that fills the fold of a long part, and the beginning of its key."""
+"""The action that fills the fold of a long part; also the prefix of the fold's key."""
 MAX_OF_A_QUESTION = 10_000
 MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
-"""The beginning of a part that is shown without opening the fold that holds the rest."""
+"""Maximum characters and lines of a part that are shown without opening the fold that holds the rest."""
 MAX_UNFOLDED_CODE_CHARACTERS, MAX_UNFOLDED_CODE_LINES = 2_000, 24
 MAX_OF_A_CALL = 2_000_000
-"""Characters of a part that the fold of a live card gets from the kernel when it is opened."""
+"""Maximum characters of a part that a live card's fold gets from the kernel when it is opened."""
 _TO_READ = ("command", "code", "diff", "arguments", "news")
-"""The parts that a person should read before they approve; not what a server says of its tool."""
+"""The parts to read before approving. A server's description of its own tool is not among them."""
 _DIFFS = ("diff", "news")
 _TITLED = ("command", "code", "diff")
-"""The parts that the title of the question names."""
+"""The parts that the question's title names."""
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
-"""The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
+"""The look of a diff line, by its sign. The sign stays visible, so the colour carries no information of its own."""
 
 
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
-    """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
+    """Return the call that a question in a round concerns. Of a long part, the beginning is shown and the rest is in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
     notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
     return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:
-    """Return a part of the call that a question is about, for its fold."""
+    """Return a part of the call that a question concerns, for the part's fold."""
     return join_html(*[_text(part, MAX_OF_A_CALL) for part in call_parts(question) if part.kind == (kind or "arguments")])
 
 
 def unread_note(question: WaitingOnUser) -> Html:
-    """Return the note on an approving button about the parts not opened; opening a fold hides its note."""
+    """Return the note on an approving button about unopened parts; opening a fold hides its note."""
     return join_html(*map(_unread_note, call_parts(question)))
 
 
@@ -77,7 +77,7 @@ def _diff_line(line: Html) -> Html:
 
 
 def _beginning(part: CallPart) -> str:
-    """Return what is shown of a part without opening its fold; all of a short one."""
+    """Return what is shown of a part without opening its fold; if the part is short, all of it."""
     is_of_lines = part.kind in ("code", *_DIFFS)
     characters = MAX_UNFOLDED_CODE_CHARACTERS if is_of_lines else MAX_UNFOLDED_CHARACTERS
     lines = MAX_UNFOLDED_CODE_LINES if is_of_lines else MAX_UNFOLDED_LINES

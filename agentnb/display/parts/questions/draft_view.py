@@ -1,4 +1,4 @@
-"""A plan draft that waits for approval: an editable table, and what the plan may do once approved."""
+"""A plan draft that is waiting for approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from agentnb.errors import SettingsError
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 DRAFT, STEP_FORM = "draft", "step"
-"""The actions that change the steps of a draft: a button, and the form of one step."""
+"""The actions that change the steps of a draft: by a button, and by the form of one step."""
 MAX_FORMS = 40
-"""Steps of a draft that have a form; all are listed whole, as all may run."""
+"""Maximum steps of a draft that have a form. All steps are listed in full, since all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
 WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your words: "}
-"""Effect of the person's words on a draft, by its status."""
+"""Effect of the person's message on a draft, by status."""
 
 
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
-    """Return the question about a draft: while it is open with the table of its steps and what answers it."""
+    """Return the question about a draft. While it is open, include the table of steps and the controls for answering."""
     record = run.plans[asked.question.call_id]
     about = [
         question for question in run.questions if question.question.call_id == record.id and is_of_draft(run, question.question)
@@ -68,7 +68,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
 
 
 def plan_notes(record: CallRecord, run: Run | None) -> Html:
-    """Return the review of the plan that a call made, and the words of the person that decided; nothing for other calls."""
+    """Return the review of the plan that a call made, and the person's message that decided on it; empty for other calls."""
     if run is None or record.call.name != PLAN_TOOL:
         return NOTHING
     plan = next((plan for plan in run.plans.values() if plan.call_id == record.call.id), None)
@@ -80,7 +80,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
 
 
 def _by_words(plan: PlanRecord) -> str:
-    """Return what words of the person decided about a plan; empty if none did."""
+    """Return the decision that the person's message made about a plan; empty if no message made one."""
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
@@ -89,7 +89,7 @@ def _edits(record: PlanRecord) -> list[Html]:
 
 
 def _problem(asked: AskedQuestion) -> Html:
-    """Return why the last edit was refused."""
+    """Return why the most recent edit was refused."""
     problem = asked.question.problem
     return tag("div", "field-error", words(problem), role="alert") if problem else NOTHING
 
@@ -99,11 +99,11 @@ def _reasoning(plan: PlanSpec) -> Html:
 
 
 _REFUSED = tag("div", "field-error", data_refused=True, role="alert")
-"""The place, at a step or at the button that adds one, where the page says why a change was refused."""
+"""The element, at a step or at the button for adding one, in which the page says why a change was refused."""
 
 
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:
-    """Return the steps as a table; where it is edited, with the controls of each step."""
+    """Return the steps as a table which, if editable, has controls for each step."""
     names = ["", "Step", "After step", *([""] if editable else [])]
     head = tag("tr", "draft-row", *[tag("th", "draft-head", name, scope="col") for name in names])
     rows = [_row(plan, position, specs, question, editable=editable) for position, question in enumerate(reach)]
@@ -124,7 +124,7 @@ def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *,
 
 
 def _how(step: PlanStep, reach: Reach) -> Html:
-    """Return what does the step: the call with all arguments, an agent with tools, or the model."""
+    """Return the means of doing a step: a call with all its arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
     if reach == "executor":
         return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
@@ -136,7 +136,7 @@ def _how(step: PlanStep, reach: Reach) -> Html:
 
 
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
-    """Return the fold with the form of a step."""
+    """Return the fold that holds the form for a step."""
     name = f"{STEP_FORM}:{plan.id}:{place}"
     reset = tag("button", "button quiet-button", "Reset", type="reset", title="Discard what you typed")
     save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"), reset)
@@ -175,11 +175,11 @@ _ASKED_ABOUT: dict[Reach, str] = {
     "filled": "You will be asked as usual about {}: its call is known only when the plan runs.",
     "executor": "You will be asked as usual about the calls that agents choose in {}.",
 }
-"""The questions that follow an approval, by what steps may take."""
+"""The questions that can follow an approval, by the reach of a step."""
 
 
 def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
-    """Return what the plan may do if it is approved now."""
+    """Return the effects that the plan may have if approved now."""
     lines = ["Approve runs the plan once, as shown here."]
     for kind, note in _ASKED_ABOUT.items():
         numbers = [str(step.number or position) for position, step in enumerate(plan.steps, 1) if reach[position - 1] == kind]
@@ -195,7 +195,7 @@ def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
 
 
 def _left(run: Run) -> str:
-    """Return what is left of the budget of the run."""
+    """Return the remaining budget of the run."""
     budget, spent = amount(run.settings.get("budget")), run.cost
     so_far = "an unknown amount" if spent is None else dollars(spent)
     if budget is None:

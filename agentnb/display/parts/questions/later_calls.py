@@ -1,4 +1,4 @@
-"""The part of a question about a call in which later calls are allowed too: which, how far, and what that means in words."""
+"""The part of a question about a call that can also allow later calls: which calls, how far, and what that means in words."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.policies.permissions.path_rules import with_tilde
 
 MAX_RULE = 200
-"""Characters of a pattern in the list; the sentence below has all of it."""
+"""Maximum characters of a pattern in the list; the sentence below shows all of it."""
 OTHER = ""
-"""The value of the choice of a pattern that is typed."""
+"""The value of the choice for typing a pattern."""
 _LIMITS = "options that start a program or write a file"
 
 
 def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
-    """Return the form that approves a call and allows later ones, with a sentence for each choice; nothing without grants.
+    """Return the form that approves a call and allows later ones, with a sentence for each choice; empty if there are no
+    grants.
 
-    ``note``: of the parts of the call that were not opened.
+    ``note``: a note about the parts of the call that were not opened.
     """
     about = question.about
     if about is None or not about.grants:
@@ -54,7 +55,7 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
 
 
 def _pattern(question: WaitingOnUser, pattern: GrantOffer | None) -> Html:
-    """Return the field of a pattern that is typed, which is shown once that is chosen; nothing without a pattern."""
+    """Return the field for typing a pattern, which appears when that choice is selected; empty if there is no pattern."""
     if pattern is None:
         return NOTHING
     about = _names(question, "rule", "Pattern (* is any text)")
@@ -70,7 +71,7 @@ def _choice(rule: str, about: JudgedCall) -> Html:
 
 
 def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
-    """Return what a grant allows without a question, as a sentence."""
+    """Return a sentence on what a grant allows without asking."""
     tool, server = visible_name(about.tool), server_of_rule(grant.rule)
     subject = visible(rule_parts(grant.rule)[1])
     limits = f"; {_LIMITS} only as written in the pattern" if about.command else ""

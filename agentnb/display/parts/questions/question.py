@@ -1,4 +1,4 @@
-"""A question to the person, as a card shows it: open, or with its answer."""
+"""A question to the person, as shown in a card: open, or with its answer."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from agentnb.display.texts.question_labels import (
 from agentnb.display.texts.visible_text import visible
 
 MAX_LISTED = 2_000
-"""Characters of the choices in a saved card."""
+"""Maximum characters of the choices in a saved card."""
 MAX_OF_A_CLOSED_ONE = 2_000
-"""Characters of a closed question, and of its answer; a page of its own has all."""
+"""Maximum characters of a closed question and its answer; a page of its own shows everything."""
 MAX_LISTED_OF_A_CLOSED_ONE = 300
 
 
 def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
-    """Return the question: while it is open with what answers it, buttons, a form or a field; else with its answer.
+    """Return the question: while it is open, with buttons, a form or a field for answering it; after that, with its answer.
 
-    A saved card has only the question, with the choices in words. ``may_wait``: the run can wait for the answer suspended.
+    A saved card has only the question and the choices as text. ``may_wait``: whether the run can be suspended until answered.
     """
     if asked.outcome != "open":
         return _closed(asked, None if form.whole else MAX_OF_A_CLOSED_ONE)
@@ -53,12 +53,14 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
 
 
 def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
-    """Return the questions as pieces of a card, by their keys."""
+    """Return the questions as pieces of a card, by key."""
     return {f"question:{asked_question.question.id}": question_html(asked_question, form) for asked_question in asked}
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
-    """Return a closed question with its answer, or why it has none; one about a call is folded below that line."""
+    """Return a closed question with its answer, or why it has none. If it concerns a call, the call is folded below that
+    line.
+    """
     question = asked.question
     if question.kind == "approval" and question.about is not None:
         body = tag("div", "question-asked", words(question_text(question), most))
@@ -78,7 +80,7 @@ def _answer(asked: AskedQuestion, most: int | None) -> Html:
 
 
 def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list[Html]:
-    """Return the decision about a call in one line, with the calls that are allowed later as code."""
+    """Return the decision about a call on one line, with later calls that it allows shown as code."""
     if asked.outcome != "answered":
         return [words(answer_told(asked))]
     before, calls, after = decision_pieces(asked.question, about, asked.answer)
@@ -88,7 +90,7 @@ def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list
 
 
 def _address(question: WaitingOnUser) -> Html:
-    """Return the host and the whole address that the question wants opened, as text: nothing here opens it."""
+    """Return, as text, the host and full address that the question wants opened. Nothing here opens it."""
     if not question.url:
         return NOTHING
     return address_html(address_of(question), visible(question.url))

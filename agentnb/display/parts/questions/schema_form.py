@@ -1,4 +1,4 @@
-"""A form for any JSON Schema of objects: what is typed goes to the kernel as text, which reads and checks it."""
+"""A form for any JSON Schema of an object. The input goes to the kernel as text, which parses and checks it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 FORM = "form"
 """The action that sends a form."""
 EDIT_FORM = "edit_form"
-"""The action that fills the fold with the form of a call's arguments, and the beginning of its key."""
+"""The action that fills a fold with the form for a call's arguments; also the prefix of the fold's key."""
 MAX_LABEL, MAX_HELP, MAX_OPTION = 100, 300, 120
 HIDDEN_KEY = f"Where {MASK} hides a key, type the key again: the call runs with the values in this form."
 
 
 def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
-    """Return the form that answers a question, or that changes the arguments of its call.
+    """Return the form that answers a question or changes the arguments of its call.
 
-    ``others``: the buttons for what may be done instead.
+    ``others``: buttons for alternatives to sending the form.
     """
     form = question_form(question)
     if form is None:
@@ -38,9 +38,9 @@ def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
 
 
 def fields_html(form: QuestionForm, name: str, whole: str, ending: Sequence[Html], **about: str) -> Html:
-    """Return a form. ``name``: begins the keys of its fields; ``whole``: the label of a field for the whole value.
+    """Return a form. ``name``: prefix of its fields' keys; ``whole``: label of a field for the complete value.
 
-    ``ending``: notes, and last the buttons; ``about``: attributes that say what sends it.
+    ``ending``: notes, followed by the buttons; ``about``: attributes that say what is being sent.
     """
     fields = form_fields(form.schema, form.initial)
     shown = [_field(field, name, whole) for field in fields]
@@ -71,7 +71,7 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
 
 
 def _boxes(field: FormField, key: str) -> Html:
-    """Return a box for each choice of a multiple-choice field."""
+    """Return a checkbox for each choice of a multiple-choice field."""
     boxes = []
     for position, option in enumerate(field.options):
         is_chosen = option.text in field.chosen
@@ -82,7 +82,7 @@ def _boxes(field: FormField, key: str) -> Html:
 
 
 def _empty_mark(field: FormField, key: str) -> Html:
-    """Return the mark that makes an empty field the empty text; it is shown while the field is empty."""
+    """Return the control that makes an empty field mean the empty text, shown while the field is empty."""
     is_empty = field.has_value and not field.text
     box = tag(
         "input", "", type="checkbox", name_=f"{field.key}.{EMPTY}", value="yes", checked=is_empty, data_key=key, data_field=True

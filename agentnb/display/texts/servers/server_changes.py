@@ -1,4 +1,4 @@
-"""Changes of an MCP server and its tools since they were first seen, for the person who may accept them."""
+"""Changes to an MCP server and its tools since they were first seen, for the person who may accept them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentnb.display.texts.labels import cut, pluralize
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_SHOWN = 2_000
-"""Maximum characters of a command or address, and of a tool's change; the others are counted."""
+"""Maximum characters of a command or address, and of a tool's change; the rest are counted."""
 MAX_TOOLS = 20
-"""Maximum tools whose changes are shown; the others are named."""
+"""Maximum tools whose changes are shown; the rest are only named."""
 CONFIRM = "Apply rules and permissions to the server and its tools as they are now? [y/N] "
 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
-    """Return the changes of a server and its tools, passed by name; empty without changes."""
+    """Return the changes to a server and to its tools, which are passed by name; empty if nothing has changed."""
     changed = [(name, origin) for name, origin in tools if origin.changed]
     if not changed:
         return ""

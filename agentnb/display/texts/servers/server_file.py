@@ -10,12 +10,12 @@ from agentnb.tools.mcp.mcp_server import VARIABLE, MCPServer, without_defaults
 from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000
-"""Maximum characters of each line; the others are counted."""
+"""Maximum characters of each line; the rest are counted."""
 CONFIRM = "Configure these servers until the file changes? [y/N] "
 
 
 def describe_servers(file: str, found: ServerList) -> str:
-    """Return lines for the person about each server of a file. Values of variables, env and headers are not shown."""
+    """Return lines that describe each server in a file to the person. Values of variables, env and headers are not shown."""
     product = f", as {found.product} has them" if found.product else ""
     lines = [f"{visible(file)} names MCP servers that you have not confirmed{product}:"]
     for server in found.servers:
@@ -25,12 +25,12 @@ def describe_servers(file: str, found: ServerList) -> str:
 
 
 def _indent(text: str) -> str:
-    """Indent all further lines, so that they cannot pass for another fact."""
+    """Indent all lines after the first, so that they cannot pass for another fact."""
     return text.replace("\n", f"\n{' ' * 15}")
 
 
 def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each fact that the person would accept."""
+    """Yield the name and value of each fact that the person would be accepting."""
     yield "reaches" if server.is_remote else "starts", _command(server)
     if server.cwd is not None:
         yield "in", str(server.cwd)
@@ -47,14 +47,14 @@ def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
 
 
 def _origin(text: str) -> str:
-    """Return the variables that a text takes its value from, or ""."""
+    """Return the variables from which a text takes its value, or ""."""
     variables = dict(VARIABLE.findall(text))
     names = [f"{name} (or the file's own value)" if f"${{{name}:-" in text else name for name in variables]
     return f"with your {', '.join(names)}" if names else ""
 
 
 def _command(server: MCPServer) -> str:
-    """Return the address, or the command line with arguments that contain blanks quoted."""
+    """Return the address, or the command line with quotes around arguments that contain blanks."""
     words = (without_defaults(server.command_or_url, is_target=True), *map(without_defaults, server.args))
     return " ".join(word if _is_plain(word) else repr(word) for word in words)
 

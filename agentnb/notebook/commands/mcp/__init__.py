@@ -1,4 +1,4 @@
-"""``%agent mcp``: the MCP servers of a session. Sub-commands are rows of a table, implemented in this package."""
+"""``%agent mcp``: the MCP servers of a session. Sub-commands are rows of a table, and this package implements them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "read": read_command,
     "prompt": prompt_command,
 }
-"""Functions for ``%agent mcp WORD``, of the session, the shell and the remaining line."""
+"""Functions for ``%agent mcp WORD``, which take the session, the shell and the rest of the line."""
 
 
 NAMES_FIRST = ("remove", "stop", "accept", "login", "read", "prompt")
-"""Sub-commands whose first word is the name of a server."""
+"""Sub-commands whose first argument is the name of a server."""
 LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
     "read": lambda catalogue: [resource.uri for resource in catalogue.resources],
     "prompt": lambda catalogue: [prompt.name for prompt in catalogue.prompts],
 }
-"""Completions for the second word of a sub-command, from a running server's lists."""
+"""Completions for the second argument of a sub-command, taken from the lists of a running server."""
 
 
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
@@ -47,7 +47,7 @@ def mcp_command(session: Session, shell: Any, rest: str) -> Any:
 
 
 def mcp_words(before: list[str], session: Session) -> list[str]:
-    """Return completions after ``%agent mcp`` and these words."""
+    """Return completions for what follows ``%agent mcp`` and these words."""
     if not before:
         return [*SUBCOMMANDS, *names_of(session)]
     if before[0] == "add":

@@ -1,4 +1,4 @@
-"""``%agent mcp accept``: accepts a changed server as it is now, so that rules count for it again."""
+"""``%agent mcp accept``: accepts a changed server in its current state, so that rules apply to it again."""
 
 from __future__ import annotations
 

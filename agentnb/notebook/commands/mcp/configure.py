@@ -24,15 +24,15 @@ ADD_OPTIONS = {
     MAX_SECONDS: "SECONDS",
     ROOTS: "FOLDER",
 }
-"""The options with their values' placeholders."""
+"""The options, with placeholders for their values."""
 END = "--"
-"""Ends the options; the following words belong to the command."""
+"""Ends the options; the words that follow belong to the command."""
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
     f"{option} {value}" for option, value in ADD_OPTIONS.items()
 )
 IN_THE_NOTEBOOK = "Values written here stay in the notebook. ${NAME} refers to an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
-"""Syntax of env and headers; a header may also be written as in a request: ``Authorization: Bearer ...``."""
+"""Syntax of environment variables and headers. A header may also be written as in a request: ``Authorization: Bearer ...``."""
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
@@ -81,9 +81,10 @@ def _words(line: str) -> list[str]:
 
 
 def _read(typed: list[str]) -> MCPServer:
-    """Return the server described by the words.
+    """Return the server that the words describe.
 
-    Options precede the command, whose own words are left alone; an address has no words of its own, so options may follow it.
+    Options come before a command, whose own arguments are left unchanged. An address has no arguments, so options may follow
+    it.
     """
     words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False
@@ -116,7 +117,7 @@ def _read(typed: list[str]) -> MCPServer:
 
 
 def _take_option(settings: dict[str, Any], word: str, remaining: list[str]) -> None:
-    """Add an option with its value, which may be the next word, to the server's settings."""
+    """Add an option to the server's settings. Its value may be the next word."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
         raise SettingsError(f"%agent mcp add has no option {option}", (*suggest_names(option, ADD_OPTIONS),))

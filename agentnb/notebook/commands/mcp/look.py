@@ -1,4 +1,4 @@
-"""``%agent mcp``, ``%agent mcp NAME`` and ``stop``: lists servers, shows one, and stops it."""
+"""``%agent mcp``, ``%agent mcp NAME`` and ``stop``: lists the servers, shows one, or stops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HINT = "To see what a server offers: %agent mcp NAME. To use its tools: %%agent 
 
 
 def list_servers(session: Session, shell: Any) -> None:
-    """Show the configured and connected servers; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
+    """Show the configured and connected servers, then raise `SettingsError` if ``MCP_SERVERS`` cannot be parsed."""
     rows = session.servers.list_rows(folder_of(None))
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
@@ -33,9 +33,9 @@ def list_servers(session: Session, shell: Any) -> None:
 
 
 def show_server(session: Session, shell: Any, name: str, others: Iterable[str] = ()) -> None:
-    """Show a server's contents, starting it if necessary.
+    """Show what a server offers, starting it if necessary.
 
-    ``others``: words that the person may have meant instead of a name. Raises `SettingsError`, `ServerFailed`.
+    ``others``: words that the person may have meant instead of a name. Raises `SettingsError` or `ServerFailed`.
     """
     row = running(session, name.removeprefix(PREFIX), others)
     catalogue = session.servers.ask(row.live, catalogue_of)
@@ -56,7 +56,7 @@ def stop_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
-    """Return the server of this name, which the first request connects; print a note if it must be started.
+    """Return the server with this name, which connects at its first request. Prints a note if it must be started.
 
     Raises `SettingsError` for an unknown server.
     """
@@ -69,7 +69,7 @@ def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedSe
 
 
 def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
-    """Return the server of this name, preferably a running one. Raises `SettingsError` for an unknown server."""
+    """Return the server with this name, preferring a running one. Raises `SettingsError` if it is unknown."""
     rows = session.servers.list_rows(folder_of(None))
     matches = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
     if not matches:
@@ -81,12 +81,12 @@ def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedS
 
 
 def names_of(session: Session) -> list[str]:
-    """Return the names of the servers, for tab completion."""
+    """Return the server names for tab completion."""
     return list(dict.fromkeys(row.live.server.name for row in session.servers.list_rows(folder_of(None))))
 
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:
-    """Return URIs or names listed by a running server at its start, for tab completion, without asking a server."""
+    """Return the URIs or names that a running server listed when it started, for tab completion. Queries no server."""
     listed = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
     return [word for word in dict.fromkeys(listed) if safe_line(word, MAX_TARGET) == word and " " not in word]
 

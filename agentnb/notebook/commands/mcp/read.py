@@ -1,4 +1,4 @@
-"""``%agent mcp read`` and ``prompt``: shows a server's resource or prompt, or stores it in a variable."""
+"""``%agent mcp read`` and ``prompt``: show a server's resource or prompt, or store it in a variable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent 
 
 
 class _Line(NamedTuple):
-    """The words of a line, and the variable for the result."""
+    """The words of a line, and the variable that receives the result."""
 
     words: list[str]
     out: str
@@ -88,7 +88,7 @@ def _argument(word: str) -> tuple[str, str]:
 
 
 def _line(text: str, shell: Any) -> _Line:
-    """Return the words of the line, with ``{x}`` replaced by that variable."""
+    """Return the words of the line, with each ``{x}`` replaced by the value of that variable."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -99,7 +99,7 @@ def _line(text: str, shell: Any) -> _Line:
 
 
 def _pop_out(words: list[str]) -> str:
-    """Remove ``-o NAME`` from the words and return the name, or ""."""
+    """Remove ``-o NAME`` from the words, and return the name, or ""."""
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in ("-o", "--out"):
@@ -112,7 +112,7 @@ def _pop_out(words: list[str]) -> str:
 
 
 def _show(content: Contents, shell: Any) -> None:
-    """Show a text or a picture, and for anything else its type: third-party content is never rendered as HTML."""
+    """Show text or a picture; for anything else, show its type. Third-party content is never rendered as HTML."""
     if isinstance(content.value, str):
         _print(content.value)
         return
