@@ -464,14 +464,10 @@ def _who_else(run: Run) -> str:
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-<<<<<<< HEAD
     """Return advice on continuing the run.
 
     None if it completed without rejected calls, is in progress, or was recorded by another product.
     """
-=======
-    """Return advice on continuing the run. None for success without rejected calls, a run in progress, or a foreign run."""
->>>>>>> P2
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
