@@ -300,7 +300,7 @@ class Session:
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
             call = self._call(params["toolCall"], is_question=True)
-            call.ask(params["toolCall"], params.get("options"), self._work_dir)
+            call.ask(params["toolCall"], params.get("options"))
             self._judge_within(call)
         self._news.set()
 
@@ -327,7 +327,7 @@ class Session:
 
     def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
-        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
+        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id, self._work_dir))
         call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
@@ -355,7 +355,7 @@ class Session:
         """Make a call for the agent, which the run judges like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
-        call = self._begin_call(ForeignCall(unguessable, function))
+        call = self._begin_call(ForeignCall(unguessable, self._work_dir, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         self._judge_within(call)
@@ -395,14 +395,14 @@ class Session:
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
         """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
-        call = next((call for call in self._open_calls() if call.covers(kind, subject, self._work_dir)), None)
+        call = next((call for call in self._open_calls() if call.covers(kind, subject)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
             call.options = ()
             self._judge_within(call)
             self._news.set()
-        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
+        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject))
         outcome = call.own_outcome or failure("denied", DENIED)
         if allowed:
             try:
@@ -485,8 +485,7 @@ class Session:
                 terminal.when_over(call.end.set)
             return {"terminalId": terminal_id}
 
-        elsewhere = {} if command.folder == "." else {"cwd": command.folder}
-        return await self._serve("execute", {"command": command.line, **elsewhere}, run)
+        return await self._serve("execute", {"command": command.judged}, run)
 
     def _last_words(self) -> str:
         """Return the last line of standard error, as advice."""
