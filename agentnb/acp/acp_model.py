@@ -42,7 +42,7 @@ from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.defaults import MAX_AGENTS
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
-from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
+from agentnb.tools.subject import WRITE_TOOL, Subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -243,7 +243,7 @@ class AcpModel:
         keys = values_of(agent.keys)
         redact_values(keys)
         offered = [tool for tool in tools if tool.name not in self._served]
-        session = self._session = Session(agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled)
+        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=not is_walled)
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
@@ -418,8 +418,6 @@ class FunctionAtDoor(VirtualTool):
         outcome = tool_errors.cancelled()
         try:
             outcome = await self._function.run(arguments, context)
-            if outcome.ok:
-                self._take_written(arguments)
         except Exception as error:
             outcome = tool_errors.from_exception(self.spec.name, error)
             raise
@@ -430,12 +428,6 @@ class FunctionAtDoor(VirtualTool):
                     call.answer.set_result(True)
                 call.end.set()
         return outcome
-
-    def _take_written(self, arguments: Any) -> None:
-        """Record a file written by agentnb in the watched folder, so that an undo restores it."""
-        is_ours = isinstance(self._function, BuiltinTool)  # functions of the person keep no copies for an undo
-        if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
-            self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
 def _unused(arguments: Any, context: ToolContext) -> None:

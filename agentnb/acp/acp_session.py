@@ -23,7 +23,6 @@ from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals, command_of
 from agentnb.acp.turn_record import UnknownUpdates
-from agentnb.acp.watched_folder import WatchedFolder
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
@@ -70,18 +69,15 @@ class Session:
         self,
         agent: KnownAgent,
         name: str,
-        folder: WatchedFolder,
         tools: Iterable[ToolSpec] = (),
         shell: Shell | None = None,
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
-        ``shell``: settings for its commands in terminals.
-        """
+        """``tools``: functions of the notebook offered to it; ``shell``: settings for its commands in terminals."""
         self._serves_terminals = serves_terminals
         self.name = name
-        self._folder, self._terminals = folder, Terminals(shell or Shell())
+        self._terminals = Terminals(shell or Shell())
         self._work_dir = Path()
         functions = tuple(tools)
         self._door = Door(functions, self._call_function) if functions else None
@@ -445,7 +441,6 @@ class Session:
 
         async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             written = await write_file(context, path, text)
-            self._folder.take(path)
             call.close("completed", written)
             return {}
 
