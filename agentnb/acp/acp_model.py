@@ -66,6 +66,10 @@ def places() -> Limiter:
     return Limiter(MAX_AGENTS, "external agents")
 
 
+at_door: list[FunctionAtDoor] = []
+"""Functions of the person that run for an agent now: they may wait for other agents, also those started in other threads."""
+
+
 class AcpModel:
     """Conversation of a run with an agent. Created for a run; `close` ends its process."""
 
@@ -289,16 +293,18 @@ class AcpModel:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def begin(self, context: RunContext) -> None:
-        """Wait for a place, except within another agent, which would wait for this one. Then scan the working folder, to detect
-        changes not written by agentnb.
+        """Wait for a place, except within another agent or its functions, which may wait for this one. Then scan the working
+        folder, to detect changes not written by agentnb.
         """
         log, budget = context.log, context.budget
-        if not budget.has_place:
+        if budget.has_place or at_door:
+            self._place.enter_context(places().place_at_once())
+        else:
             if places().is_full:
                 log.warn(f"Waits until one of the {MAX_AGENTS} external agents that run has ended")
             with context.elicitation.held():
                 await self._place.enter_async_context(places().place())
-            budget.has_place = True
+        budget.has_place = True
         self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
@@ -416,12 +422,14 @@ class FunctionAtDoor(VirtualTool):
         """Run the function."""
         call = self._model.call_of(context.call_id) or within.get()
         outcome = tool_errors.cancelled()
+        at_door.append(self)
         try:
             outcome = await self._function.run(arguments, context)
         except Exception as error:
             outcome = tool_errors.from_exception(self.spec.name, error)
             raise
         finally:
+            at_door.remove(self)
             if call is not None:
                 call.own_outcome = outcome
                 if not call.answer.done():

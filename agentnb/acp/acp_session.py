@@ -483,7 +483,7 @@ class Session:
         return await self._serve("execute", {"command": command.judged}, run)
 
     def _last_words(self) -> str:
-        """Return the last line of standard error, as advice."""
+        """Return the last line of standard error with words, as advice."""
         line = "" if self._process is None else self._process.last_line()
         return f"Its output: {line}" if line else ""
 

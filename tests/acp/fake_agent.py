@@ -393,7 +393,7 @@ class Agent:
     def die(self) -> None:
         """End in the middle of a turn."""
         self.say("Now ")
-        print("out of memory", file=sys.stderr, flush=True)
+        print("out of memory\n}", file=sys.stderr, flush=True)
         os._exit(9)
 
     def late(self) -> None:
