@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
+from agentnb.acp.acp_session import ALLOW_ONCE, SECONDS_TO_CANCEL, Session
 from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
 from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
@@ -55,6 +55,8 @@ ROUNDS = "rounds"
 """Metadata key for the origin of round boundaries, as agents do not report them."""
 CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
+MAX_WORDS = 80
+"""Maximum characters of the agent's own words for an answer."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's last words."""
 SAY_MORE = "To tell the agent what to do instead, continue the run"
@@ -380,6 +382,13 @@ class ForeignTool:
             call.context.set_result(context)
         await call.wait()
         return call.own_outcome or call.outcome
+
+    def words_of(self, call_id: str) -> str:
+        """Return the agent's own words for the answer that allows a call once, for the question about it, or ""."""
+        call = self._model.call_of(call_id)
+        names = [option.get("name") for option in (call and call.options) or () if option.get("kind") == ALLOW_ONCE]
+        words = " ".join(visible(str(names[0] or "")).split())[:MAX_WORDS] if names else ""
+        return f"{self._model.name} calls approving: {words!r}" if words else ""
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot run, or None."""

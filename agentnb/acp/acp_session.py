@@ -50,7 +50,8 @@ UNUSED = frozenset(
 """Update kinds of the protocol without relevance for a run."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
-KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
+ALLOW_ONCE = "allow_once"
+KINDS_OF_OPTIONS = {True: ALLOW_ONCE, False: "reject_once"}
 """Option that answers a decision: never one that the agent remembers."""
 
 

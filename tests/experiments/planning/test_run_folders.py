@@ -85,7 +85,7 @@ def test_python_environments_are_left_out_and_named(task: Path) -> None:
         folder=False,
     )
     assert exp.design().left_out == (".venv", "sub/.env", "sub/env")
-    assert "Not in the copies of task folders: .venv, sub/.env, sub/env." in repr(exp.design())
+    assert "Left out of copied task folders: .venv, sub/.env, sub/env." in repr(exp.design())
     assert "3 in all" in design_text(exp.design())
 
 
