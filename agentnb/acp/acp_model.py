@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
+from agentnb.acp.acp_session import ALLOW_ONCE, SECONDS_TO_CANCEL, Session
 from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
 from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
@@ -42,7 +42,7 @@ from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.defaults import MAX_AGENTS
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
-from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
+from agentnb.tools.subject import WRITE_TOOL, Subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -54,7 +54,9 @@ START = "start_agent"
 ROUNDS = "rounds"
 """Metadata key for the origin of round boundaries, which agents do not report."""
 CALLS = "tool_use"
-"""Stop reason of a reply that ends because calls began; it is agentnb's own, not one that agents report."""
+"""Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
+MAX_WORDS = 80
+"""Maximum characters of the agent's own words for an answer."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's final text."""
 SAY_MORE = "To tell the agent what to do instead, continue the run"
@@ -64,6 +66,10 @@ SAY_MORE = "To tell the agent what to do instead, continue the run"
 def places() -> Limiter:
     """Return the limiter shared by all agents of this process."""
     return Limiter(MAX_AGENTS, "external agents")
+
+
+at_door: list[FunctionAtDoor] = []
+"""Functions of the person that run for an agent now: they may wait for other agents, also those started in other threads."""
 
 
 class AcpModel:
@@ -246,7 +252,7 @@ class AcpModel:
         keys = values_of(agent.keys)
         redact_values(keys)
         offered = [tool for tool in tools if tool.name not in self._served]
-        session = self._session = Session(agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled)
+        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=not is_walled)
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
@@ -294,16 +300,18 @@ class AcpModel:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def begin(self, context: RunContext) -> None:
-        """Wait for a free slot, except within another agent, which would be waiting for this one. Then scan the
-        working folder, to detect changes that agentnb did not write.
+        """Wait for a place, except within another agent or its functions, which may wait for this one. Then scan the working
+        folder, to detect changes not written by agentnb.
         """
         log, budget = context.log, context.budget
-        if not budget.has_place:
+        if budget.has_place or at_door:
+            self._place.enter_context(places().place_at_once())
+        else:
             if places().is_full:
                 log.warn(f"Waits until one of the {MAX_AGENTS} external agents that run has ended")
             with context.elicitation.held():
                 await self._place.enter_async_context(places().place())
-            budget.has_place = True
+        budget.has_place = True
         self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
@@ -380,6 +388,13 @@ class ForeignTool:
         await call.wait()
         return call.own_outcome or call.outcome
 
+    def words_of(self, call_id: str) -> str:
+        """Return the agent's own words for the answer that allows a call once, for the question about it, or ""."""
+        call = self._model.call_of(call_id)
+        names = [option.get("name") for option in (call and call.options) or () if option.get("kind") == ALLOW_ONCE]
+        words = " ".join(visible(str(names[0] or "")).split())[:MAX_WORDS] if names else ""
+        return f"{self._model.name} calls approving: {words!r}" if words else ""
+
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot be run, or None."""
         if call.tool_call is None or arguments != redact(call.tool_call).arguments:
@@ -421,26 +436,20 @@ class FunctionAtDoor(VirtualTool):
         """Run the function."""
         call = self._model.call_of(context.call_id) or within.get()
         outcome = tool_errors.cancelled()
+        at_door.append(self)
         try:
             outcome = await self._function.run(arguments, context)
-            if outcome.ok:
-                self._take_written(arguments)
         except Exception as error:
             outcome = tool_errors.from_exception(self.spec.name, error)
             raise
         finally:
+            at_door.remove(self)
             if call is not None:
                 call.own_outcome = outcome
                 if not call.answer.done():
                     call.answer.set_result(True)
                 call.end.set()
         return outcome
-
-    def _take_written(self, arguments: Any) -> None:
-        """Record a file written by agentnb in the watched folder, so that an undo restores it."""
-        is_ours = isinstance(self._function, BuiltinTool)  # functions of the person keep no copies for an undo
-        if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
-            self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
 def _unused(arguments: Any, context: ToolContext) -> None:

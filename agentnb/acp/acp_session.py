@@ -23,7 +23,6 @@ from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals, command_of
 from agentnb.acp.turn_record import UnknownUpdates
-from agentnb.acp.watched_folder import WatchedFolder
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
@@ -51,8 +50,9 @@ UNUSED = frozenset(
 """Kinds of protocol updates that do not matter for a run."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
-KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
-"""Option that answers a decision; never one that the agent remembers."""
+ALLOW_ONCE = "allow_once"
+KINDS_OF_OPTIONS = {True: ALLOW_ONCE, False: "reject_once"}
+"""Option that answers a decision: never one that the agent remembers."""
 
 
 class Session:
@@ -71,18 +71,15 @@ class Session:
         self,
         agent: KnownAgent,
         name: str,
-        folder: WatchedFolder,
         tools: Iterable[ToolSpec] = (),
         shell: Shell | None = None,
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
-        ``shell``: settings for its commands in terminals.
-        """
+        """``tools``: functions of the notebook offered to it; ``shell``: settings for its commands in terminals."""
         self._serves_terminals = serves_terminals
         self.name = name
-        self._folder, self._terminals = folder, Terminals(shell or Shell())
+        self._terminals = Terminals(shell or Shell())
         self._work_dir = Path()
         functions = tuple(tools)
         self._door = Door(functions, self._call_function) if functions else None
@@ -301,7 +298,7 @@ class Session:
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
             call = self._call(params["toolCall"], is_question=True)
-            call.ask(params["toolCall"], params.get("options"), self._work_dir)
+            call.ask(params["toolCall"], params.get("options"))
             self._judge_within(call)
         self._news.set()
 
@@ -328,7 +325,7 @@ class Session:
 
     def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
-        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
+        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id, self._work_dir))
         call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
@@ -356,7 +353,7 @@ class Session:
         """Make a call on behalf of the agent, which the run judges like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
-        call = self._begin_call(ForeignCall(unguessable, function))
+        call = self._begin_call(ForeignCall(unguessable, self._work_dir, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         self._judge_within(call)
@@ -396,14 +393,14 @@ class Session:
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
         """Do work for the agent within the call that covers it, or else in a new call, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
-        call = next((call for call in self._open_calls() if call.covers(kind, subject, self._work_dir)), None)
+        call = next((call for call in self._open_calls() if call.covers(kind, subject)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
             call.options = ()
             self._judge_within(call)
             self._news.set()
-        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
+        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject))
         outcome = call.own_outcome or failure("denied", DENIED)
         if allowed:
             try:
@@ -446,7 +443,6 @@ class Session:
 
         async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             written = await write_file(context, path, text)
-            self._folder.take(path)
             call.close("completed", written)
             return {}
 
@@ -486,11 +482,10 @@ class Session:
                 terminal.when_over(call.end.set)
             return {"terminalId": terminal_id}
 
-        elsewhere = {} if command.folder == "." else {"cwd": command.folder}
-        return await self._serve("execute", {"command": command.line, **elsewhere}, run)
+        return await self._serve("execute", {"command": command.judged}, run)
 
     def _last_words(self) -> str:
-        """Return the last line of standard error, as advice."""
+        """Return the last line of standard error with words, as advice."""
         line = "" if self._process is None else self._process.last_line()
         return f"Its output: {line}" if line else ""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.acp.terminals import Terminal
+from agentnb.acp.terminals import PLACES, Terminal, placed_command
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
@@ -67,8 +67,9 @@ within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
 class ForeignCall:
     """A call made by the agent, from its announcement to its end."""
 
-    def __init__(self, call_id: str, function: str = "") -> None:
-        self.id = call_id
+    def __init__(self, call_id: str, folder: Path, function: str = "") -> None:
+        """``folder``: the working folder."""
+        self.id, self._folder = call_id, folder
         self.function = function
         """The notebook function that it calls through the door."""
         self.is_at_door = False
@@ -127,17 +128,19 @@ class ForeignCall:
         if self.status in ENDED:
             self.end.set()
 
-    def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
-        """Record a permission request that has already been merged. ``folder``: base of its paths."""
+    def ask(self, question: Mapping[str, Any], options: Any) -> None:
+        """Record a permission request, which is merged already."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
         raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
-        asked, before = _arguments(self.form, raw_input, places, self.title), self._asked
+        if isinstance(raw_input, dict) and isinstance(self.input, dict):  # a request may omit where the command runs
+            raw_input = {**{name: self.input[name] for name in PLACES if name in self.input}, **raw_input}
+        asked, before = _arguments(self.form, raw_input, places, self.title, self._folder), self._asked
         name, judged = (
             (self.form.name, self.arguments) if self.tool_call is None else (self.tool_call.name, self.tool_call.arguments)
         )
         subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
         is_other = name != self.form.name or not (
-            None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, folder)
+            None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, self._folder)
         )
         self.asks_anew |= self.end.is_set() or is_other or before not in (None, asked)
         self._asked = asked
@@ -156,8 +159,8 @@ class ForeignCall:
         with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
-    def covers(self, kind: str, subject: str, folder: Path) -> bool:
-        """True for an open call that includes work of this kind, on a file in the folder or by a command.
+    def covers(self, kind: str, subject: str) -> bool:
+        """True for an open call that includes work of this kind: on a file of the folder, or by a command.
 
         Approval to change a file includes reading it.
         """
@@ -166,7 +169,7 @@ class ForeignCall:
             return False
         arguments = self.arguments if self.tool_call is None else self.tool_call.arguments  # the judged arguments apply
         named = arguments.get(self.form.subject or "")
-        return _are_same(named, subject, self.form.subject, folder)
+        return _are_same(named, subject, self.form.subject, self._folder)
 
     def reject(self) -> None:
         """Reject the call; no-op once it has been decided."""
@@ -196,7 +199,7 @@ class ForeignCall:
         """The reported arguments, with the subject under a uniform name; if the agent reported none, the title and files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
-        return _arguments(self.form, self.input, self.locations, self.title)
+        return _arguments(self.form, self.input, self.locations, self.title, self._folder)
 
     def take(self) -> ToolCall:
         """Return the call in the form for a reply. Later messages do not change it."""
@@ -230,8 +233,11 @@ def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -
     return bool(first == second)
 
 
-def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
-    """Return the arguments, with the subject under a uniform name; if the agent reported none, return the title and files."""
+def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path) -> dict[str, Any]:
+    """Return arguments with the subject under a uniform name; title and files if the agent reported none.
+
+    A command includes the folder and the variables that they name.
+    """
     reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
     of_places = (
         [location.get("path") for location in locations if isinstance(location, dict)] if isinstance(locations, list) else []
@@ -243,6 +249,8 @@ def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, 
             value = places[0]
         if value is not None:
             reported[form.subject] = value
+    if form.subject == "command" and isinstance(reported.get("command"), str):
+        reported["command"] = placed_command(reported["command"], reported, folder)
     return reported or {"title": title, **({"paths": places} if places else {})}
 
 

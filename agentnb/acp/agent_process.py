@@ -77,9 +77,9 @@ class AgentProcess:
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line of its standard error, or ""."""
+        """Return the last line of its standard error with a letter, or "": errors of Node end with a bracket."""
         self._stderr.take()
-        return next((line for line in reversed(self._stderr.lines) if line.strip()), "")
+        return next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
 
     async def end(self) -> None:
         """End the process and all its descendants, and wait for them to exit."""

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -32,15 +32,25 @@ PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
 """Variables, in addition to `HARMLESS_NAME`, that do not affect programs; others become part of the judged command."""
 
 
+FOLDERS = ("cwd", "workdir", "working_directory", "directory")
+PLACES = (*FOLDERS, "env")
+"""Names of the folder and the variables in the arguments of different agents."""
+
+
 class Command(NamedTuple):
     """A command for a terminal."""
 
     line: str
-    """Command for bash and for rules, including variables that may affect programs."""
+    """Command for bash, including variables that may influence programs."""
     folder: str
     """Folder in which to run, relative to the working folder; ``.`` for the working folder itself."""
     variables: str
     """Lines that set the other variables."""
+
+    @property
+    def judged(self) -> str:
+        """The command for rules and the person."""
+        return _moved(self.line, self.folder)
 
     @property
     def whole(self) -> str:
@@ -58,10 +68,39 @@ def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
         if moved := MOVE.fullmatch(line):
             folder, line = str(Path(folder, *shlex.split(moved[1]))), moved[2]
     target = confine(folder, work_dir)
-    variables = [variable for variable in request.get("env") or () if variable["name"] != OF_SHELL]
-    exports = "".join(f"export {variable['name']}={shlex.quote(variable['value'])}\n" for variable in variables)
-    is_plain = all(HARMLESS_NAME.fullmatch(variable["name"]) or variable["name"] in PLAIN_NAMES for variable in variables)
+    exports, is_plain = _exports((variable["name"], variable["value"]) for variable in request.get("env") or ())
     return Command(line, target.relative, exports) if is_plain else Command(exports + line, target.relative, "")
+
+
+def placed_command(command: str, arguments: Mapping[str, Any], work_dir: Path) -> str:
+    """Return the command of a call that an agent runs itself, with the folder and the variables that the arguments name."""
+    exports, is_plain = _exports(_variables(arguments.get("env") or []))
+    command = command if is_plain else exports + command
+    for folder in filter(None, map(arguments.get, FOLDERS)):
+        try:
+            command = _moved(command, confine(str(folder), work_dir).relative)
+        except ToolRefused:  # outside the working folder
+            command = _moved(command, str(folder))
+    return command
+
+
+def _variables(given: Any) -> Iterator[tuple[str, str]]:
+    """Yield names and values of variables, in any of the forms of different agents."""
+    for item in given.items() if isinstance(given, Mapping) else given if isinstance(given, list) else [given]:
+        pair = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else item
+        name, value = pair if isinstance(pair, tuple) else str(pair).partition("=")[::2]
+        yield str(name), str(value)
+
+
+def _moved(command: str, folder: str) -> str:
+    return command if folder == "." else f"cd {shlex.quote(folder)} && {command}"
+
+
+def _exports(variables: Iterable[tuple[str, str]]) -> tuple[str, bool]:
+    """Return lines that set these variables, and whether none of them influences programs."""
+    pairs = [(name, value) for name, value in variables if name != OF_SHELL]
+    lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in pairs)
+    return lines, all(HARMLESS_NAME.fullmatch(name) or name in PLAIN_NAMES for name, _ in pairs)
 
 
 class _Output(BoundedOutput):

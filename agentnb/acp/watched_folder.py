@@ -11,11 +11,12 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakMethod
 
 from agentnb.core.log.stores import BEFORE_IMAGES, FileBefore
 from agentnb.core.messages import encodable
 from agentnb.errors import StoreError
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.event_log import EventLog, file_watchers
 from agentnb.tools.builtin.files.search_files import LEFT_OUT
 from agentnb.tools.builtin.notebook.executed_cells import open_notebook
 from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
@@ -44,6 +45,9 @@ class WatchedFolder:
         self._notebook = open_notebook()
         self._notebook_path = "" if self._notebook is None else self._relative(str(self._notebook.path))
         self._is_whole = True
+        self._written: dict[str, list[tuple[str | None, str]]] = {}
+        """Digests before and after each change of a file by agentnb, None for no file."""
+        file_watchers.append(WeakMethod(self._note, file_watchers.remove))
         self._files, remaining = self._look(), MAX_WATCHED_BYTES
         for path, state in self._files.items():
             if state.size <= remaining:
@@ -54,14 +58,14 @@ class WatchedFolder:
         """True if this is the path of this kernel's notebook."""
         return self._notebook is not None and self._relative(path) == self._notebook_path
 
-    def take(self, path: str) -> None:
-        """Record the current state of a file that agentnb has written."""
-        relative = self._relative(path)
-        if (state := _state_of(Path(self._folder, relative))) is not None:
-            self._files[relative] = state._replace(digest=self._digest(relative))  # opencode then writes it again itself
+    def _note(self, file: FileBefore) -> None:
+        """Note a change of a file by agentnb, in any run of this process."""
+        if file.after is not None and file.path.is_relative_to(self._folder):
+            before = None if file.before is None else sha256(file.before).hexdigest()
+            self._written.setdefault(self._relative(str(file.path)), []).append((before, sha256(file.after).hexdigest()))
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
-        """Warn about changes since the last scan, and list them for an undo."""
+        """Warn about changes since the scan, and list them for an undo."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # the log of a stopped run must not wait
             changed, is_notebook_edited = self._look_again(log)
@@ -87,7 +91,7 @@ class WatchedFolder:
         if was_whole:
             changed |= current.keys() - before.keys()
         self._files = current | {path: before[path] for path in before.keys() & current.keys() - changed}
-        named = sorted(changed - {self._notebook_path})
+        named = sorted(path for path in changed - {self._notebook_path} if not self._is_ours(path, before.get(path)))
         folder = Path(self._folder)
         with suppress(StoreError):  # the log reports the error at its next write
             for path in named[:MAX_LISTED]:
@@ -103,6 +107,15 @@ class WatchedFolder:
         if now.size != before.size or now.modified == before.modified:
             return now.size != before.size
         return not before.digest or before.digest != self._digest(path)
+
+    def _is_ours(self, path: str, before: FileState | None) -> bool:
+        """True if agentnb made each change of a file. An agent may also write what agentnb wrote, as opencode does."""
+        states = {None if before is None else before.digest}
+        for written in self._written.get(path, ()):
+            if "" not in states and states.isdisjoint(written):
+                return False
+            states = {*written}
+        return bool(now := self._digest(path)) and now in states
 
     def _look(self) -> dict[str, FileState]:
         """Return the files of the folder, breadth-first."""

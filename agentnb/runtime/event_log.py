@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
+from weakref import WeakMethod
 
 from agentnb.advice import Advised, AnyAdvice, FreeDisk, as_advice
 from agentnb.core.log.event_bounds import EventTooLarge, cut_event
@@ -36,6 +37,8 @@ from agentnb.settings import SHORTEST_SECRET, secrets, secrets_holder
 AnEvent = TypeVar("AnEvent", bound=Event)
 now = datetime.now
 """Bound once, since every round and step calls it."""
+file_watchers: list[WeakMethod[Callable[[FileBefore], None]]] = []
+"""Called, from any thread, before a call of any run of this process changes a file."""
 ROOM = FreeDisk()
 ROOM_FOR_COPY = (
     "agentnb keeps copies so that changes can be undone. Check that the folder of the run log is writable and has free space"
@@ -117,13 +120,15 @@ class EventLog:
         """
         if self._closed:
             raise asyncio.CancelledError
-        if self._keep_before is None:
-            return
-        try:
-            self._keep_before(file)
-        except OSError as error:
-            problem = f"{file.path.name} was not changed: agentnb could not back it up: {error.strerror or error}"
-            raise StoreError(problem, ROOM_FOR_COPY) from error
+        if self._keep_before is not None:
+            try:
+                self._keep_before(file)
+            except OSError as error:
+                problem = f"{file.path.name} was not changed: agentnb could not back it up: {error.strerror or error}"
+                raise StoreError(problem, ROOM_FOR_COPY) from error
+        for reference in [*file_watchers]:
+            if (watcher := reference()) is not None:
+                watcher(file)
 
     def totals(self) -> Totals | None:
         """Return the run's totals so far, for the last event of a log whose writer knows its size, or None for any

@@ -221,6 +221,13 @@ class Agent:
         else:
             self.end(call_id, "rejected", "failed")
 
+    def placed(self) -> None:
+        """Ask about a command with the named arguments, and show only the command, as opencode does."""
+        arguments = json.loads(self.argument)
+        call_id = self.call("execute", "Bash", **arguments)
+        self.say(self.ask(call_id, rawInput={"command": arguments["command"]}))
+        self.end(call_id, "")
+
     def switch(self) -> None:
         """Ask about a harmless command, and have the named one run in its place."""
         call_id = self.call("execute", "Bash", command="true")
@@ -386,7 +393,7 @@ class Agent:
     def die(self) -> None:
         """End in the middle of a turn."""
         self.say("Now ")
-        print("out of memory", file=sys.stderr, flush=True)
+        print("out of memory\n}", file=sys.stderr, flush=True)
         os._exit(9)
 
     def late(self) -> None:

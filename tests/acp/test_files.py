@@ -73,9 +73,9 @@ def test_only_open_calls_are_looked_through(fake: Make, monkeypatch: pytest.Monk
     looked_at: list[str] = []
     covers = ForeignCall.covers
 
-    def noting(call: ForeignCall, kind: str, subject: str, folder: Path) -> bool:
+    def noting(call: ForeignCall, kind: str, subject: str) -> bool:
         looked_at.append(call.id)
-        return covers(call, kind, subject, folder)
+        return covers(call, kind, subject)
 
     monkeypatch.setattr(ForeignCall, "covers", noting)
     fake().run_sync("unasked unasked through a.txt", approve="auto")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
@@ -19,6 +20,7 @@ from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.models.transport.limiter import Limiter
 from agentnb.policies.gates import Deny
+from agentnb.runtime.host.live_run import LiveRun
 
 Make = Callable[..., Agent]
 STEPS = "workflow: [{type: agent, name: worker, prompt: hello}]"
@@ -54,13 +56,39 @@ def test_run_without_a_place_waits_with_its_clock_held(fake: Make) -> None:
 
 
 @pytest.mark.usefixtures("one_place")
-def test_agent_within_an_agent_needs_no_place(fake: Make) -> None:
-    @tool(name="total")
-    def ask_another(numbers: list[int]) -> str:
-        """Ask another agent."""
+@pytest.mark.parametrize("threads", [0, 2])
+def test_agent_within_an_agent_waits_for_no_place(fake: Make, threads: int) -> None:
+    def hello(number: int = 0) -> str:
         return fake().run_sync("hello", approve="auto").text
 
-    assert fake(tools=[ask_another], max_seconds=20).run_sync("function", approve="auto").text == "total: Hello there."
+    @tool(name="total")
+    def ask_others(numbers: list[int]) -> str:
+        """Ask another agent, or two in threads."""
+        if not threads:
+            return hello()
+        with ThreadPoolExecutor(threads) as pool:
+            return " ".join(pool.map(hello, range(threads)))
+
+    text = fake(tools=[ask_others], max_seconds=20).start("function", approve="auto").result(20).text
+    assert text == "total: " + " ".join(["Hello there."] * max(1, threads))
+
+
+@pytest.mark.usefixtures("one_place")
+def test_agent_that_outlives_its_parent_holds_a_place(fake: Make) -> None:
+    started: list[LiveRun] = []
+    sleeps = Event()
+
+    @tool(name="total")
+    def start_another(numbers: list[int]) -> str:
+        """Start another agent, and leave it."""
+        started.append(fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None))
+        return str(sleeps.wait(10))
+
+    assert fake(tools=[start_another]).run_sync("function", approve="auto").text == "total: True"
+    assert acp_model.places().is_full
+    started[0].stop()
+    started[0].result(10)
+    assert not acp_model.places().is_full
 
 
 def test_external_agent_works_in_a_step(fake: Make) -> None:

@@ -22,6 +22,8 @@ from agentnb.errors import SettingsError
 from agentnb.tools.tool import ToolRefused
 
 Make = Callable[..., Agent]
+UNASKED = ("git log -5", "cd 'a b' && git log -5")
+"""Commands that a rule for the working folder allows."""
 
 
 def _records(run: Run) -> list[CallRecord]:
@@ -85,7 +87,7 @@ def test_command_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) 
     (tmp_path / "sub").mkdir()
     run = fake().run_sync("below pwd", approve="auto")
     assert json.loads(run.text)[0] == f"{tmp_path.resolve() / 'sub'}\n"
-    assert _records(run)[0].call.arguments == {"command": "pwd", "cwd": "sub"}
+    assert _records(run)[0].call.arguments == {"command": "cd sub && pwd"}
     assert "outside working directory" in fake().run_sync("elsewhere pwd", approve="auto").text
 
 
@@ -118,6 +120,34 @@ def test_command_is_judged_with_its_environment(tmp_path: Path, request_: dict[s
     request = json.loads(json.dumps(request_).replace("{}", str(tmp_path)))
     request["env"] = [{"name": name, "value": value} for name, value in request.get("env", [])]
     assert command_of(request, tmp_path) == command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "judged"),
+    [
+        ({}, "git log -5"),
+        ({"workdir": "{}", "cwd": ".", "env": {"TERM": "dumb"}, "directory": None}, "git log -5"),
+        ({"workdir": "/etc"}, "cd /etc && git log -5"),
+        ({"cwd": "{}/a b"}, "cd 'a b' && git log -5"),
+        ({"cwd": "sub", "working_directory": "../x\0"}, "cd '../x\0' && cd sub && git log -5"),
+        ({"env": {"LD_PRELOAD": "x.so"}}, "export LD_PRELOAD=x.so\ngit log -5"),
+        ({"env": [{"name": "PATH", "value": "/x y"}], "cwd": ".."}, "cd .. && export PATH='/x y'\ngit log -5"),
+        ({"env": ["TERM=dumb", "PAGER=x"]}, "export TERM=dumb\nexport PAGER=x\ngit log -5"),
+        ({"env": 5}, "export 5=''\ngit log -5"),
+    ],
+)
+def test_command_is_judged_with_its_arguments(fake: Make, tmp_path: Path, arguments: dict[str, Any], judged: str) -> None:
+    asked: list[Any] = []
+
+    def approve(call: Any, run: object) -> bool:
+        asked.append(call.arguments["command"])
+        return True
+
+    told = json.dumps({"command": "git log -5", **arguments}, separators=(",", ":")).replace("{}", str(tmp_path))
+    spaceless = told.replace(" ", "\\u0020")  # each word of a prompt may be a play of its own
+    run = fake().run_sync(f"placed {spaceless}", approve=approve, permissions={"bash(git log *)": "allow"})
+    assert (run.text, asked) == ("yes", [] if judged in UNASKED else [judged])
+    assert _records(run)[0].call.arguments["command"] == judged
 
 
 @pytest.mark.parametrize("folder", ["..", "/", "sub/../.."])

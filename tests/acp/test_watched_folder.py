@@ -6,15 +6,18 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from agentnb import Agent, Store
+from agentnb import Agent, Store, ToolCall, tool
 from agentnb.acp import watched_folder
 from agentnb.core.log.events import TextDelta, ThinkingDelta, Warned
 from agentnb.detect.run import Run
 from agentnb.display.lists.undo_text import undo_text
+from agentnb.models import ScriptedModel
 from agentnb.rerun.undo.undoing import undo_run
 from agentnb.tools.builtin.notebook import executed_cells
 from agentnb.tools.builtin.notebook.kernel import Kernel
@@ -65,14 +68,60 @@ def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatc
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
 
 
-@pytest.mark.parametrize("play", ["through", "again", "replaced"])
-def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
+def _asks(agent: Agent) -> Any:
+    """Return a function for an agent that has another one write old.txt."""
+
+    @tool(name="total")
+    def ask(numbers: list[int]) -> str:
+        """Ask another agent."""
+        return agent.run_sync("through old.txt", approve="auto").text
+
+    return ask
+
+
+def _scripted(tmp_path: Path) -> Agent:
+    call = ToolCall("write_file", {"path": "old.txt", "content": "newer"})
+    return Agent(ScriptedModel([call, "Done."]), tools=["write_file"], todos=False, work_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "within"),
+    [
+        ("through old.txt", None),
+        ("again old.txt", None),
+        ("replaced old.txt", None),
+        ("function", "agentnb's agent"),
+        ("function", "external agent"),
+    ],
+)
+def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, prompt: str, within: str | None) -> None:
     store = Store(tmp_path / "runs")
-    run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
+    inner = fake() if within == "external agent" else _scripted(tmp_path)
+    run = fake(tools=[_asks(inner) if within else "edit_file"]).run_sync(prompt, approve="auto", store=store)
     assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
     assert _warnings(run) == []
     assert "Restored: old.txt" in undo_text(undo_run(store, run.id))
     assert (tmp_path / "old.txt").read_text() == "older"
+
+
+def test_agentnb_writes_beside_an_agent_are_not_named(fake: Make, tmp_path: Path) -> None:
+    sleeps = Event()
+    beside = fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None)
+    assert sleeps.wait(10)
+    fake().run_sync("through old.txt", approve="auto")
+    beside.stop()
+    assert (_warnings(beside.result(10)), (tmp_path / "old.txt").read_text()) == ([], "alpha\n")
+
+
+@pytest.mark.parametrize("text", ["older", None])
+def test_change_before_ours_is_named_and_kept(fake: Make, tmp_path: Path, text: str | None) -> None:
+    store, file = Store(tmp_path / "runs"), tmp_path / "through"
+    if text is not None:
+        file.write_text(text)
+    run = fake().run_sync("edit through", approve="auto", store=store)  # edits the named file, then has it written
+    assert _warnings(run) == ["Changed while acp:fake ran, but not by agentnb, so not undone: through"]
+    assert "Not touched: through" in undo_text(undo_run(store, run.id))
+    assert file.read_text() == "alpha\n"
 
 
 def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names to leave out of a copy: logs, key files, special files and Python environments.
+    """Return the names to leave out of a copy: logs, key files, special files, Python environments, and links to these.
 
     The scripts of an environment contain its path, so a copy would use the original; tools can rebuild it.
     """
@@ -56,6 +56,10 @@ def _is_copied(path: Path) -> bool:
         return False
     # Git stores branches and tags as files.
     holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
+    if path.is_symlink() and path.exists() and not holds_keys:
+        target, here = Path(os.path.realpath(path)), Path(os.path.realpath(path.parent))
+        on_the_way = {target, *target.parents} - {here, *here.parents}
+        return all(part.name != OWN and _is_copied(part) for part in on_the_way)  # otherwise the copied link leads nowhere
     return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
 
 

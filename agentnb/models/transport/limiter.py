@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import insort
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from threading import RLock
@@ -113,6 +113,18 @@ class Limiter:
         mine, held = await self._come(next(self._numbers), most, longest)
         try:
             yield held
+        finally:
+            self._leave(mine)
+
+    @contextmanager
+    def place_at_once(self) -> Iterator[None]:
+        """Hold a place without waiting, even if all are occupied."""
+        loop = asyncio.get_running_loop()
+        mine = _Place(next(self._numbers), loop, loop.create_future())
+        with self._lock:
+            self._inside.add(mine)
+        try:
+            yield
         finally:
             self._leave(mine)
 

@@ -180,8 +180,9 @@ def approval_question(
     judged = judged_call(call, rule, effects, folder=folder, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
     schema = approval_schema(approvals, tool.spec.input_schema, judged.grants)
-    message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
-    return new_question("approval", message, schema, call.id, judged)
+    words_of = getattr(tool, "words_of", None)  # tools of external agents
+    lines = [ask.question, KEY_FILE if change.may_hold_keys else "", words_of(call.id) if words_of is not None else ""]
+    return new_question("approval", "\n".join(filter(None, lines)), schema, call.id, judged)
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:

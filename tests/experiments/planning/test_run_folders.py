@@ -14,7 +14,7 @@ import pytest
 from agentnb import Experiment
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning.run_folders import files_left_out, folder_content
+from agentnb.experiments.planning.run_folders import files_left_out, folder_content, left_out_of
 from agentnb.experiments.views.design_view import design_text
 
 
@@ -87,6 +87,19 @@ def test_python_environments_are_left_out_and_named(task: Path) -> None:
     assert exp.design().left_out == (".venv", "sub/.env", "sub/env")
     assert "Left out of copied task folders: .venv, sub/.env, sub/env." in repr(exp.design())
     assert "3 in all" in design_text(exp.design())
+
+
+def test_links_to_what_copies_lack_are_left_out_and_named(task: Path) -> None:
+    for name in (".venv/pyvenv.cfg", ".venv/bin/tool", ".env", ".agentnb/runs/a.jsonl", "sub/b.txt"):
+        (task / name).parent.mkdir(parents=True, exist_ok=True)
+        (task / name).write_text("1\n")
+    before = folder_content(task)
+    for name, target in {"tool": "../.venv/bin/tool", "keys": "../.env", "log": "../.agentnb/runs/a.jsonl"}.items():
+        (task / "sub" / name).symlink_to(target)
+    assert folder_content(task) == before
+    assert left_out_of([{"work_dir": str(task)}]) == (".env", ".venv", "sub/keys", "sub/log", "sub/tool")
+    (task / "sub" / "kept").symlink_to("b.txt")
+    assert folder_content(task) != before
 
 
 def test_links_of_a_task_never_lead_to_originals(task: Path) -> None:
