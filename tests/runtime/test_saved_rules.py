@@ -285,7 +285,7 @@ def test_code_that_a_model_left_behind_saves_nothing(here: Path) -> None:
     code.is_over = True
     live = start(here, LOG)
     wait_until(lambda: bool(live.run.waiting))
-    with pytest.raises(SettingsError, match="Saving a rule is up to the person"):
+    with pytest.raises(SettingsError, match="Saving a rule is reserved for the person"):
         names["later"](live, ALWAYS)
     names["later"](live, "deny")
     assert codes(live.result(PATIENCE)) == [DENIED] and not saved_rules().rules
