@@ -12,6 +12,7 @@ from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
+from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.runtime.questions.saved_rules import SavedRules, saved_rules, withdraw_saved
 from agentnb.session.session import Session
@@ -81,7 +82,7 @@ def _withdraw(session: Session, rule: str) -> Iterator[str]:
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
         raise SettingsError(f"{rule!r} is not an allowed rule", suggest_names(rule, [item.rule for item in allowed]))
-    here = [item for item in chosen if item.folder in ("", realpath("."))]
+    here = [item for item in chosen if item.folder in ("", realpath(folder_of(None)))]
     if not here and len(chosen) > 1:
         raise SettingsError(f"{rule} is saved for several folders", "%agent permissions withdraw NUMBER, as in the list")
     for item in here or chosen:

@@ -93,9 +93,7 @@ def leads_to(rule: str, folder: str) -> str:
     return str(path_beginning(rule_parts(rule)[1], Path(folder))[0])
 
 
-def save(
-    folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str, *, is_path: bool = False
-) -> str:
+def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str, *, is_path: bool = False) -> str:
     """Save a rule for a working folder, and return the id of its grant. ``is_path``: True if its pattern is one of paths.
 
     Raises OSError if it cannot be saved, or would not count, and `SettingsError` in a model's code.
