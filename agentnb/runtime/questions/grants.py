@@ -116,7 +116,7 @@ class ReachingGrants:
                 raise OSError(f"this run saves no rules for {about.folder}")
             with as_code(None):  # the answer was the person's, even to a run started by a model's code
                 return save(self.folder, is_path=not about.command, **fields)
-        except (OSError, SettingsError) as error:
+        except (OSError, ValueError, SettingsError) as error:
             problem = getattr(error, "strerror", None) or str(error)
         self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds in this run.")
         return ""
