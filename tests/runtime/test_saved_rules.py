@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from own_folder import use_own_folder
 from run_checks import codes
 from waiting import PATIENCE, wait_until
 
@@ -54,7 +55,7 @@ async def send(to: str) -> str:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Work in a folder beside the person's own."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    use_own_folder(monkeypatch, tmp_path / "data-home" / "agentnb")
     work = tmp_path / "work"
     (work / "data").mkdir(parents=True)
     yield work
@@ -241,7 +242,7 @@ def test_known_key_is_never_saved(here: Path) -> None:
 
 
 def around(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(here / "home"))
+    monkeypatch.setattr(settings, "personal_folder", lambda: here / "home" / "agentnb")
     (here.parent / "data-home").rename(here / "home")
 
 
