@@ -6,6 +6,7 @@ in the single ``tool`` message that follows.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
@@ -117,6 +118,19 @@ def encodable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters, marks and signs drawn as nothing."""
+_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+"""Variation selectors, marks drawn as nothing."""
+
+
+def is_invisible(char: str) -> bool:
+    """True for a character that a person cannot see, also for a space."""
+    is_selector = any(ord(char) in selectors for selectors in _SELECTORS)
+    return is_selector or char in _BLANK_LETTERS or unicodedata.category(char) in _INVISIBLE
 
 
 _DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))

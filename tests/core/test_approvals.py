@@ -140,6 +140,17 @@ def test_schema_of_arguments_keeps_its_definitions(subtests: pytest.Subtests) ->
         ("bash(say [key])", "project", False),
         ("bash(say [key])", "run", True),
         ("bash(git\u202e *)", "project", False),
+        ("bash(git\u3164 *)", "project", False),
+        ("bash(git\u2800 *)", "project", False),
+        ("bash(git\u115f *)", "project", False),
+        ("bash(git\u034f *)", "project", False),
+        ("bash(git\ufe0f *)", "project", False),
+        ("bash(git\ufe0f *)", "run", True),
+        (f"bash(say {'x' * 1_000})", "project", False),
+        (f"bash(say {'x' * 900})", "project", True),
+        ("bash(https://*/**)", "project", False),
+        ("bash(http://*:80)", "session", False),
+        ("bash(https://*.org/**)", "project", True),
     ],
 )
 def test_pattern_that_fits_every_call_is_refused(answer: Any, rule: str, reach: Any, may: bool) -> None:

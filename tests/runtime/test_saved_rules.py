@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from own_folder import use_own_folder
 from run_checks import codes
 from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Run, RunOptions, ToolCall, settings, tool
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, settings, tool
 from agentnb.core.log import events as e
 from agentnb.core.questions import rule_parts
 from agentnb.core.run.approvals import allows_all
@@ -23,8 +24,9 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.grants import SessionGrants
-from agentnb.runtime.questions.model_code import ModelCode, running_cells
-from agentnb.runtime.questions.saved_rules import SavedRules, rules_folder, saved_rules, withdraw_saved
+from agentnb.runtime.questions.model_code import ModelCode
+from agentnb.runtime.questions.saved_rules import SavedRules, may_save, rules_folder, saved_rules, withdraw_saved
+from agentnb.runtime.questions.saved_rules import save as save_rule
 from agentnb.tools.tool import ToolContext
 
 LOG, TESTS = (ToolCall("bash", {"command": line}) for line in ("git log -5", "pytest -q"))
@@ -53,7 +55,7 @@ async def send(to: str) -> str:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Work in a folder beside the person's own."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    use_own_folder(monkeypatch, tmp_path / "data-home" / "agentnb")
     work = tmp_path / "work"
     (work / "data").mkdir(parents=True)
     yield work
@@ -239,16 +241,40 @@ def test_known_key_is_never_saved(here: Path) -> None:
     assert not rules_folder().exists()
 
 
-def test_nothing_is_saved_for_folders_around_the_persons_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(here, LOG, ALWAYS)
-    monkeypatch.setenv("XDG_DATA_HOME", str(here / "home"))
+def around(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "personal_folder", lambda: here / "home" / "agentnb")
     (here.parent / "data-home").rename(here / "home")
-    assert allowed(here, LOG) == [False], "a project could bring such files"
+
+
+def linked_folder(here: Path, _: pytest.MonkeyPatch) -> None:
+    rules_folder().rename(here.parent / "dotfiles")
+    rules_folder().symlink_to(here.parent / "dotfiles")
+
+
+FOLDERS: dict[str, Callable[[Path, pytest.MonkeyPatch], Any]] = {
+    "holds the person's own, so a project could bring rules": around,
+    "the folder of rules is a link, whose target tools may write": linked_folder,
+    "its name has a key": lambda here, _: settings.keep_key("MY_OWN_TOKEN", str(here)),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_nothing_is_saved_where_others_could_bring_rules(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(here, LOG, ALWAYS)
+    FOLDERS[name](here, monkeypatch)
+    assert allowed(here, LOG) == [False]
     live = start(here, LOG)
     wait_until(lambda: bool(live.run.waiting))
     about = live.run.waiting[0].about
     assert [offer.reach for offer in about.grants] == ["run", "session", "run"] and about.folder == ""
     live.stop()
+
+
+def test_folder_whose_name_is_no_text_has_no_rules(here: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(here) + b"/caf\xe9"))
+    odd.mkdir()
+    assert allowed(odd, LOG) == [False]
+    assert [may_save(str(folder)) for folder in (odd, rules_folder(), rules_folder().parent, here)] == [False] * 3 + [True]
 
 
 def test_processes_on_one_folder_keep_each_others_rules(here: Path) -> None:
@@ -262,33 +288,112 @@ def test_processes_on_one_folder_keep_each_others_rules(here: Path) -> None:
     assert len(saved_rules().rules) == len(lines) + 1
 
 
-def test_rule_that_cannot_be_saved_holds_until_the_end(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here.parent / "data-home").mkdir()
-    (here.parent / "data-home" / "agentnb").write_text("a file in its place")
+def swapped(here: Path) -> None:
+    (here / "data").rmdir()
+    (here / "data").symlink_to(here.parent, target_is_directory=True)
+
+
+def open_to_others(_: Path) -> None:
+    rules_folder().mkdir(parents=True)
+    rules_folder().chmod(0o770)
+
+
+def file_in_its_place(here: Path) -> None:
+    rules_folder().parent.parent.mkdir()
+    rules_folder().parent.touch()
+
+
+def nothing(_: Path) -> None:
+    """Change nothing."""
+
+
+SAVING_FAILS: dict[str, tuple[Callable[[Path], None], ToolCall, Any, str]] = {
+    "a file in its place": (file_in_its_place, SAVE, "always in project: save(data/**)", "Not a directory"),
+    "a folder open to others": (open_to_others, LOG, ALWAYS, "it would not count, as others may write {rules}"),
+    "a link made meanwhile": (swapped, SAVE, "always in project", "it leads to {parent}"),
+    "out of the folder": (nothing, SAVE, "always in project: save(x/../../**)", "it leads to {parent}"),
+}
+
+
+@pytest.mark.parametrize("name", SAVING_FAILS)
+def test_rule_that_cannot_be_saved_holds_in_the_run(name: str, here: Path) -> None:
+    change, call, value, reason = SAVING_FAILS[name]
     grants = SessionGrants()
-    run = answer(here, LOG, ALWAYS, grants=grants)
+    live = start(here, call, grants=grants)
+    wait_until(lambda: bool(live.run.waiting))
+    change(here)
+    live.answer(value)
+    wait_until(lambda: any(isinstance(event, e.Warned) for event in live.run.events))
+    live.stop()
+    run = live.result(PATIENCE)
     (warning,) = [event.message for event in run.events if isinstance(event, e.Warned)]
-    assert "bash(git log *) was not saved: " in warning and warning.endswith("It holds until this process ends.")
-    assert [given["rule"] for given in grants.in_force()] == ["bash(git log *)"]
+    reason = reason.format(rules=rules_folder(), parent=here.parent)
+    assert warning.endswith(f" was not saved: {reason}. It holds in this run.")
+    assert not [*grants.in_force()] and [grant.reach for grant in run.grants] == ["run"]
+    assert saved_rules() == SavedRules({}) and not [*rules_folder().parent.glob("*/saved*")]
 
 
-def test_answer_made_between_cells_is_not_saved(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentnb.runtime.questions.model_code.running_cells", [])
-    assert running_cells
-    run = answer(here, LOG, ALWAYS)
-    assert not saved_rules().rules and [grant.by for grant in run.grants] == ["code"]
+@pytest.mark.parametrize("who", ["a function", "code between cells"])
+def test_answer_that_is_not_the_persons_is_not_saved(who: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if who == "a function":
+        run = start(here, LOG, answer=lambda question: ALWAYS).result(PATIENCE)
+    else:
+        monkeypatch.setattr("agentnb.runtime.questions.model_code.running_cells", [])
+        run = answer(here, LOG, ALWAYS)
+    (warning,) = [event.message for event in run.events if isinstance(event, e.Warned)]
+    assert "only your own answer saves a rule" in warning
+    assert not saved_rules().rules and [grant.reach for grant in run.grants] == ["run"]
 
 
-def test_code_that_a_model_left_behind_saves_nothing(here: Path) -> None:
-    code, names = ModelCode(None), dict[str, Any]()
-    exec(compile("def later(live, value):\n    live.answer(value)", code.filename, "exec"), names)
-    code.is_over = True
+def suspended(here: Path) -> Run:
+    """Return a run that waits for its person, in a store."""
+    live = start(here, LOG, store=Store(here.parent / "runs"))
+    wait_until(lambda: bool(live.run.waiting))
+    live.suspend()
+    return live.result(PATIENCE)  # type: ignore[no-any-return]
+
+
+def resume(run: Run, work: Path) -> Run:
+    """Resume it with an answer that saves a rule."""
+    agent, store = Agent(ScriptedModel(["Done."]), tools=[bash], todos=False, work_dir=work), Store(work.parent / "runs")
+    with use_host(Host(grants=SessionGrants())):
+        return asyncio.run(recover(run, agent=agent, store=store, answers={run.waiting[0].id: ALWAYS}))
+
+
+def test_question_of_a_moved_folder_saves_nothing_with_a_warning(here: Path) -> None:
+    run = suspended(here)
+    moved = here.rename(here.parent / "moved")
+    resumed = resume(run, moved)
+    (warning,) = [event.message for event in resumed.events if isinstance(event, e.Warned)]
+    assert f"was not saved: this run saves no rules for {here}. It holds in this run." in warning
+    assert codes(resumed) == [None] and [grant.reach for grant in resumed.grants] == ["run"]
+
+
+def by_answer(here: Path, later: Any) -> None:
     live = start(here, LOG)
     wait_until(lambda: bool(live.run.waiting))
+    try:
+        later(live.answer, ALWAYS)
+    finally:
+        later(live.answer, "deny")
+        assert codes(live.result(PATIENCE)) == [DENIED]
+
+
+BY_CODE: dict[str, Callable[[Path, Any], Any]] = {
+    "an answer": by_answer,
+    "an answer to a suspended run": lambda here, later: later(resume, suspended(here), here),
+    "a file": lambda here, later: later(save_rule, str(here), "bash", "bash(git log *)", "person", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", BY_CODE)
+def test_code_that_a_model_left_behind_saves_nothing(name: str, here: Path) -> None:
+    code, names = ModelCode(None), dict[str, Any]()
+    exec(compile("def later(function, *args):\n    return function(*args)", code.filename, "exec"), names)
+    code.is_over = True
     with pytest.raises(SettingsError, match="Saving a rule is reserved for the person"):
-        names["later"](live, ALWAYS)
-    names["later"](live, "deny")
-    assert codes(live.result(PATIENCE)) == [DENIED] and not saved_rules().rules
+        BY_CODE[name](here, names["later"])
+    assert not saved_rules().rules
 
 
 def test_nested_run_in_another_folder_saves_for_that_folder(here: Path) -> None:
@@ -300,8 +405,12 @@ def test_nested_run_in_another_folder_saves_for_that_folder(here: Path) -> None:
 
     outer = Agent(ScriptedModel([[ToolCall("delegate")], "Done."]), tools=[delegate, bash], todos=False, work_dir=here)
     with use_host(Host(grants=SessionGrants())):
-        run = asyncio.run(outer.run("go", answer=lambda question: ALWAYS))
+        live = outer.start("go")
+    wait_until(lambda: bool(live.run.waiting))
+    live.answer(ALWAYS)
+    run = live.result(PATIENCE)
     assert [saved.folder for saved in saved_rules().rules.values()] == [str(here / "data")]
+    assert not [event for event in run.events if isinstance(event, e.Warned)]
     assert not run.grants and allowed(here, LOG) == [False] and allowed(here / "data", LOG) == [True]
 
 
@@ -313,6 +422,8 @@ def test_nested_run_in_another_folder_saves_for_that_folder(here: Path) -> None:
         ("bash(echo (a) b)", ("bash", "echo (a) b"), False),
         ("bash(* *)", ("bash", "* *"), True),
         ("save(/**)", ("save", "/**"), True),
+        ("fetch(https://*:443/**)", ("fetch", "https://*:443/**"), True),
+        ("fetch(https://*.org/**)", ("fetch", "https://*.org/**"), False),
         ("mcp:clock/now", ("mcp:clock/now", ""), True),
         ("bash()", ("bash()", ""), True),
         ("bash(ls", ("bash(ls", ""), True),

@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.key_shapes import mask_keys
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.messages import ToolCall, encodable, is_invisible
 from agentnb.core.questions import REACHES, GrantOffer, GrantReach, JudgedCall, WaitingOnUser, check_answer, rule_parts
 from agentnb.core.redaction import MASK, redact
 from agentnb.core.run.facts import RunFacts
@@ -35,7 +35,9 @@ _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same pattern for JSON Schema, which has no flags."""
 _ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join(REACHES)}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
-
+_ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
+MAX_SAVED = 1_000
+"""Maximum characters of a saved rule."""
 CONTINUED = "continued"
 """Stop reason of a run that waited for its person and is continued by another run."""
 _DEFINITIONS = ("$defs", "definitions")
@@ -242,17 +244,19 @@ def check_grant(question: WaitingOnUser, answer: object) -> None:
         hint = f"Write what they have in common, such as {example}" if example else f"Offered: {ALWAYS} in run"
         raise SettingsError(f"{grant.rule} would allow every call", hint)
     if grant.reach == "project" and not may_be_saved(grant.rule):
-        raise SettingsError("A rule with a key or with invisible characters is not saved", f"Answer: {ALWAYS} in run")
+        problem = "A long rule, or one with a key or with invisible characters, is not saved"
+        raise SettingsError(problem, f"Answer: {ALWAYS} in run")
 
 
 def allows_all(rule: str) -> bool:
     """True if a rule allows every call of its tool."""
-    return not rule_parts(rule)[1].strip("*/. ")
+    return not _ANY_HOST.sub("", rule_parts(rule)[1]).strip("*/. ")
 
 
 def may_be_saved(rule: str) -> bool:
-    """True if a rule shows what it allows, and no key."""
-    return rule.isprintable() and MASK not in rule and mask_keys(rule) == rule
+    """True if a rule shows all that it allows, and no key."""
+    is_shown = len(rule) <= MAX_SAVED and not any(map(is_invisible, rule.replace(" ", "")))
+    return is_shown and MASK not in rule and mask_keys(rule) == rule
 
 
 GRANTS_SINCE = 6

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, is_invisible
 
 MAX_DOTS = 7
 """Maximum consecutive spaces that are shown individually; more are counted."""
 _HIDDEN = re.compile(r" {2,}|\n{2,}|[^\n -~]")
-"""Candidates for replacement: runs of blanks or line breaks, and characters other than printable ASCII, which are looked up."""
-_INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and signs that are drawn as nothing."""
-_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-"""Variation selectors, which are marks drawn as nothing."""
+"""Candidates: runs of blanks and of line breaks, and characters beyond printable ASCII, which are looked up."""
 _NAME = re.compile(r"[\w./:@#-]+(?<!:)")
 """Names that are unambiguous as they are."""
 
@@ -45,9 +39,4 @@ def _sign(match: re.Match[str]) -> str:
         return f"⟨{len(text):,} line breaks⟩\n"
     if text == "\t":
         return "⟨tab⟩"
-    return f"⟨U+{ord(text):04X}⟩" if _is_invisible(text) else text
-
-
-def _is_invisible(char: str) -> bool:
-    is_selector = any(ord(char) in selectors for selectors in _SELECTORS)
-    return is_selector or char in _BLANK_LETTERS or unicodedata.category(char) in _INVISIBLE
+    return f"⟨U+{ord(text):04X}⟩" if is_invisible(text) else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from os.path import realpath
 from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
@@ -11,6 +12,7 @@ from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
+from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.runtime.questions.saved_rules import SavedRules, saved_rules, withdraw_saved
 from agentnb.session.session import Session
@@ -28,6 +30,8 @@ class AlwaysAllowed(NamedTuple):
     reach: str
     """Its scope, as text."""
     withdraw: Callable[[], None]
+    folder: str = ""
+    """The working folder in which it holds, if it is saved."""
 
 
 def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
@@ -43,13 +47,12 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     if verb == "allow":
         values = [value for name, value in variables.items() if not (name.startswith("_") or isinstance(value, str))]
         session.allow_always(rule, (*tool_names(variables), *values))
-    if verb == "withdraw":
-        _withdraw(session, rule)
-    return "\n".join(_lines(session))
+    done = [*_withdraw(session, rule)] if verb == "withdraw" else []
+    return "\n".join([*done, *_lines(session)])
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return the grants: the session's, saved ones, those of live runs, then those of runs that may be resumed."""
+    """Return the grants: of the session, of live runs, of runs that may be resumed, then saved ones, the latest last."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],
@@ -58,18 +61,19 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         )
         for grant in session.grants.in_force()
     ]
-    for grant_id, saved in saved_rules().rules.items():
-        allowed.append(AlwaysAllowed(saved.rule, saved_reach(saved), partial(withdraw_saved, grant_id)))
     live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:
         restriction = f" with {grant.arguments}" if grant.arguments else ""
         reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
         allowed.append(AlwaysAllowed(f"{grant.rule or grant.tool}{restriction}", reach, partial(withdraw, grant.grant_id)))
+    for grant_id, saved in sorted(saved_rules().rules.items(), key=lambda item: item[1].saved_at.isoformat()):
+        allowed.append(AlwaysAllowed(saved.rule, saved_reach(saved), partial(withdraw_saved, grant_id), saved.folder))
     return allowed
 
 
-def _withdraw(session: Session, rule: str) -> None:
+def _withdraw(session: Session, rule: str) -> Iterator[str]:
+    """Withdraw the grants of a rule or a number in the list, and yield what was withdrawn."""
     allowed = always_allowed(session)
     chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:
@@ -78,8 +82,12 @@ def _withdraw(session: Session, rule: str) -> None:
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
         raise SettingsError(f"{rule!r} is not an allowed rule", suggest_names(rule, [item.rule for item in allowed]))
-    for item in chosen:
+    here = [item for item in chosen if item.folder in ("", realpath(folder_of(None)))]
+    if not here and len(chosen) > 1:
+        raise SettingsError(f"{rule} is saved for several folders", "%agent permissions withdraw NUMBER, as in the list")
+    for item in here or chosen:
         item.withdraw()
+        yield f"Withdrawn: {clean(item.rule)}, {item.reach}"
 
 
 def _lines(session: Session) -> Iterator[str]:

@@ -49,14 +49,19 @@ def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str
 
 
 def path_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the resolved beginning of a path pattern, and the remaining names, from the first one with a star."""
+    """Return the beginning of a path pattern, resolved, and the names from the first with a star on."""
+    beginning, names = written_beginning(pattern, work_dir)
+    return resolved_path(str(beginning), work_dir) or beginning, names
+
+
+def written_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the beginning of a path pattern as written, in a folder, and the names from the first with a star on."""
     try:
         path = work_dir / Path(pattern).expanduser()
     except RuntimeError:  # home of an unknown user
         path = work_dir / pattern
     stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
-    beginning = Path(*path.parts[:stars])
-    return resolved_path(str(beginning), work_dir) or beginning, path.parts[stars:]
+    return Path(*path.parts[:stars]), path.parts[stars:]
 
 
 def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:

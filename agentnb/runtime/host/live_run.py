@@ -14,12 +14,12 @@ from agentnb.core.forks import after_fork
 from agentnb.core.inbox import INTERRUPTED, Inbox
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of
-from agentnb.core.run.approvals import check_answer_to, given_grant, waiting_for_approval
+from agentnb.core.run.approvals import check_answer_to, waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.host.process_end import NOTICE, process_end
-from agentnb.runtime.questions.grants import is_copy
+from agentnb.runtime.questions.grants import check_saving, is_copy
 from agentnb.runtime.questions.model_code import check_person, giver
 from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.workers.foreground import Foreground
@@ -131,9 +131,7 @@ class LiveRun:
         """
         question = self._question(question_id)
         value = check_answer_to(question, value)
-        grant = given_grant(question, value)
-        if grant is not None and grant.reach == "project":
-            check_person("Saving a rule", is_lasting=True)
+        check_saving(question, value)
         self._put_answer(answer_of(question.id, value))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:

@@ -10,9 +10,11 @@ from uuid import uuid4
 
 from agentnb.core.log.events import Warned
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
-from agentnb.core.questions import REACHES, GrantReach
+from agentnb.core.questions import REACHES, GrantReach, JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import given_grant
+from agentnb.errors import SettingsError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.model_code import BETWEEN_CELLS, check_person, giver
+from agentnb.runtime.questions.model_code import as_code, check_person, giver
 from agentnb.runtime.questions.saved_rules import SavedRules, may_save, save, saved_rules
 
 
@@ -48,8 +50,8 @@ class SessionGrants:
         return folder
 
     def new_saved_rules(self) -> Iterator[tuple[str, SavedRules]]:
-        """Yield each folder in which runs have begun since the last call, with its saved rules, if there are any."""
-        for folder in [folder for folder, is_shown in self._begun_in.items() if not is_shown]:
+        """Yield each folder in which runs have begun since the last call, with its saved rules, if it has any."""
+        for folder in [folder for folder, is_shown in [*self._begun_in.items()] if not is_shown]:
             self._begun_in[folder] = True
             if any(found := saved_rules(folder)):
                 yield folder, found
@@ -99,20 +101,26 @@ class ReachingGrants:
         known = ("run",) if self._session is None else self._session.reaches
         return tuple(reach for reach in known if reach != "project" or (self.folder and may_save(self.folder)))
 
-    def take(self, grant: SessionGrant, *, is_saved: bool) -> str:
-        """Store a grant that reaches beyond the run, given in an answer, and return its id. If it cannot be saved,
-        the session keeps it.
-        """
-        assert self._session is not None, "a run without a session offers neither"
-        problem = "none of your cells ran" if is_saved and grant.by == BETWEEN_CELLS else ""
+    def take(self, grant: SessionGrant, reach: GrantReach, about: JudgedCall) -> str:
+        """Store a grant given by an answer about a call, and return its id; empty if it holds in this run only."""
+        if reach == "session" and self._session is not None and reach in self.reaches:
+            return self._session.take(grant)
+        return self._save(grant, about) if reach == "project" else ""
+
+    def _save(self, grant: SessionGrant, about: JudgedCall) -> str:
+        """Save a grant and return its id, or warn why it holds in this run only."""
+        fields = {name: getattr(grant, name) for name in SAVED_FIELDS}
         try:
-            if is_saved and not problem:
-                return save(self.folder, **{name: getattr(grant, name) for name in SAVED_FIELDS})
-        except OSError as error:
-            problem = error.strerror or str(error)
-        if problem:
-            self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds until this process ends.")
-        return self._session.take(grant)
+            if grant.by != "person":
+                raise OSError("only your own answer saves a rule")
+            if about.folder != self.folder or "project" not in self.reaches:
+                raise OSError(f"this run saves no rules for {about.folder}")
+            with as_code(None):  # the answer was the person's, even to a run started by a model's code
+                return save(self.folder, is_path=not about.command, **fields)
+        except (OSError, ValueError, SettingsError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+        self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds in this run.")
+        return ""
 
     def update(self) -> bool:
         """Log grants from outside that were given or withdrawn since the last call.
@@ -155,6 +163,13 @@ class ReachingGrants:
                 yield {"grant_id": grant.grant_id, "given_in": run.id, **fields}
         if self._around is not None:
             yield from self._around._for_nested_runs()
+
+
+def check_saving(question: WaitingOnUser | None, answer: object) -> None:
+    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended."""
+    grant = None if question is None else given_grant(question, answer)
+    if grant is not None and grant.reach == "project":
+        check_person("Saving a rule", is_lasting=True)
 
 
 def is_copy(grant: GrantGiven) -> bool:

@@ -22,7 +22,7 @@ from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.grants import ReachingGrants, SessionGrant
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrant, check_saving
 from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
@@ -81,13 +81,11 @@ class QuestionBook:
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
             grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
-            grant_id, reach = question_id, "run"
-            if self._grants is not None and allowance.reach != "run" and allowance.reach in self._grants.reaches:
-                is_saved = allowance.reach == "project"
-                if is_saved and question.about.folder != self._grants.folder:
-                    return  # of a nested run in another folder, which saves it
-                grant_id, reach = self._grants.take(grant, is_saved=is_saved), "session"
-            self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
+            if allowance.reach == "project" and not self.ids.is_own(question_id):
+                return  # of a nested run, which saves it
+            taken = "" if self._grants is None else self._grants.take(grant, allowance.reach, question.about)
+            place = {"grant_id": taken or question_id, "reach": "session" if taken else "run"}
+            self.emit(GrantGiven, question_id=question_id, **place, **grant._asdict())
 
     def withdraw(self, question_id: str) -> None:
         """Withdraw a question that is open in the log; no-op for others."""
@@ -103,7 +101,12 @@ class QuestionBook:
             raise
 
     def hand_in(self, answers: Mapping[str, Any]) -> None:
-        """Store answers to questions that the run asked before it was suspended or its process died."""
+        """Store answers to questions that the run asked before it was suspended, or its process died.
+
+        Raises `SettingsError` if a model's code saves a rule with one.
+        """
+        for question_id, value in answers.items():
+            check_saving(self._open_question(question_id), value)
         self.handed_in = {
             question_id: answer_of(question_id, value)._replace(granted_by=giver()) for question_id, value in answers.items()
         }

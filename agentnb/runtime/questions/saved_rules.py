@@ -17,12 +17,15 @@ from typing import NamedTuple
 import msgspec
 
 from agentnb import settings
+from agentnb.core.messages import encodable
 from agentnb.core.questions import rule_parts
+from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import allows_all, may_be_saved
 from agentnb.errors import SettingsError
 from agentnb.personal_files import replace_file
-from agentnb.policies.permissions.path_rules import is_within, path_beginning
+from agentnb.policies.permissions.path_rules import is_within, path_beginning, written_beginning
 from agentnb.policies.permissions.permission_rules import Rule
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.mcp_server import PREFIX, digest
 
 FOLDER = "saved-rules"
@@ -77,10 +80,12 @@ def rules_folder() -> Path:
 
 
 def may_save(folder: str) -> bool:
-    """True if rules may be saved for a working folder: the person's own folder must not be inside it, where a project
-    could bring its own rules.
+    """True if rules may be saved for a working folder: a project in it can bring none, as the files are outside it, and their
+    folder is no link, whose target tools may write. Neither may its name have a key, nor bytes that are no text.
     """
-    return not is_within(os.path.realpath(settings.personal_folder()), folder)
+    own = os.path.realpath(settings.personal_folder())
+    is_apart = not (is_within(own, folder) or is_within(folder, own) or rules_folder().is_symlink())
+    return is_apart and redact(encodable(folder)) == folder
 
 
 def leads_to(rule: str, folder: str) -> str:
@@ -88,11 +93,22 @@ def leads_to(rule: str, folder: str) -> str:
     return str(path_beginning(rule_parts(rule)[1], Path(folder))[0])
 
 
-def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str) -> str:
-    """Save a rule for a working folder, and return its grant's id. Raises OSError."""
+def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str, *, is_path: bool = False) -> str:
+    """Save a rule for a working folder, and return the id of its grant. ``is_path``: True if its pattern is one of paths.
+
+    Raises OSError if it cannot be saved, or would not count, and `SettingsError` in a model's code.
+    """
+    check_person("Saving a rule", is_lasting=True)
     now, place = datetime.now(UTC), leads_to(rule, folder)
+    if is_path and str(written_beginning(rule_parts(rule)[1], Path(folder))[0]) != place:
+        raise OSError(f"it leads to {place}")  # maybe by a link made since the person read it
     saved = SavedRule(folder, now, tool, rule, place, by, server_identity, tool_identity)
-    replace_file(rules_folder() / f"{saved.grant_id}.json", msgspec.json.format(msgspec.json.encode(saved)) + b"\n")
+    path = rules_folder() / f"{saved.grant_id}.json"
+    replace_file(path, msgspec.json.format(msgspec.json.encode(saved)) + b"\n")
+    if _read(path) is None:
+        path.unlink(missing_ok=True)
+        others = "" if _is_own(path.parent.stat()) else f", as others may write {path.parent}"
+        raise OSError(f"it would not count{others}")
     return saved.grant_id
 
 
@@ -112,7 +128,7 @@ def saved_rules(folder: str | None = None) -> SavedRules:
     rules, refused = dict[str, SavedRule](), list[str]()
     for path in sorted(_files(_ID if folder is None else _prefix(folder))):
         with suppress(FileNotFoundError):  # withdrawn meanwhile
-            saved = _read(path) if _is_own(path.parent.stat()) else None
+            saved = _read(path)
             if saved is None or not may_save(saved.folder):
                 refused.append(path.name)
             else:
@@ -135,7 +151,8 @@ def _read(path: Path) -> SavedRule | None:
         descriptor = os.open(path, _FLAGS)
         try:
             status = os.fstat(descriptor)
-            data = os.read(descriptor, MAX_BYTES) if stat.S_ISREG(status.st_mode) and _is_own(status) else b""
+            is_own = stat.S_ISREG(status.st_mode) and _is_own(status) and _is_own(path.parent.stat())
+            data = os.read(descriptor, MAX_BYTES) if is_own else b""
         finally:
             os.close(descriptor)
         saved = msgspec.json.decode(data, type=SavedRule)

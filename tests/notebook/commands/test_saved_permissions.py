@@ -10,13 +10,14 @@ from own_folder import use_own_folder
 from waiting import wait_until
 
 from agentnb import Agent, RunOptions, Store, ToolCall, tool
+from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.actions import ACTIONS
 from agentnb.notebook.cells.cell_host import tell_saved_rules
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.permissions_command import permissions_command
 from agentnb.runtime.host.live_run import LiveRun
-from agentnb.runtime.questions.saved_rules import rules_folder, saved_rules
+from agentnb.runtime.questions.saved_rules import rules_folder, save, saved_rules
 from agentnb.session.session import Session
 
 LONG = 30
@@ -96,3 +97,31 @@ def test_file_that_does_not_count_is_named(tmp_path: Path, work: Path, capsys: p
     line = f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {path.name} in {path.parent}"
     assert capsys.readouterr().out == f"{line}\n"
     assert permissions_command(later, "", {}).splitlines()[-2:] == ["Nothing is allowed always.", line]
+
+
+def test_withdrawn_rule_is_the_one_that_was_listed(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(Store(tmp_path / "runs"))
+    other = tmp_path / "other"
+    other.mkdir()
+
+    def keep(folder: Path, rule: str) -> None:
+        save(str(folder), "bash", f"bash({rule} *)", "person", "", "")
+
+    def withdraw(which: str) -> list[str]:
+        lines = permissions_command(session, f"withdraw {which}", {}).splitlines()
+        return [line.partition(", saved on ")[0] for line in lines if line.startswith("Withdrawn: ")]
+
+    for rule in ("git status", "rm build", "make all"):
+        keep(work, rule)
+    for number in range(6):  # by another kernel
+        keep(work, f"make t{number}")
+    assert withdraw("2") == ["Withdrawn: bash(rm build *)"]
+    keep(other, "make all")
+    assert withdraw("bash(make all *)") == ["Withdrawn: bash(make all *)"]
+    assert [saved.folder for saved in saved_rules().rules.values() if saved.rule == "bash(make all *)"] == [str(other)]
+    keep(work, "make all")
+    third = tmp_path / "third"
+    third.mkdir()
+    monkeypatch.chdir(third)
+    with pytest.raises(SettingsError, match="saved for several folders"):
+        withdraw("bash(make all *)")
