@@ -54,6 +54,9 @@ def thinned(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The same, in which only the first run opens to what the model saw: that is a third of all that is stored."""
     for card in cards(notebook)[1:]:
         card["text/html"] = _without_sights(card["text/html"])
+    for data in (output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output):
+        if "image/png" in data:
+            data.pop("text/html", None)  # the same figure in both themes: web viewers show the picture, and files of this size
     return notebook
 
 

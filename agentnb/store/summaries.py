@@ -224,9 +224,7 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
-    """Return the summary of a complete log, with one line in memory at a time. ``without_end``: its status if no end
-    is logged.
-    """
+    """Return the summary of a complete log, read line by line. ``without_end``: its status if no end is logged."""
     remaining = iter(lines)
     first = next(remaining, b"")
     started = _start(first)

@@ -115,7 +115,7 @@ def test_failures_findings_and_search_words_are_navigable(lab: Any) -> None:
     wait_until(lambda: not live.get_by_label("Find in all runs").is_visible())  # it is the only one
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
     finding = pane.locator(".agentnb-finding").first
-    wait_until(lambda: "nearly that of round 3" in finding.inner_text())
+    wait_until(lambda: "nearly repeats that of round 3" in finding.inner_text())
     finding.get_by_role("link", name="4").first.click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()

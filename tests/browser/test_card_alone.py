@@ -48,11 +48,11 @@ def show(page: Any, model: str, ago: float) -> LiveCard:
 def test_silence_of_an_external_agent_is_counted(page: Any) -> None:
     card = show(page, "acp:fake", 45)
     chip = page.locator("[data-slot=chip]")
-    chip.get_by_text(": no word for 45 s, it may be retrying").wait_for()
-    chip.get_by_text(": no word for 47 s, it may be retrying").wait_for()
+    chip.get_by_text(": no output for 45 s; it may be retrying").wait_for()
+    chip.get_by_text(": no output for 47 s; it may be retrying").wait_for()
     card.take(TextDelta("Hm"))
     page.evaluate("frame => show(frame, 20)", card.frame())
-    chip.get_by_text("no word").wait_for(state="detached")
+    chip.get_by_text("no output for").wait_for(state="detached")
 
 
 def test_only_an_external_agent_is_spoken_to_at_once(page: Any) -> None:

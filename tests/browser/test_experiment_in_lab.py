@@ -123,7 +123,7 @@ def test_press_that_a_stuck_kernel_cannot_hear_is_said(lab: Any) -> None:
     lab.start(1)
     box.get_by_text("1 of 6 runs").wait_for()
     box.get_by_role("button", name="Stop").click()
-    box.get_by_text("The kernel is not responding. Stop it with Kernel → Interrupt").wait_for()
+    box.get_by_text("The kernel is not responding. Interrupt it with Kernel → Interrupt").wait_for()
     box.get_by_text("runs are missing").wait_for()
     wait_until(lambda: box.get_by_text("not responding").count() == 0)
 

@@ -149,7 +149,7 @@ def test_unanswered_question_is_a_row_with_its_reason() -> None:
     results = experiment.run_sync(show=False)
     found = results.table().groupby("variant").reason.first()
     assert found["asks"] == "nobody_to_ask" and found["does"] == ""
-    assert "nobody answered the questions of 2 runs (asks 2, does 0)" in compare(results, "does", "asks").notes
+    assert "nobody answered the questions of 2 runs ('asks' 2, 'does' 0)" in compare(results, "does", "asks").notes
 
 
 def test_check_that_raises_is_missing_and_counted() -> None:

@@ -132,7 +132,7 @@ def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Sub
         ("always in session: mcp:bench", every, []),
         ({"always": "mcp:bench", "reach": "session"}, every, []),
         ({"always": "mcp_bench_add", "reach": "session"}, tool, ["bench_stats"]),
-        ("always in project", every, []),
+        ("always in project", every, tool),  # functions save nothing
     ]
     for answer, expected, expected_later in cases:
         with subtests.test(str(answer)):

@@ -62,7 +62,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 def messages(run: Run) -> list[str]:
-    return [question.question.message.partition(" It ")[0] for question in run.questions]
+    return [f"{question.question.message.partition('?')[0]}?" for question in run.questions]
 
 
 def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests) -> None:
