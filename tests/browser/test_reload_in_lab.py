@@ -184,6 +184,6 @@ def test_page_without_a_notebook_warns_that_output_is_unsaved(browser: Any) -> N
     wait_until(lambda: "Saved as x.html" in page.inner_text("body"))
     page.evaluate("() => { window.dead = true }")
     page.get_by_role("button", name="Save as HTML").click()
-    wait_until(lambda: "The log has all rounds" in page.inner_text("body"))  # a kernel that dies now removes nothing
+    wait_until(lambda: "All of it" in page.inner_text("body"))  # a kernel that dies now removes nothing
     assert said == []
     page.context.close()
