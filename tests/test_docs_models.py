@@ -296,7 +296,7 @@ def test_key_in_place_of_a_name_is_refused_unrepeated() -> None:
 
 def test_numeric_thinking_is_for_the_documented_models() -> None:
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert "a number of tokens: only `anthropic`," in reference
+    assert "a number of tokens (only `anthropic`," in reference
     assert [name for name, provider in REMOTE.items() if provider.thinks_by_budget] == ["anthropic"]
 
 
