@@ -30,7 +30,7 @@ _OWN_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK",
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The part of a row by which its run is assessed."""
+    """The fields of a row that assess its run."""
 
     run_id: str = ""
     status: str = "failed"

@@ -21,7 +21,7 @@ PAUSE = 0.2
 
 
 class FollowedRun:
-    """A run in another process, as far as it has been logged. `run` grows while you iterate, or with each `update`.
+    """A run in another process, as logged so far. `run` grows while you iterate, or with each `update`.
 
     for event in load_trace("runs/20260301-101500-ab12.jsonl", follow=True): print(event)
 

@@ -143,8 +143,8 @@ def test_command_is_judged_with_its_arguments(fake: Make, tmp_path: Path, argume
         asked.append(call.arguments["command"])
         return True
 
-    told = json.dumps({"command": "git log -5", **arguments}, separators=(",", ":")).replace("{}", str(tmp_path))
-    spaceless = told.replace(" ", "\\u0020")  # each word of a prompt may be a play of its own
+    reported = json.dumps({"command": "git log -5", **arguments}, separators=(",", ":")).replace("{}", str(tmp_path))
+    spaceless = reported.replace(" ", "\\u0020")  # each word of a prompt may be a play of its own
     run = fake().run_sync(f"placed {spaceless}", approve=approve, permissions={"bash(git log *)": "allow"})
     assert (run.text, asked) == ("yes", [] if judged in UNASKED else [judged])
     assert _records(run)[0].call.arguments["command"] == judged

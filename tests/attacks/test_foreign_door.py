@@ -126,9 +126,9 @@ def test_strangers_at_the_socket_call_nothing(subtests: pytest.Subtests, monkeyp
         opened = Door([SPEC], call)
         entry = await opened.open(owner)
         right = entry["env"][0]["value"].encode()
-        given = right + b"\n" if secret is None else secret.replace(b"HALF", right[:32])
+        first_line = right + b"\n" if secret is None else secret.replace(b"HALF", right[:32])
         reader, writer = await asyncio.open_unix_connection(entry["args"][-1])
-        writer.write(given + BEGIN + CALL)
+        writer.write(first_line + BEGIN + CALL)
         answer = b""
         with suppress(OSError):  # closed with something unread
             answer = await asyncio.wait_for(reader.read(), SECONDS)

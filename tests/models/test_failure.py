@@ -199,8 +199,8 @@ def test_other_connection_failures_are_transient(subtests: pytest.Subtests) -> N
     for error in cases:
         with subtests.test(error=error):
             found = of(error)
-            told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection was lost"
-            assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
+            cause = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection was lost"
+            assert isinstance(found.error, ProviderTrouble) and found.transient and cause in found.error.what
 
 
 def test_unreadable_reply_is_broken_and_transient(subtests: pytest.Subtests) -> None:

@@ -75,6 +75,6 @@ def plans_of(settings: Mapping[str, Any]) -> Extension:
     """Return the extension with these logged settings. Raises `SettingsError` if it had its own models."""
     named = ", ".join(f"{name}={settings[name]}" for name in MODELS if name in settings)
     if named:
-        problem = f"The plans of the run used their own models, of which the log has only the names: {named}"
+        problem = f"The run used separate models for its plans, and the log records only their names: {named}"
         raise SettingsError(problem, "Pass them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
     return Plans(**{name: value for name, value in settings.items() if name != CARRIED})

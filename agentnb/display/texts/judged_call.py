@@ -157,7 +157,7 @@ def _code(about: JudgedCall) -> str:
 
 
 def _sides(diff: str) -> Iterable[str]:
-    """Yield the texts before and after a change, as far as its diff shows them, with and without a final line break."""
+    """Yield the old and the new text that the diff of a change shows, with and without a final line break."""
     lines = diff.rstrip("\n").split("\n@@", 1)[-1].split("\n")[1:] if "\n@@" in diff else []
     for signs in ("+", "-", "+ ", "- "):
         side = "\n".join(line[1:] for line in lines if line[:1] in tuple(signs))

@@ -106,13 +106,13 @@ def _walk(folder: str | Path) -> Iterator[tuple[str, list[str], set[str]]]:
 def left_out_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the paths within the tasks' folders that are left out of copies, except agentnb's own folder."""
     folders = dict.fromkeys(str(row[WORK_DIR]) for row in rows if names_folder(row))
-    found = [
+    paths = [
         os.path.relpath(Path(path, name), folder)
         for folder in folders
         for path, _, left_out in _walk(folder)
         for name in left_out - {OWN}
     ]
-    return tuple(sorted({encodable(path) for path in found}))
+    return tuple(sorted({encodable(path) for path in paths}))
 
 
 def _target_of(link: Path, root: str) -> bytes:

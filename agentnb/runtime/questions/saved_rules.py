@@ -123,10 +123,12 @@ def withdraw_saved(grant_id: str) -> None:
 
 def saved_rules(folder: str | None = None) -> SavedRules:
     """Return the saved rules, by default for all working folders; empty for a folder for which rules may not be saved."""
-    if folder is not None and not may_save(folder):
+    paths = sorted(_files())
+    if not paths or (folder is not None and not may_save(folder)):  # most people have none, and each judged call looks
         return SavedRules({})
+    prefix = _ID if folder is None else _prefix(folder)
     rules, refused = dict[str, SavedRule](), list[str]()
-    for path in sorted(_files(_ID if folder is None else _prefix(folder))):
+    for path in (path for path in paths if path.name.startswith(prefix)):
         with suppress(FileNotFoundError):  # withdrawn meanwhile
             saved = _read(path)
             if saved is None or not may_save(saved.folder):
@@ -140,9 +142,9 @@ def _prefix(folder: str) -> str:
     return f"{_ID}{digest([folder])}-"
 
 
-def _files(prefix: str) -> Iterator[Path]:
+def _files() -> Iterator[Path]:
     with suppress(OSError), os.scandir(rules_folder()) as entries:
-        yield from [Path(entry) for entry in entries if entry.name.startswith(prefix)]
+        yield from [Path(entry) for entry in entries if entry.name.startswith(_ID)]
 
 
 def _read(path: Path) -> SavedRule | None:

@@ -45,6 +45,6 @@ def test_unanswered_and_limited_runs_are_notes_by_variant(snapshot: Snapshot) ->
 
 def test_check_errors_are_quoted_once_nothing_is_covered() -> None:
     rows = [row("a", "t0", None, check_errors={"called": "KeyError: 'a'"}), row("b", "t0", True)]
-    told = "a check raised an error, so values are unknown in 1 run"
-    assert results_from(rows).notes == (f"{told} (called: KeyError: 'a')",)
-    assert results_from(rows, missing=1, is_covered=True).notes == ("1 run missing", told)
+    note = "a check raised an error, so values are unknown in 1 run"
+    assert results_from(rows).notes == (f"{note} (called: KeyError: 'a')",)
+    assert results_from(rows, missing=1, is_covered=True).notes == ("1 run missing", note)

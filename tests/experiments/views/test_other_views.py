@@ -101,8 +101,8 @@ def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -
 
 
 def test_box_of_a_lost_kernel_does_not_run() -> None:
-    told = " ".join(words_of(lost_html(PROGRESS)))
-    assert "Interrupted" in told and "Running" not in told and "under way" not in told and "The kernel ended" in told
+    text = " ".join(words_of(lost_html(PROGRESS)))
+    assert "Interrupted" in text and "Running" not in text and "under way" not in text and "The kernel ended" in text
 
 
 def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None:

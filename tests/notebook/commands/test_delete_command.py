@@ -115,8 +115,8 @@ def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> Non
         named = options if options.startswith("--") else f"{options} {clean.value('fine.id')}"
         cell = clean.run(f"%agent delete {named}", attended=True, reply="y")
         assert ids(clean) == kept
-        told = cell.printed.split("Kept because they are live or waiting for you: ")[1]
-        assert all(one in told for one in kept)
+        reasons = cell.printed.split("Kept because they are live or waiting for you: ")[1]
+        assert all(one in reasons for one in kept)
     clean.run("%agent stop --all")
 
 

@@ -77,7 +77,7 @@ def _diff_line(line: Html) -> Html:
 
 
 def _beginning(part: CallPart) -> str:
-    """Return what is shown of a part without opening its fold; if the part is short, all of it."""
+    """Return the part of a text that its closed fold shows, or all of it if it is short."""
     is_of_lines = part.kind in ("code", *_DIFFS)
     characters = MAX_UNFOLDED_CODE_CHARACTERS if is_of_lines else MAX_UNFOLDED_CHARACTERS
     lines = MAX_UNFOLDED_CODE_LINES if is_of_lines else MAX_UNFOLDED_LINES
