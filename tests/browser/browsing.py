@@ -110,8 +110,6 @@ class OpenBrowser:
     """Chromium and a page in it, opened on first use and kept until closed."""
 
     def __init__(self) -> None:
-        self.goes_on = False
-        """True if the next test needs them too."""
         self._until_closed = ExitStack()
         self._browser: Any = None
         self._page: StayingPage | None = None

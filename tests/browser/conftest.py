@@ -43,6 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -> Iterat
     without = () if AT_NIGHT else NOT_NOTEBOOKS  # a fifth of the time to load a page
     with serving("jupyterlab", tmp_path_factory.mktemp("lab"), kernels.folder, without) as served:
         yield served
+        OPEN.close()  # before the server ends
 
 
 @pytest.fixture(scope="session")
@@ -53,24 +54,18 @@ def classic_server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -
         yield served
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Note whether the browser is needed after this test."""
-    OPEN.goes_on = nextitem is not None and HERE in nextitem.path.parents
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Close the browser after the last test here, also a skipped one: while open, asyncio sees a running loop on this thread."""
+    yield
+    if nextitem is None or HERE not in nextitem.path.parents:
+        OPEN.close()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """Close the browser before the server ends, also if tests end early."""
+    """Close the browser also if tests end early."""
     OPEN.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def closed_when_no_longer_needed() -> Iterator[None]:
-    """Close the browser after the last file here: while open, asyncio sees a running event loop on this thread."""
-    yield
-    if not OPEN.goes_on:
-        OPEN.close()
 
 
 @pytest.fixture(scope="module")

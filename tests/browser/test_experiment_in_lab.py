@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -105,26 +107,19 @@ def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
     lab.page.evaluate("() => window.restarted")
 
 
-HOLDS = """import ctypes, time
-
-def hold(note: str) -> str:
-    '''Hold the kernel, also against messages, once the box is shown.'''
-    time.sleep(3) if note == "0" else ctypes.PyDLL(None).sleep(8)
-    return note
-
-rows = [{"id": f"t{n}", "prompt": f"- Note {n} with `hold('{n}')`"} for n in range(3)]"""
-
-
 def test_press_that_a_stuck_kernel_cannot_hear_is_said(lab: Any) -> None:
-    experiment = EXPERIMENT.replace("tools: [wait]", "tools: [hold]").replace("places: 40", "places: 1")
-    lab.share([f"%load_ext agentnb\n{HOLDS}", experiment])
+    shutil.copy(STORY, lab.folder)
+    lab.share([SETUP.replace("'first'", "'unstuck'").replace("'rest'", "'unstuck'"), EXPERIMENT])
     lab.run_above(1)
-    box = lab.cell(1).locator(".agentnb-exp").first
+    kernel = int(lab.value("__import__('os').getpid()"))
+    box = lab.cell(1).locator(".agentnb-exp")
     lab.start(1)
-    box.get_by_text("1 of 6 runs").wait_for()
+    box.get_by_text("40 under way").wait_for()
+    os.kill(kernel, signal.SIGSTOP)
     box.get_by_role("button", name="Stop").click()
     box.get_by_text("The kernel is not responding. Interrupt it with Kernel → Interrupt").wait_for()
-    box.get_by_text("runs are missing").wait_for()
+    os.kill(kernel, signal.SIGCONT)
+    box.get_by_text("40 runs are missing").wait_for()
     wait_until(lambda: box.get_by_text("not responding").count() == 0)
 
 

@@ -78,7 +78,7 @@ def test_login_is_a_link_and_a_masked_field_or_question(lab: Any) -> None:
         went_on_after(link, field)
         docs.authorization.forget_all()
         last = lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
-        lab.start(last)  # the answered field has returned the focus to its cell
+        lab.start(last)
         chip(lab, index + 1, "Waiting for you")
         question = card(lab, index + 1).locator(".agentnb-question")
         lab.shots("login-in-a-run", question)
