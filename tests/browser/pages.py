@@ -255,8 +255,8 @@ class Lab:
     def start(self, index: int) -> None:
         """Start this cell without waiting."""
         # In one step, since a field that is gone returns the focus to its cell at any time.
-        script = f"index => {{ {CURRENT}.content.activeCellIndex = index; window.jupyterapp.commands.execute('notebook:run-cell') }}"
-        self.page.evaluate(script, index)
+        run = "window.jupyterapp.commands.execute('notebook:run-cell')"
+        self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index; {run} }}", index)
 
     def run(self, index: int) -> None:
         """Run this cell and wait for its execution number."""
