@@ -56,7 +56,7 @@ def classic_server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Close the browser after the last test here, even a skipped one: while open, asyncio finds a running loop on this thread."""
+    """Close the browser after the last test here, even a skipped one: meanwhile asyncio finds a running loop on this thread."""
     yield
     if nextitem is None or HERE not in nextitem.path.parents:
         OPEN.close()
