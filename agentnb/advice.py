@@ -27,6 +27,10 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     gates: tuple[str, ...] = ()
     guidance: str = ""
     inputs: str = ""
+    approve: str = ""
+    """The approval mode, except ``auto``: a command never repeats a permission."""
+    rules: tuple[str, ...] = ()
+    """The permission rules, except those that allow."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):

@@ -15,6 +15,7 @@ from agentnb.advice import (
     AskInstead,
     Command,
     ContinueRun,
+    Invocation,
     ListRuns,
     NameOne,
     Plain,
@@ -73,6 +74,11 @@ def test_advice_reads_differently_on_each_surface(subtests: pytest.Subtests) -> 
         ContinueRun("r", ("a", "b"), lead="Continue"): (
             "Continue: agent.run(PROMPT, continue_from=run)",
             "Continue: %%agent --continue r -t a b",
+            "",
+        ),
+        ContinueRun(by=Invocation(approve="ask", rules=("bash(rm *)=deny", "x=ask")), lead="Continue"): (
+            "Continue: agent.run(PROMPT, continue_from=run)",
+            "Continue: %%agent --continue --approve ask --rule 'bash(rm *)=deny' --rule x=ask",
             "",
         ),
     }

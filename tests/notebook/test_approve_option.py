@@ -41,7 +41,8 @@ def test_read_only_cell_only_reads_and_unknown_modes_are_refused(kernel: Any, su
     for cell in (AGENT, WORKFLOW):
         with subtests.test(cell):
             kernel.run("done.clear()")
-            kernel.run(cell.format(mode="read-only", more=""))
+            kernel.run(cell.format(mode="read-only", more="--rule 'write = deny' --rule write=allow"))
             assert kernel.value("done, run.settings['approve']") == "([], 'read_only')"
+            assert kernel.value("run.invocation.approve, run.invocation.rules") == "('read_only', ('write = deny',))"
             refused = kernel.run(cell.format(mode="asks", more=""))
             assert refused.status == "error" and "must be one of auto, ask, never, read_only, got 'asks'" in refused.error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterable
+from shlex import quote
 
 from msgspec.structs import replace
 
@@ -61,10 +62,12 @@ def _options(typed: a.Invocation) -> str:
         "-m": typed.model,
         "-g": typed.guidance,
         "--gate": ",".join(typed.gates),
+        "--approve": typed.approve,
         "-i": typed.inputs,
         "-o": typed.out if typed.out != a.USUAL_OUT and is_variable(typed.out) else "",
     }
-    return "".join(f" {option} {value}" for option, value in values.items() if value)
+    rules = "".join(f" --rule {quote(rule)}" for rule in typed.rules)
+    return "".join(f" {option} {value}" for option, value in values.items() if value) + rules
 
 
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:

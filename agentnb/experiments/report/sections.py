@@ -17,7 +17,7 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.rows import STATES
-from agentnb.experiments.views.comparison_facts import estimate, facts, heading, sensitivity, states_of, verdict
+from agentnb.experiments.views.comparison_facts import estimate, facts, heading, sensitivity, shares, states_of, verdict
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 LIMITS = (
@@ -49,7 +49,8 @@ def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup,
 
 def _summary(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     for comparison in comparisons:
-        yield Paragraph(f"{heading(comparison)[0]}, {comparison.primary}: {verdict(comparison)}{estimate(comparison)}")
+        primary = "" if shares(comparison) else f", {comparison.primary}"  # the verdict names it with the means
+        yield Paragraph(f"{heading(comparison)[0]}{primary}: {verdict(comparison)}{estimate(comparison)}")
     if not comparisons:
         yield Paragraph(NO_VARIANT if results.is_by_round else "There is one variant, so nothing is compared.")
 

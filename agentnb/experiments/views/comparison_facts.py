@@ -75,7 +75,7 @@ def verdict(comparison: Comparison) -> str:
     verdict.
     """
     sure = f" {comparison.robustness}." if comparison.robustness else ""
-    return f"{_shares(comparison)}{_verdict(comparison)}{sure}"
+    return f"{shares(comparison)}{_verdict(comparison)}{sure}"
 
 
 def cautions(comparison: Comparison) -> list[str]:
@@ -97,7 +97,7 @@ def estimates(comparison: Comparison) -> list[Estimate]:
     return [Estimate(name, value) for name, value in readings if isinstance(value, Difference)]
 
 
-def _shares(comparison: Comparison) -> str:
+def shares(comparison: Comparison) -> str:
     """Return the means, as shares if they are of passes; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""

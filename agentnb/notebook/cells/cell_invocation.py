@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from agentnb.advice import Invocation
 from agentnb.core.messages import encodable
+from agentnb.core.run.approvals import AUTO
 from agentnb.notebook.variable_names import unquote, words_of
 
 
@@ -18,4 +19,6 @@ def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
         gates=tuple(map(encodable, words_of([options.gate]))),
         guidance=encodable(getattr(options, "guidance", None) or ""),
         inputs=encodable(inputs),
+        approve="" if options.approve in (None, AUTO) else options.approve,
+        rules=tuple(encodable(rule) for rule in options.rules if rule.rpartition("=")[2].strip() != "allow"),
     )
