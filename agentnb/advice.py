@@ -28,7 +28,7 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     guidance: str = ""
     inputs: str = ""
     approve: str = ""
-    """The approval mode, except ``auto``: a command never repeats a permission."""
+    """The option ``--approve``, except ``auto``: a command never repeats a permission."""
     rules: tuple[str, ...] = ()
     """The permission rules, except those that allow."""
 
