@@ -19,10 +19,11 @@ BLOCKING = ("sleep(", "acquire()", "acquire(True", "acquire(block", ".wait(", ".
 
 def wait_until(condition: Callable[[], Any]) -> None:
     """Return as soon as the condition holds. The error quotes the condition."""
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.001
     while not condition():
         assert time.monotonic() < end, f"never true: {inspect.getsource(condition).strip()}"
-        time.sleep(0.001)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.03)
 
 
 async def turns(count: int = 5) -> None:
