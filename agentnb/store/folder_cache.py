@@ -27,14 +27,18 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
     modified: int
     changed: int
 
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        """Return the stamp of a file with this status."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
 
 def stamp_of(path: str | Path) -> Stamp | None:
     """Return the stamp of a file, or None if it does not exist."""
     try:
-        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+        return Stamp.of(os.stat(path))  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except (OSError, ValueError):
         return None
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @cache

@@ -133,13 +133,12 @@ def _columns(known: Known) -> Iterator[_Column[Any]]:
     yield _Column([*known])
     for name in Stamp.__struct_fields__:
         yield _Column([getattr(stamp, name) for stamp, _ in known.values()])
-    for index in range(len(RunSummary._fields)):
-        yield _column([summary[index] for _, summary in known.values()])
+    yield from map(_column, zip(*[summary for _, summary in known.values()], strict=True))
 
 
-def _column(values: list[Any]) -> _Column[Any]:
+def _column(values: Sequence[Any]) -> _Column[Any]:
     distinct = [*dict.fromkeys(values)]
     if len(distinct) > len(values) // 2:
-        return _Column(values)
+        return _Column([*values])
     places = {value: index for index, value in enumerate(distinct)}
-    return _Column(distinct, [places[value] for value in values])
+    return _Column(distinct, [*map(places.__getitem__, values)])

@@ -26,13 +26,13 @@ _BUFFER = 65_536
 """Buffer size in bytes for reading lines: most logs fit in a single read. Python's own buffer has 4,096."""
 
 
-def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
-    """Open a file of at most this many bytes for reading.
+def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.stat_result | None = None) -> BufferedReader:
+    """Open a file of at most this many bytes for reading. ``status``: its status, if just determined.
 
     Raises `TraceError` if it is not a regular file or is too large, OSError if it cannot be opened.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+        status = status or os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may contain
         raise TraceError(f"{str(path)!a} is not a valid file name", "Name a run log, as in .agentnb/runs") from None
     check_file(status, path, max_bytes)  # first: opening a device may change it

@@ -27,7 +27,7 @@ from agentnb.errors import SettingsError, StoreError, TraceError, suggest_names
 from agentnb.store.before_images.images import folder_of_run
 from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log, checked_lines
 from agentnb.store.check_values import note_look
-from agentnb.store.folder_cache import stamp_of
+from agentnb.store.folder_cache import Stamp
 from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
@@ -264,16 +264,17 @@ class Store:
         try:
             for run_id in reversed(ids):
                 path = f"{self._prefix}{run_id}.jsonl"
-                stamp = stamp_of(path)  # before it is read: a log may grow at any time
-                summary = cache.get(run_id, stamp)
-                if summary is None:
-                    try:
-                        summary = _summary_now(self._path(run_id), holders)
-                    except (TraceError, OSError):
-                        if left_out is not None:
-                            left_out.append(f"{run_id}.jsonl")
-                        continue
-                    cache.add(run_id, stamp, summary)
+                try:
+                    status = os.stat(path)  # noqa: PTH116  # before it is read: a log may grow at any time
+                    stamp = Stamp.of(status)
+                    summary = cache.get(run_id, stamp)
+                    if summary is None:
+                        summary = _summary_now(self._path(run_id), holders, status)
+                        cache.add(run_id, stamp, summary)
+                except (TraceError, OSError):
+                    if left_out is not None:
+                        left_out.append(f"{run_id}.jsonl")
+                    continue
                 assessments = labels.get(summary.id)
                 yield summary if assessments is None else summary._replace(assessment=deciding_assessment(assessments))
         finally:
@@ -313,14 +314,14 @@ def _checked_folder(folder: str | Path) -> Path:
     return path
 
 
-def _summary(path: str | Path) -> RunSummary:
-    with open_regular(path, MAX_STREAMED_BYTES) as file:
+def _summary(path: str | Path, status: os.stat_result | None = None) -> RunSummary:
+    with open_regular(path, MAX_STREAMED_BYTES, status) as file:
         return log_summary(file, is_being_written)
 
 
-def _summary_now(path: str, holders: Holders) -> RunSummary:
+def _summary_now(path: str, holders: Holders, status: os.stat_result) -> RunSummary:
     """Return the summary of a log, even of a nested log that a live run holds."""
-    summary = _summary(path)
+    summary = _summary(path, status)
     if not _is_torn(summary):
         return summary
     held = holders.hold(Path(path), summary.parent_id, summary.started_at)
