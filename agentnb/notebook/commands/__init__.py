@@ -189,7 +189,7 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live and waiting runs stay"""
+    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live runs stay, waiting ones go only by ID"""
     print(delete_command(session, shell, _words(rest)))
 
 
