@@ -80,7 +80,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(DENIED, facts=REJECTED_CALL),
         "warn",
         "Done, 1 call rejected",
-        'First rejected call: edit_file path="a.py" in round 1. You rejected it: the other file.',
+        'First rejected call: edit_file path="a.py" in round 1. You rejected it: “the other file”.',
     ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
@@ -88,7 +88,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(facts=REJECTED),
         "warn",
         "Plan rejected",
-        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday. "
+        "No step of the plan ran: “Not \N{REPLACEMENT CHARACTER}on Monday”. "
         "For another plan, change the prompt and run it again.",
     ),
     "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),

@@ -198,7 +198,7 @@ def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> 
         before, calls, after = later_calls(grant.rule, about)
         return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
     if not choice.approved:
-        return "rejected", "", f": {choice.reason}" if choice.reason else ""
+        return "rejected", "", f": “{choice.reason}”" if choice.reason else ""
     if choice.arguments is not None:
         return "approved with other arguments: ", argument_words(choice.arguments, MAX_OF_A_CALL), ""
     return "approved", "", "" if answer in (APPROVE, True) else f": {choice_in_words(answer)}"
