@@ -279,6 +279,13 @@ def listed_choices(question: WaitingOnUser) -> str:
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 
+def brief_choices(question: WaitingOnUser) -> str:
+    """Return the choices of a question for its line, without the later calls on offer, whose answers are listed elsewhere."""
+    if question.about is None or not question.about.grants:
+        return listed_choices(question)
+    return ", ".join([*approving_choices(question), ALWAYS, DENY])
+
+
 def approving_choices(question: WaitingOnUser) -> list[str]:
     """Return the choices that approve a call once or as a gate intends; *always* is left to the grants on offer."""
     choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
@@ -305,7 +312,7 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(question: WaitingOnUser) -> str:
-    choices = listed_choices(question)
+    choices = brief_choices(question)
     return clean(f" ({first_line(choices, MAX_LISTED)})") if choices else ""
 
 
