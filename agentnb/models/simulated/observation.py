@@ -212,7 +212,7 @@ class Observation:
 
     @cached_property
     def failed(self) -> dict[int, str]:
-        """Steps whose calls all failed, each with the reason: ``save failed``, ``save rejected``."""
+        """Steps whose calls all failed, each with the reason: ``save failed``, ``save was rejected``."""
         if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
             return {}
         results = {result.call_id: result for result in self._results_since}
@@ -319,8 +319,8 @@ def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
 
 
 def failure_word(results: Iterable[ToolResult]) -> str:
-    """Return ``rejected`` if each of these calls that failed was denied, otherwise ``failed``."""
-    return "rejected" if {result.error_code for result in results if result.is_error} == {DENIED} else "failed"
+    """Return ``was rejected`` if each of these calls that failed was denied, otherwise ``failed``."""
+    return "was rejected" if {result.error_code for result in results if result.is_error} == {DENIED} else "failed"
 
 
 def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:

@@ -207,7 +207,7 @@ def listless(items: int) -> str:
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
     """Return the final answer: the number of steps, the tools' results, and the items left out."""
-    which = f" ({failed} {failure_word(results)})" if failed else ""
+    which = f" ({failed} {failure_word(results).removeprefix('was ')})" if failed else ""
     lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
     names = [f"{result.name} {failure_word([result])}" if result.is_error else result.name for result in results]
     lines += [f"{name}:{_as_markdown(_short(result))}" for name, result in zip(names, results, strict=True)]

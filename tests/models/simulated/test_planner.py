@@ -117,8 +117,8 @@ def test_step_with_only_failed_calls_is_blocked_with_the_reason() -> None:
 
 def test_rejected_step_is_blocked_as_rejected() -> None:
     run = do("simulated:disciplined", "- `add(1)`", guidance="matrix", permissions={"add": "deny"})
-    assert [todo.blocked_reason for todo in run.todos] == ["add rejected"]
-    assert run.text.startswith("Done: 1 step (1 rejected), 1 tool call.\n\nadd rejected:")
+    assert [todo.blocked_reason for todo in run.todos] == ["add was rejected"]
+    assert run.text.startswith("Done: 1 step (1 rejected), 1 tool call.\n\nadd was rejected:")
 
 
 def fails(a: int) -> int:
