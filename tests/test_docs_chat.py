@@ -7,6 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from cells_in_ipython import in_notebook
+
 from agentnb import Chat, ContextType
 from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
 from agentnb.chat.context_type import builtin_contexts
@@ -14,8 +16,9 @@ from agentnb.chat.defaults import MAX_CHARACTERS
 from agentnb.core.run.timeline import CLARIFY_BLANK
 
 TEXT = (Path(__file__).parents[1] / "docs" / "chat.md").read_text(encoding="utf-8")
-CELL, USE = re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-(SCRIPT,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+CELLS = re.findall(r"^```(python|)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+CELL, USE = [text for kind, text in CELLS if not kind]
+SCRIPT = "\n".join([text for kind, text in CELLS if kind])
 
 
 def ran() -> dict[str, Any]:
@@ -31,6 +34,11 @@ def test_python_example_gives_the_documented_output() -> None:
     assert first.text == "Deleted." and [question.outcome for question in first.questions] == ["answered"]
     assert "two gauges" in first.system
     assert f"# {(second.context_type, second.entity)!r}" in SCRIPT
+
+
+def test_cells_run_in_the_order_of_the_page() -> None:
+    shown = in_notebook(*[text for _, text in CELLS])
+    assert "RESULT ('station', 'cork')" in shown and "Error" not in shown, shown
 
 
 def test_cells_write_and_use_a_context() -> None:

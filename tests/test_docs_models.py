@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cells_in_ipython import in_notebook
 
 from agentnb import Agent, errors, settings, testing
 from agentnb.core.usage import Usage
@@ -74,21 +73,6 @@ def column(heading: str, name: str) -> dict[str, str]:
     """Return the rows of one provider, by first cell."""
     place = [name in quoted(cell) for cell in heading.split("|")[1:-1]].index(True)
     return {row[0]: row[place] for row in rows(heading)}
-
-
-def in_notebook(*given: str) -> str:
-    """Run these cells in IPython; return the output, with the last value after RESULT."""
-    cells = ["%load_ext agentnb", *given]
-    code = (
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell.instance()\n"
-        f"for cell in {cells!r}:\n"
-        "    done = shell.run_cell(cell)\n"
-        "    done.raise_error()\n"
-        "print('RESULT', done.result)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout + done.stderr
 
 
 def blocks_after(beginning: str) -> list[str]:

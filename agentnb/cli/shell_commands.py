@@ -25,6 +25,11 @@ def _answer(advice: a.AnswerRun) -> str | a.Plain:
     return f"agentnb answer {advice.run} {text}{question}{_format_resume_options(advice.tools, advice.gates, advice.by)}"
 
 
+def _give_tools(advice: a.GiveTools) -> str:
+    option = f"--tools {','.join(f'MODULE:{name}' for name in advice.names)}"
+    return f"{option}, for MODULE.py in this folder; or in the run's notebook: %agent answer ID" if advice.resumes else option
+
+
 def _exec_again(advice: a.RerunSteps) -> a.Plain:
     budget = f" --budget {advice.value:g}" if advice.limit == "budget" else ""
     return a.Plain(f"Run it again: agentnb exec FILE{budget}")
@@ -54,7 +59,7 @@ SHELL: a.Commands = {
     a.SetDefaultModel: lambda advice: f"export AGENTNB_MODEL={advice.name}",
     a.ShowModels: lambda _: None,
     a.ShowRequest: lambda _: None,
-    a.GiveTools: lambda advice: f"--tools {','.join(f'MODULE:{name}' for name in advice.names)}",
+    a.GiveTools: _give_tools,
     a.GiveGates: lambda advice: _format_resume_options(gates=advice.names).strip(),
     a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
     a.WriteGuidance: lambda _: None,

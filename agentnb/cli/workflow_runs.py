@@ -22,7 +22,7 @@ from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.question_labels import listed_choices, saved_rules_lines
+from agentnb.display.texts.question_labels import brief_choices, saved_rules_lines
 from agentnb.display.texts.states import chip, why
 from agentnb.models.registry import check_model
 from agentnb.runtime.host.host import host_here, use_host
@@ -130,7 +130,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
-    listed = listed_choices(question)
+    listed = brief_choices(question)
     text, call = clean(question_text(question)), call_text(question)
     asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:

@@ -147,7 +147,7 @@ def test_call_is_rejected_with_a_reason(lab: Any) -> None:
     lab.shots("approval-reject", question)
     reason.fill("The <i>other</i> folder")
     question.get_by_role("button", name="Reject", exact=True).click()
-    went_on(lab, index, "The <i>other</i> folder", "You rejected: The <i>other</i> folder")
+    went_on(lab, index, "The <i>other</i> folder", "You rejected: “The <i>other</i> folder”")
 
 
 def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:

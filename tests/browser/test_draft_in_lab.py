@@ -112,7 +112,7 @@ def test_draft_is_declined_with_a_reason_or_approved_in_words(lab: Any) -> None:
     draft.get_by_role("button", name="Reject", exact=True).click()
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Plan rejected").wait_for()
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
-    lab.cell(index).get_by_text("You rejected it: Too many stations").wait_for()
+    lab.cell(index).get_by_text("You rejected it: “Too many stations”").wait_for()
     setup = f"""{SETUP}
 class Running(Slow):
     async def stream(self, request):

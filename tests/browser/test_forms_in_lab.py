@@ -87,7 +87,7 @@ def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
     error(question, "code", "does not match")
     lab.shots("form-refused", question)
     question.get_by_role("checkbox", name="dinner").uncheck()
-    note = question.get_by_role("checkbox", name="Send an empty text; otherwise nothing is sent")
+    note = question.get_by_role("checkbox", name="Answer with an empty text instead of leaving this out")
     note.check()
     question.evaluate(AGAIN)
     wait_until(lambda: field(question, "mail").input_value() == "ada" and note.is_checked())

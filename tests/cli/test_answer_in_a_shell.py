@@ -175,7 +175,8 @@ def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     refused = cli("answer", run.id, "approve", "--tools", f"{name}:look")
     assert refused.code == 2 and "had the gate careful" in refused.err and "--gate MODULE:careful" in refused.err
     refused = cli("recover", run.id, "--gate", f"{name}:careful")
-    assert refused.code == 2 and "had the tool look" in refused.err and "--tools MODULE:look" in refused.err
+    assert refused.code == 2 and "had the tool look" in refused.err and "--tools MODULE:look, for MODULE.py" in refused.err
+    assert refused.err.rstrip().endswith("or in the run's notebook: %agent answer ID")
     command = hint[hint.index("agentnb answer") :].replace("MODULE", name).replace("TEXT", "approve")
     done = cli(*shlex.split(command)[1:])
     assert done.code == 0 and last_run().status == "completed"

@@ -414,4 +414,4 @@ def test_text_of_a_rejected_plan_is_not_a_result() -> None:
     run = story.add(PlanRejected, plan_id="p", reason="Not on Monday").round("I would fetch it.")
     outcome = outcome_of(run.add(RunFinished, status="completed", stop_reason="natural").run)
     assert (outcome.text, outcome.code) == ("", DONE)
-    assert outcome.last.startswith("Plan rejected by you: No step of the plan ran: Not on Monday.")
+    assert outcome.last.startswith("Plan rejected by you: No step of the plan ran: “Not on Monday”.")

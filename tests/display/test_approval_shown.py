@@ -12,6 +12,7 @@ from shown_words import words_in
 from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
+from agentnb.cli.workflow_runs import _how_to_answer
 from agentnb.core.log import events as e
 from agentnb.core.questions import REACHES, AskedQuestion, GrantOffer, check_answer
 from agentnb.display.card.text import run_text
@@ -173,6 +174,9 @@ def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
     listed = listed_choices(CASES["command"].question)
     assert listed == snapshot
     assert listed in words_in(html)
+    run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
+    for told in (run_text(run), _how_to_answer(run, ())[0]):
+        assert "(approve, always, deny)" in told and listed not in told, "a short line; the commands are listed apart"
 
 
 def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
@@ -191,8 +195,8 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
         ("always in session", "You approved, and all later git status * until the kernel ends"),
         ("always in project: bash(git *)", "You approved, and all later git * in this project, saved"),
         ({"edit": {"command": "ls"}}, 'You approved with other arguments: command="ls"'),
-        ({"deny": "not now"}, "You rejected: not now"),
-        ("deny: not now", "You rejected: not now"),
+        ({"deny": "not now"}, "You rejected: “not now”"),
+        ("deny: not now", "You rejected: “not now”"),
         ("deny", "You rejected"),
         (False, "You rejected"),
         ("approve", "You approved"),

@@ -44,7 +44,7 @@ def test_call_waiting_for_approval_is_not_shown_as_running() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL,)))
     story.add(e.ToolAdmitted, call=CALL, reason="approval")
     (record,) = story.run.rounds[0].records
-    assert (call_labels.state(record), call_labels.outcome(record)) == ("waiting", "… waiting for your approval")
+    assert (call_labels.state(record), call_labels.outcome(record)) == ("waiting", "… waiting for you")
     assert 'data-status="waiting"' in tool_card_html(record)
     story.add(e.ToolStarted, call=CALL)
     assert call_labels.state(story.run.rounds[0].records[0]) == "running"

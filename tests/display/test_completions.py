@@ -25,7 +25,7 @@ from agentnb.display.card.text import run_text
 from agentnb.display.lists.browser import rows_html
 from agentnb.display.lists.history_list import history_text, status_html
 from agentnb.display.lists.run_rows import row_of
-from agentnb.display.parts.run_problems import round_anchor
+from agentnb.display.parts.run_problems import round_anchor, trouble_words
 from agentnb.display.texts.states import chip
 from agentnb.store.summaries import summary
 
@@ -80,7 +80,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(DENIED, facts=REJECTED_CALL),
         "warn",
         "Done, 1 call rejected",
-        'First rejected call: edit_file path="a.py" in round 1. You rejected it: the other file.',
+        'First rejected call: edit_file path="a.py" in round 1. You rejected it: “the other file”.',
     ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
@@ -88,7 +88,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(facts=REJECTED),
         "warn",
         "Plan rejected",
-        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday. "
+        "No step of the plan ran: “Not \N{REPLACEMENT CHARACTER}on Monday”. "
         "For another plan, change the prompt and run it again.",
     ),
     "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),
@@ -152,3 +152,7 @@ def test_end_has_its_next_step_in_order_on_the_card(subtests: pytest.Subtests) -
             text = visible_text(run_html(run))
             assert expected in text and (check in text) == (expected == check)
             assert ("--continue" in text) == ("--continue" in expected)
+
+
+def test_reminder_without_effect_is_not_said_as_an_error() -> None:
+    assert [trouble_words("ignored", count) for count in (1, 2)] == ["1 reminder not followed", "2 reminders not followed"]

@@ -38,7 +38,7 @@ LINES: dict[str, Fact] = {
     "plan p: 2 steps": (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1, 2]}}),
     "plan p edited by person": (w.PlanEdited, {"plan_id": "p", "plan": {}}),
     "plan p approved by person": (w.PlanApproved, {"plan_id": "p"}),
-    "plan p rejected by person: No! Do not run it": (w.PlanRejected, {"plan_id": "p", "words": "No! Do not run it"}),
+    "plan p rejected by person: “No! Do not run it”": (w.PlanRejected, {"plan_id": "p", "words": "No! Do not run it"}),
     "plan p rejected by policy: too long": (w.PlanRejected, {"plan_id": "p", "by": "policy", "reason": "too long"}),
     "plan p reviewed: good: brief": (w.PlanReviewed, {"plan_id": "p", "verdict": "good", "notes": "brief"}),
     "model call for judge by openai:x · 12 tokens · $0.5000 · 2.0 s": (

@@ -19,6 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.many_runs import ManyRuns
 from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.form import Form
@@ -167,6 +168,17 @@ def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtest
             with subtests.test(name, where=where, form="text"):
                 lines = [line.strip() for line in run_text(run).splitlines()]
                 assert lines[lines.index("It asked: Which? (Vienna, Graz)") + 1] == told
+
+
+def test_call_waits_while_its_question_is_open() -> None:
+    run = run_of(*asking_call(asked(call_id="c1")))
+    (live,) = live_card_of(run).whole()["rounds"]
+    cards = ["".join(live["html"].values()), running_html(run), compact_html(run)]
+    for shown in (*map(words_in, cards), run_text(run)):
+        assert "… waiting" in shown and "… running" not in shown
+    many = ManyRuns()
+    many.add("a", run)
+    assert "agentnb-asking" in many.html() and "1 waiting for you" in many.text
 
 
 def test_the_answer_stands_in_the_list_of_runs() -> None:

@@ -22,6 +22,7 @@ from agentnb.display.texts.labels import SHORT_ID
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.permissions_command import permissions_command
+from agentnb.notebook.commands.status import status_lines
 from agentnb.policies.gates import Ask, Verdict
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.runs.gate_names import missing_gates
@@ -345,3 +346,13 @@ def test_grant_of_a_suspended_run_is_listed_and_withdrawn(tmp_path: Path, subtes
             assert [question.about.tool for question in after.waiting if question.about] == (
                 ["save"] if name == "withdrawn" else []
             )
+
+
+def test_status_lists_waiting_runs_of_any_age(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended_ids(write())
+    for _ in range(25):
+        Agent(ScriptedModel(["Fine."])).start("go", RunOptions(store=desk.store)).result(LONG)
+    lines = status_lines(Session(desk.store))
+    assert f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT" in lines
+    assert f"To drop a waiting run: %agent delete {run.id}" in lines

@@ -10,7 +10,7 @@ from agentnb.core.log.work_events import StepAttempted
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.graph.node_states import StepProgress, node_states
+from agentnb.workflow.graph.node_states import StepProgress, node_states, status_of, waiting_paths
 
 
 def test_state_counts_starts_attempts_and_loops() -> None:
@@ -43,6 +43,16 @@ def test_open_question_shows_waiting_and_a_dead_process_interrupted() -> None:
     assert node_states(graph, workflow_run(BRANCH, facts))["approve"].status == "waiting"
     ended = workflow_run(BRANCH, [started("approve", "human")], "cancelled")
     assert node_states(graph, ended)["approve"].status == "interrupted"
+
+
+def test_block_waits_once_all_its_running_steps_wait() -> None:
+    question = WaitingOnUser("human_step", "Which?", {"type": "string"}, "q1", "outer/both/a")
+    facts = [started("outer", "loop"), started("outer/both", "parallel"), started("outer/both/a", "human")]
+    facts += [(QuestionAsked, {"question": question}), started("outer/both/b", "tool")]
+    for ends, expected in (([], "running"), ([finished("outer/both/b")], "waiting")):
+        run = workflow_run(BRANCH, [*facts, *ends])
+        waits = waiting_paths(run)
+        assert {status_of(run.step_records[path], run, waits) for path in ("outer", "outer/both")} == {expected}
 
 
 def test_step_is_retrying_between_two_attempts() -> None:

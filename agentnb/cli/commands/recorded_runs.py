@@ -164,7 +164,7 @@ RECORDED: dict[str, Command] = {
                 dest="outcome",
                 action="store_const",
                 const="failed",
-                help="only runs whose outcome is failed, by their trace, expectation or label, whatever their status",
+                help="only runs that did not do their task, by a check (--expect), a label or the trace, even if Done",
             ),
             argument("--nested", action="store_true", help="also list the runs nested in each, below it"),
         ),

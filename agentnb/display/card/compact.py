@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentnb.advice import LoadRun
@@ -15,7 +15,7 @@ from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.plan_list import work_lines
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.texts.call_labels import MARKS, state
+from agentnb.display.texts.call_labels import MARKS, state, while_asking
 from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.question_labels import answer_told
@@ -104,8 +104,8 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
     return f"{one.index + 1:>3}  {line if len(line) <= MAX_LINE_CHARACTERS else line[: MAX_LINE_CHARACTERS - 1] + '…'}"
 
 
-def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
-    kind = state(record)
+def _call(record: CallRecord, questions: Sequence[AskedQuestion]) -> str:
+    kind = state(while_asking(record, questions))
     replies = [first_line(clean(answer_told(question)), 40) for question in questions if question.outcome != "open"]
     answers = f" ({', '.join(replies)})" if replies else ""
     return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers

@@ -89,9 +89,10 @@ class ManyRuns:
 
     def html(self) -> Html:
         """Return the line, with a bar while runs are in progress; after that, it expands to one line per run."""
-        kind = (
-            next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral") if self.is_over else "active"
-        )
+        if self.is_over:
+            kind = next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral")
+        else:
+            kind = "asking" if {tone(run) for run in list(self._live.values())} == {"asking"} else "active"
         mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))

@@ -120,14 +120,15 @@ def round_lines(
         yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), MAX_LINE_CHARACTERS)
         number = MARGIN
     for record in one.records:
-        yield number + call_line(record)
+        about = asked.pop(record.call.id, ())
+        yield number + call_line(call_labels.while_asking(record, about))
         number = MARGIN
         if record.inner:
             yield from inner_lines(record)
         yield from begun_lines(record.nested, "       ")
         if record.printed:
             yield from printed_lines(record)
-        yield from _question_lines(asked.pop(record.call.id, ()))
+        yield from _question_lines(about)
     yield from _question_lines(chain.from_iterable(asked.values()))
     for happened in also:
         yield f"{number}[{happened}]"

@@ -28,7 +28,7 @@ from agentnb.display.parts.round_details import (
     saw_html,
 )
 from agentnb.display.parts.tool_card import tool_card_html
-from agentnb.display.texts.call_labels import state, todo_words
+from agentnb.display.texts.call_labels import state, todo_words, while_asking
 from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import round_warnings
 
@@ -134,14 +134,14 @@ def text_html(one: WorkflowRound) -> Html:
     return join_html(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
 
 
-def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
+def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Sequence[AskedQuestion] = ()) -> Html:
     """Return the card of a call, followed by the runs it started and its questions to the person."""
 
     def nested(each: CallRecord) -> Html:
         return form.nested(each.call.id, form.folds) or begun_html(each.nested)
 
     card = tool_card_html(
-        record,
+        while_asking(record, questions),
         key=f"call:{one.index}:{place}",
         is_open=form.folds.get(f"call:{one.index}:{place}"),
         live=form.live,

@@ -49,9 +49,9 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
 
 
 def trouble_words(kind: str, count: int) -> str:
-    """Return ``2 failed calls``, ``2 reminders ignored by the model``."""
+    """Return ``2 failed calls``, ``2 reminders not followed``."""
     if kind == "ignored":
-        return f"{pluralize(count, 'reminder')} ignored by the model"
+        return f"{pluralize(count, 'reminder')} not followed"
     return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 

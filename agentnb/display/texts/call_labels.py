@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.log.events import Progress
+from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.rounds import (
     AWAITS_APPROVAL,
     DENIED,
@@ -87,10 +89,16 @@ def _todo_arguments(arguments: Any) -> str:
 
 
 def state(record: CallRecord) -> CallState:
-    """Return the state of a call: running, waiting (for approval), ok, failed, blocked, stopped or interrupted."""
+    """Return the state of a call: running, waiting (for the person), ok, failed, blocked, stopped or interrupted."""
     if record.result is None:
         return "waiting" if record.waits else "running"
     return STATES_OF_ERRORS.get(record.result.error_code or "", "failed" if record.result.is_error else "ok")
+
+
+def while_asking(record: CallRecord, questions: Iterable[AskedQuestion]) -> CallRecord:
+    """Return the record of a call, as one that waits while a question of its tool is open."""
+    has_asked = record.result is None and any(asked.outcome == "open" for asked in questions)
+    return replace(record, waits=True) if has_asked else record
 
 
 def progress(one: Progress) -> str:
@@ -112,6 +120,6 @@ def outcome(record: CallRecord) -> str:
     if kind == "blocked":
         reason = WHY_REJECTED.get(record.rule, "" if code == DENIED else WHY_REJECTED["consecutive"])
         return f"{MARKS[kind]} rejected{f': {reason}' if reason else ''}"
-    words = {"waiting": "waiting for your approval"}
+    words = {"waiting": "waiting for you"}
     why = f": {clean(code).replace('_', ' ')}" if kind == "failed" and code not in (None, "tool_error") else ""
     return f"{MARKS[kind]} {words.get(kind, kind)}{why}"

@@ -121,7 +121,8 @@ class AlsoHappened:
 
 
 def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
-    return f"{names.of_plan(event.plan_id)} {how} by {event.by}{_because(why)}"
+    quoted = f"“{why}”" if why and event.by == "person" else why
+    return f"{names.of_plan(event.plan_id)} {how} by {event.by}{_because(quoted)}"
 
 
 def _because(reason: str) -> str:

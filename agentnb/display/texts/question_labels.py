@@ -198,7 +198,7 @@ def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> 
         before, calls, after = later_calls(grant.rule, about)
         return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
     if not choice.approved:
-        return "rejected", "", f": {choice.reason}" if choice.reason else ""
+        return "rejected", "", f": “{choice.reason}”" if choice.reason else ""
     if choice.arguments is not None:
         return "approved with other arguments: ", argument_words(choice.arguments, MAX_OF_A_CALL), ""
     return "approved", "", "" if answer in (APPROVE, True) else f": {choice_in_words(answer)}"
@@ -279,6 +279,13 @@ def listed_choices(question: WaitingOnUser) -> str:
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 
+def brief_choices(question: WaitingOnUser) -> str:
+    """Return the choices of a question for its line, without the later calls on offer, whose answers are listed elsewhere."""
+    if question.about is None or not question.about.grants:
+        return listed_choices(question)
+    return ", ".join([*approving_choices(question), ALWAYS, DENY])
+
+
 def approving_choices(question: WaitingOnUser) -> list[str]:
     """Return the choices that approve a call once or as a gate intends; *always* is left to the grants on offer."""
     choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
@@ -305,7 +312,7 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(question: WaitingOnUser) -> str:
-    choices = listed_choices(question)
+    choices = brief_choices(question)
     return clean(f" ({first_line(choices, MAX_LISTED)})") if choices else ""
 
 

@@ -442,6 +442,7 @@ def _why_not_good(run: Run) -> str:
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
         words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
+        words = f"“{words}”" if words and plan.by == "person" else words
         again = "" if is_foreign(run) else " For another plan, change the prompt and run it again."
         return f"No step of the plan ran{f': {words}' if words else ''}.{again}"
     if run.outcome == "passed":

@@ -10,6 +10,7 @@ from agentnb.core.messages import encodable, is_invisible
 
 MAX_DOTS = 7
 """Maximum consecutive spaces that are shown individually; more are counted."""
+# Two spaces count: they are the indentation by which a value could pass for another argument of its call.
 _HIDDEN = re.compile(r" {2,}|\n{2,}|[^\n -~]")
 """Candidates: runs of blanks and of line breaks, and characters beyond printable ASCII, which are looked up."""
 _NAME = re.compile(r"[\w./:@#-]+(?<!:)")

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 EFFECT, ASSOCIATION = "effect", "association"
 OF_EFFECT = "averaged over later draws; does not extend to whole runs, because the draws also changed later rounds"
-OF_ASSOCIATION = "no set was drawn for the round: the run's own course triggered guidance and may explain the difference"
-NO_OTHERS = "no run without it: the rate without guidance is unknown"
+OF_ASSOCIATION = "no set was drawn for the round (no p_value): the run's own course triggered guidance and may explain it"
+NO_OTHERS = "no run without it: anyway and lift are unknown (NaN)"
+ONE_RUN = "; no interval (NaN): one of the two rates is that of a single run"
 _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 
@@ -159,7 +160,8 @@ def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) ->
 def _too_few(estimate: WeightedDifference) -> str:
     if estimate.interval is not None:
         return ""
-    return f"; no interval: each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
+    lacks = "interval and no p_value" if estimate.value is not None else "lift"
+    return f"; no {lacks} (NaN): each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
 
 
 # Associations in other runs
@@ -204,6 +206,7 @@ def _association_row(
     kind: GuidanceKind, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
 ) -> dict[str, Any]:
     mine, theirs = _by_run(by_run), _by_run(without)
+    lifted = difference(mine, theirs)
     return {
         **_head(kind, outcome, ASSOCIATION, ""),
         "runs": len(by_run),
@@ -214,10 +217,10 @@ def _association_row(
         "unknown": None,
         **share_columns("share", mine),
         **share_columns("anyway", theirs),
-        **share_columns("lift", difference(mine, theirs)),
+        **share_columns("lift", lifted),
         "p_value": None,
         "p_adjusted": None,
-        "note": OF_ASSOCIATION if without else NO_OTHERS,
+        "note": OF_ASSOCIATION + ("" if lifted.low is not None else ONE_RUN) if without else NO_OTHERS,
     }
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec, role_of
-from agentnb.core.run.rounds import DUPLICATE
+from agentnb.core.run.rounds import DENIED, DUPLICATE
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.plan_parser import (
     Entry,
@@ -212,7 +212,7 @@ class Observation:
 
     @cached_property
     def failed(self) -> dict[int, str]:
-        """Steps whose calls all failed, with the names of their tools."""
+        """Steps whose calls all failed, each with the reason: ``save failed``, ``save was rejected``."""
         if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
             return {}
         results = {result.call_id: result for result in self._results_since}
@@ -221,14 +221,14 @@ class Observation:
             came = [results[call.id] for call in move.message.calls if call.id in results and call.name != TODO_TOOL]
             came = [result for result in came if result.error_code != DUPLICATE]
             if came and all(result.is_error for result in came):
-                failed[move.place] = ", ".join(dict.fromkeys(result.name for result in came))
+                failed[move.place] = f"{', '.join(dict.fromkeys(result.name for result in came))} {failure_word(came)}"
             elif came:
                 failed.pop(move.place, None)
         return failed
 
     def why_failed(self, entry: Entry) -> str:
         """Return why the step of this todo failed; empty if it did not."""
-        return next((f"{names} failed" for index, names in self.failed.items() if self.own.get(index) == entry), "")
+        return next((reason for index, reason in self.failed.items() if self.own.get(index) == entry), "")
 
     @cached_property
     def titles_done(self) -> set[str]:
@@ -316,6 +316,11 @@ def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
         for part in message.parts:
             if type(part) is ToolResult:
                 yield part
+
+
+def failure_word(results: Iterable[ToolResult]) -> str:
+    """Return ``was rejected`` if each of these calls that failed was denied, otherwise ``failed``."""
+    return "was rejected" if {result.error_code for result in results if result.is_error} == {DENIED} else "failed"
 
 
 def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:

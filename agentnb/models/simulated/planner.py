@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.models.simulated.observation import Observation
+from agentnb.models.simulated.observation import Observation, failure_word
 from agentnb.models.simulated.personas import OPEN_TODOS, says
 from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 
@@ -64,7 +64,7 @@ def _gives_up(observation: Observation) -> bool:
     """Return whether the reminder warns of a failure loop that the next step would continue, and there is no todo list."""
     assert observation.next_step is not None, "there is a step to give up"
     names = {call.name for call in observation.steps[observation.next_step].calls}
-    failed = observation.made and observation.failed.get(observation.made[-1], "")
+    failed = observation.made and observation.failed.get(observation.made[-1], "").partition(" ")[0]
     return FAILURE_LOOP in observation.reminder and not observation.has_todos and failed in names
 
 
@@ -207,9 +207,10 @@ def listless(items: int) -> str:
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
     """Return the final answer: the number of steps, the tools' results, and the items left out."""
-    which = f" ({failed} failed)" if failed else ""
+    which = f" ({failed} {failure_word(results).removeprefix('was ')})" if failed else ""
     lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
-    lines += [f"{result.name}{' failed' if result.is_error else ''}:{_as_markdown(_short(result))}" for result in results]
+    names = [f"{result.name} {failure_word([result])}" if result.is_error else result.name for result in results]
+    lines += [f"{name}:{_as_markdown(_short(result))}" for name, result in zip(names, results, strict=True)]
     if left_out:
         lines += [LEFT_OUT, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)

@@ -121,7 +121,7 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list or change the rules and what is always allowed, in this session or saved"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list what is always allowed, allow RULE in this session, or withdraw one"""
     print(permissions_command(session, rest, shell.user_ns))
 
 
@@ -184,12 +184,12 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...] [--failed] [--nested]: list the runs, newest first, or those with all words in state, model or prompt"""
+    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
     show_history(session, shell, _words(rest))
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live and waiting runs stay"""
+    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live runs stay, waiting ones go only by ID"""
     print(delete_command(session, shell, _words(rest)))
 
 

@@ -21,7 +21,7 @@ UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1
 MAX_SHOWN = 20
 """Maximum runs listed before the question; any others are counted."""
 KEPT = frozenset({"running", "waiting_on_user"})
-"""States of runs that are never deleted: live, or waiting for an answer, even if suspended."""
+"""States of runs that are kept: live, or waiting for an answer, unless suspended and named by id."""
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 
 
@@ -100,7 +100,8 @@ def _choose(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], s
     for family in families_known_here(session):
         run = family[0]
         if run.id in wanted.ids if wanted.ids else _fits(run, wanted):
-            (kept if any(member.status in KEPT for member in family) else chosen).append(family)
+            is_kept = any(member.status in KEPT and not (wanted.ids and member.can_be_answered) for member in family)
+            (kept if is_kept else chosen).append(family)
         nested.discard(run.id)
     if nested:
         run_id = min(nested)

@@ -19,6 +19,8 @@ from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
+ADD = "To allow calls in this session: %agent permissions allow RULE"
+SAVE = "To save a rule, answer a question with it: %agent answer always in project: RULE"
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells ran"}
 """The origin of a grant that was not made in answer to a question."""
 
@@ -103,4 +105,5 @@ def _lines(session: Session) -> Iterator[str]:
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
         yield "To withdraw one: %agent permissions withdraw NUMBER"
+    yield f"{ADD}. {SAVE}"
     yield from saved_rules_lines("", SavedRules({}, saved_rules().refused), "")

@@ -10,7 +10,7 @@ from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands.history_command import DEFAULT_COUNT, as_known_here, families_known_here
+from agentnb.notebook.commands.history_command import as_known_here, families_known_here
 from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
@@ -97,10 +97,10 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
 
 
 def _suspended(session: Session, told: set[str]) -> list[str]:
-    """Return a line about each of the newest suspended runs that has not been mentioned yet."""
-    newest = islice(as_known_here(session), DEFAULT_COUNT)
-    answerable = [run.id for run in newest if run.can_be_answered and run.id not in told]
-    return [f"Run {run_id} is waiting for your answer: %agent answer {run_id} TEXT" for run_id in answerable]
+    """Return a line about each suspended run, of any age, that has not been mentioned yet, and how to drop one."""
+    waiting = [run.id for run in as_known_here(session) if run.can_be_answered]
+    lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
+    return [*lines, *([f"To drop a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
 def _explained(session: Session, key: str, value: str) -> str:

@@ -160,7 +160,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
         else f"The rule {_rule_text(judged)} asks."
     )
     rule = [asks] if judged.rule is not None else []
-    description = [_about(judged, tool)] if origin is not None or not rule else []
+    description = [_about(judged, tool, ", so agentnb asks")] if origin is not None or not rule else []
     return "\n".join([*rule, *description, *(() if origin is None else _changes(origin))])
 
 
@@ -183,14 +183,14 @@ def _rule_text(judged: Judgement) -> str:
     return "" if judged.rule is None else judged.rule.text
 
 
-def _about(judged: Judgement, tool: Tool) -> str:
+def _about(judged: Judgement, tool: Tool, then: str = "") -> str:
     if judged.nature == "sensitive":
         return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
         return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
-        return "The tool declares no effects, such as read or write."
+        return f"It is not known whether this tool only reads{then}."
     if effects == {"write"} and kind_of_subject(tool) == "path":
         return "It changes a file."
     return f"It may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."

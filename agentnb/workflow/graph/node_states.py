@@ -118,10 +118,18 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 
 def waiting_paths(run: RunFacts) -> set[str]:
-    """Return the paths of the steps waiting for the person, and of the tasks whose actions created such steps."""
-    paths = {question.call_id for question in run.waiting}
-    blocks = {path.rpartition("/")[0] for path in paths}
-    return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
+    """Return the paths of the steps waiting for the person, of the tasks whose actions created such steps, and of the blocks
+    in which every running step waits.
+    """
+    waits = {question.call_id for question in run.waiting}
+    records = run.step_records
+    blocks = {path[:end] for path in waits for end, sign in enumerate(path) if sign == "/" and path[:end] in records}
+    running = [path for path, record in records.items() if record.status == "running"] if blocks else []
+    for block in sorted(blocks, key=len, reverse=True):  # the innermost first
+        is_of_task = records[block].kind == "task" and any(path.rpartition("/")[0] == block for path in waits)
+        if is_of_task or all(path in waits for path in running if path.startswith(f"{block}/")):
+            waits.add(block)
+    return waits
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from scripted_runs import agent_of, do, play, work
 
 from agentnb import GuidanceSet, Matrix, RandomGuidance, Run, Store, lift
 from agentnb.errors import SettingsError
-from agentnb.experiments.rounds.lift import NO_OTHERS, OF_ASSOCIATION, OF_EFFECT
+from agentnb.experiments.rounds.lift import NO_OTHERS, OF_ASSOCIATION, OF_EFFECT, ONE_RUN
 from agentnb.guidance.draws import draws_of
 
 HALVES = {"off": 0.5, "matrix": 0.5}
@@ -115,7 +115,8 @@ def test_rounds_count_with_any_drawn_set() -> None:
 def test_too_few_tasks_have_no_interval() -> None:
     table = lift(drawn_runs(5), outcome="call_worked")
     assert table["p_value"].isna().all() and table["lift_low"].isna().all() and len(table)
-    assert all(note.startswith(f"{OF_EFFECT}; no interval: each set needs draws in 6 tasks") for note in table["note"])
+    reason = f"{OF_EFFECT}; no interval and no p_value (NaN): each set needs draws in 6 tasks"
+    assert all(note.startswith(reason) for note in table["note"])
 
 
 def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
@@ -129,6 +130,7 @@ def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
     }
     silent = table.query("set == 'brief' and kind == 'tools'")
     assert silent["judged"].eq(0).all() and silent["lift"].isna().all(), "neither brief nor off says anything after tools"
+    assert silent["note"].str.contains("no lift (NaN): each set needs draws in 6 tasks", regex=False).all()
     assert table["p_adjusted"].dropna().ge(table["p_value"].dropna()).all()
 
 
@@ -150,6 +152,11 @@ def test_lift_of_other_runs_is_an_association() -> None:
     assert row["lift"] == pytest.approx(row["share"] - row["anyway"]) and row["lift_low"] < row["lift"] < row["lift_high"]
     assert (row["claim"], row["note"], row["against"]) == ("association", OF_ASSOCIATION, "")
     assert pd.isna(row["p_value"]) and pd.isna(row["tasks"])
+
+
+def test_rate_of_a_single_run_explains_the_missing_interval() -> None:
+    row = of_kind(lift([after_work(2, "matrix", "I may do more of it, perhaps."), after_work(2, "off", "A.", "So.")]))
+    assert row["anyway"] == 0.5 and pd.isna(row["lift_low"]) and row["note"] == OF_ASSOCIATION + ONE_RUN
 
 
 def test_draw_for_the_whole_run_makes_no_effect() -> None:

@@ -103,14 +103,15 @@ def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
     assert cell.asked.startswith("Delete 1 run with 1 nested run? ") and ids(clean) == set()
 
 
-def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> None:
+def test_live_runs_are_kept_and_suspended_ones_go_by_id(clean: Kernel) -> None:
     clean.run("asks = ScriptedModel([ToolCall('add', {'a': 1}), 'Done.'])")
     clean.run("%%agent -m asks -t add --approve ask -o suspended\nGo.")
     clean.run("%%agent -t rest -o live --background\n- rest `rest()`")
     clean.run("while not live.id: pass")
     assert clean.value("suspended.status") == "waiting_on_user"
-    kept = {clean.value("suspended.id"), clean.value("live.id")}
-    for options in ("--older-than 0h", " ".join(kept)):
+    live, suspended = clean.value("live.id"), clean.value("suspended.id")
+    assert f"To drop a waiting run: %agent delete {suspended}" in clean.run("%agent status").printed
+    for options, kept in {"--older-than 0h": {suspended, live}, f"{suspended} {live}": {live}}.items():
         clean.run("%%agent -o fine\nTask.")
         named = options if options.startswith("--") else f"{options} {clean.value('fine.id')}"
         cell = clean.run(f"%agent delete {named}", attended=True, reply="y")

@@ -15,7 +15,7 @@ from agentnb.models import ScriptedModel
 from agentnb.notebook.card.actions import ACTIONS
 from agentnb.notebook.cells.cell_host import tell_saved_rules
 from agentnb.notebook.commands.answer import answer_command
-from agentnb.notebook.commands.permissions_command import permissions_command
+from agentnb.notebook.commands.permissions_command import SAVE, permissions_command
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.saved_rules import rules_folder, save, saved_rules
 from agentnb.session.session import Session
@@ -70,6 +70,7 @@ def test_saved_rule_is_shown_listed_and_withdrawn(
         assert not run.questions and [grant.rule for grant in run.grants] == ["bash(git log *)"]
         tell_saved_rules(later)
         assert capsys.readouterr().out == shown, "once in a session"
+    assert permissions_command(later, "", {}).endswith(SAVE) and "%agent answer always in project: RULE" in SAVE
     (saved,) = saved_rules().rules.values()
     assert f"  1  bash(git log *), saved on {saved.saved_at:%Y-%m-%d} for runs in {work}" in permissions_command(later, "", {})
     for which in ("1", "bash(git log *)"):
@@ -96,7 +97,7 @@ def test_file_that_does_not_count_is_named(tmp_path: Path, work: Path, capsys: p
     tell_saved_rules(later)
     line = f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {path.name} in {path.parent}"
     assert capsys.readouterr().out == f"{line}\n"
-    assert permissions_command(later, "", {}).splitlines()[-2:] == ["Nothing is allowed always.", line]
+    assert permissions_command(later, "", {}).splitlines()[-3::2] == ["Nothing is allowed always.", line]
 
 
 def test_withdrawn_rule_is_the_one_that_was_listed(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

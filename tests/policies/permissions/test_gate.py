@@ -105,12 +105,15 @@ def test_only_tools_with_effects_beyond_reading_are_gated(subtests: pytest.Subte
             assert [type(judged(mode, name)) for name in MORE] == [type(None), type(None), AskByRules, AskByRules]
     denied = judged("read_only", "nothing_said")
     assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("read_only", DENIED)
-    assert "only allows tools that read" in denied.result.text and "declares no effects" in denied.result.text
+    assert "only allows tools that read" in denied.result.text
+    assert "not known whether this tool only reads." in denied.result.text
 
 
 def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
     verdict = judged("ask", "writes", path="a")
     assert isinstance(verdict, Ask) and verdict.question == snapshot("effects")
+    unknown = judged("ask", "nothing_said")
+    assert isinstance(unknown, Ask) and unknown.question == snapshot("unknown")
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question == snapshot("rule")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")

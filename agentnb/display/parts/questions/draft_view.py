@@ -214,7 +214,7 @@ def _told(asked: AskedQuestion) -> str:
     choice = decision(asked.answer)
     if choice.approved:
         return "You approved it." if asked.by == "person" else "Your function approved it."
-    return f"You rejected it: {choice.reason}" if choice.reason else "You declined it."
+    return f"You rejected it: “{choice.reason}”" if choice.reason else "You declined it."
 
 
 def _how_to_answer(form: Form) -> Html:
