@@ -70,7 +70,7 @@ def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
     assert "summarized: once" in words(run_html(run))
 
 
-def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
+def test_compaction_line_expands_to_the_summary_as_harmless_markdown() -> None:
     html = run_html(summed_up(), folds={"summary:4:0": True})
     fold = html[html.index('data-fold="summary:4:0"') :].partition("</details>")[0]
     assert " open" in fold[:40] and "<strong" in fold and "<script" not in fold
@@ -78,7 +78,7 @@ def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
     assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
 
 
-def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None:
+def test_each_reason_for_compaction_has_a_description(subtests: pytest.Subtests) -> None:
     cases = [
         ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
         ("share", {}, "the conversation filled its share of the context window"),
@@ -129,7 +129,7 @@ def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     assert round_notes(run.rounds[4], run.settings)[0].wrong
 
 
-def test_problem_is_cut_to_a_line() -> None:
+def test_compaction_problem_is_truncated_to_one_line() -> None:
     failed = Compaction("share", Compacted(1, 3, 2), problem="\x1b[31m<b>\n" + "x" * 5_000)
     assert len(compaction_line(failed)) < 500 and "\n" not in compaction_line(failed) and "\x1b" not in compaction_line(failed)
 

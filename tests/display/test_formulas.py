@@ -29,7 +29,7 @@ def typeset(text: str) -> bool:
     return "<math" in fragment(text)
 
 
-def test_formulas_are_typeset_but_prices_and_names_are_not(subtests: pytest.Subtests) -> None:
+def test_formulas_are_typeset_but_prices_and_variables_are_not(subtests: pytest.Subtests) -> None:
     formulas = [
         "$x$",
         "$R^2 = 0.76$",
@@ -131,7 +131,7 @@ def test_unsupported_tex_stays_readable(subtests: pytest.Subtests) -> None:
                 assert fragment(f"$${tex}$$") == f"<p>$${tex}$$</p>\n".replace("&", "&amp;")
 
 
-def test_words_in_a_formula_never_become_markup() -> None:
+def test_text_in_a_formula_never_becomes_markup() -> None:
     html = fragment("$\\text{<script>alert(1)</script>} < 1$")
     check_is_harmless(html)
     assert "<mtext>&lt;script&gt;alert(1)&lt;/script&gt;</mtext>" in html

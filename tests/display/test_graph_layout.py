@@ -147,7 +147,7 @@ def test_nested_loops_run_side_by_side() -> None:
         assert len([wire for wire in plan.wires if wire.edge.is_back]) == 2 and shared(plan) == []
 
 
-def test_workflow_without_steps_is_an_empty_plan() -> None:
+def test_layout_of_a_workflow_without_steps_is_empty() -> None:
     assert (lay_out(Drawing()).boxes, lay_out(Drawing()).width) == ([], 0)
 
 
@@ -158,7 +158,7 @@ def pipeline(count: int) -> Drawing:
     return drawing_of(WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") for n in range(count))))
 
 
-def test_long_pipeline_is_folded_into_a_node_that_counts() -> None:
+def test_long_pipeline_is_folded_into_a_node_with_a_count() -> None:
     small = fold_graph(pipeline(10_000))
     assert len(small.graph.nodes) <= MAX_NODES
     (path,) = small.members

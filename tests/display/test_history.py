@@ -130,7 +130,7 @@ def test_each_state_has_a_mark_and_a_word() -> None:
         assert word in harmless(history_html([line(status=status)], "", closed)).text
 
 
-def test_line_opens_to_its_run() -> None:
+def test_history_line_expands_to_its_run() -> None:
     lines = [line(), line()]
     reader = harmless(history_html(lines, "2 runs", closed))
     assert [name for name, _ in reader.elements].count("details") == 2

@@ -56,7 +56,7 @@ class Words(HTMLParser):
         self.text += data
 
 
-def test_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
 
@@ -114,7 +114,7 @@ def test_thinking_is_folded_before_the_text(snapshot: Snapshot) -> None:
     assert list(round_pieces(silent, Form())) == ["text"]
 
 
-def test_single_round_run_expands_to_details_only() -> None:
+def test_run_with_one_round_expands_only_to_its_details() -> None:
     html = run_html(made("Hello."))
     assert html.count('class="agentnb-part"') == 1 and ">Details</summary>" in html
 
@@ -205,7 +205,7 @@ def test_message_before_the_first_round_is_shown() -> None:
         assert "You: And <b>the roof</b>." in Words(html).text
 
 
-def test_todo_status_has_words_besides_its_mark(subtests: pytest.Subtests) -> None:
+def test_todo_status_is_shown_in_words_beside_its_mark(subtests: pytest.Subtests) -> None:
     cases = [
         ("not-started", "○ open: Plot it"),
         ("in-progress", "◐ Plot it (in progress)"),

@@ -34,7 +34,7 @@ def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_guidance_after_tool_failures_is_named_by_its_cell(snapshot: Snapshot) -> None:
+def test_guidance_after_tool_failures_is_named_by_the_failure(snapshot: Snapshot) -> None:
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
     assert guidance_line(failed, Followed(True, "another call was made")) == snapshot
     assert guidance_line(loop, None) == "failure loop, level 3"

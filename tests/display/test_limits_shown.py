@@ -77,7 +77,7 @@ def at_limit(name: str, value: float) -> Run:
 
 
 @pytest.mark.req("KX.2")
-def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -> None:
+def test_run_at_a_limit_names_it_and_what_to_type(subtests: pytest.Subtests) -> None:
     for name, value, limit, to_type in ENDINGS:
         with subtests.test(name=name):
             run = at_limit(name, value)
@@ -87,7 +87,7 @@ def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -
                 assert shown.count(f"Limit reached: {limit}") == 1 and shown.count(to_type) == 1
 
 
-def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
+def test_only_commands_are_code_and_each_fits_on_one_line() -> None:
     html = run_html(at_limit("session_budget", 5))
     matches = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
     replayed = "%replay run -g matrix -p matrix"
@@ -209,7 +209,7 @@ def test_usage_is_shown_beside_its_limit_from_the_start() -> None:
     assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))
 
 
-def test_numbers_have_a_constant_width() -> None:
+def test_usage_counts_keep_a_constant_width() -> None:
     assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
     assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
     assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
@@ -274,7 +274,7 @@ def test_clock_of_a_recovered_run_omits_the_time_between_processes() -> None:
     assert since(asked) == 3_589.0
 
 
-def test_clock_is_still_while_waiting_for_the_person() -> None:
+def test_clock_pauses_while_waiting_for_the_person() -> None:
     card = LiveCard()
     run = made("x", max_seconds=90)
     started = run.events[0]

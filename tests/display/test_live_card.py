@@ -170,7 +170,7 @@ def test_chip_shows_each_change_of_state() -> None:
     assert said[-1].startswith("Stopped") or said[-1] == "Done, 1 call failed"
 
 
-def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
+def test_board_todos_are_shown_before_the_run_reads_them() -> None:
     card = LiveCard()
     for item in STORY[:3]:
         card.take(item)
@@ -178,7 +178,7 @@ def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
     assert frame is not None and "Look at &lt;b&gt;this" in frame["slots"]["todos"]
 
 
-def test_controls_are_offered_only_where_clicks_arrive() -> None:
+def test_controls_are_offered_only_where_clicks_reach_the_kernel() -> None:
     heard, unheard = LiveCard(), LiveCard(controls=False)
     for card in (heard, unheard):
         card.take(STORY[0])
@@ -289,7 +289,7 @@ AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
 
 
 @pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
-def test_cached_html_equals_a_fresh_drawing(story: list[AnyEvent | Delta]) -> None:
+def test_cached_html_equals_freshly_rendered_html(story: list[AnyEvent | Delta]) -> None:
     card, events, findings = LiveCard(), [], LiveFindings()
     for item in story:
         card.take(item)

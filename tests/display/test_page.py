@@ -56,7 +56,7 @@ def marked(of: int) -> str:
     return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
 
 
-def test_page_says_what_it_leaves_out_and_where_that_is(subtests: pytest.Subtests) -> None:
+def test_page_states_what_it_omits_and_where_to_find_it(subtests: pytest.Subtests) -> None:
     def choose(kind: str) -> str:
         """Chooses."""
         return kind
@@ -104,7 +104,7 @@ def test_security_policy_precedes_everything_it_covers() -> None:
     assert page.index("Content-Security-Policy") < page.index("<title") < page.index("<style") < page.index("<body")
 
 
-def test_title_is_the_first_words_of_the_prompt() -> None:
+def test_page_title_is_the_first_words_of_the_prompt() -> None:
     assert "<title>What is it &lt;i&gt;? · agentnb</title>" in page_html(plain_run())
 
 

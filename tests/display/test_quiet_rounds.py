@@ -65,7 +65,7 @@ def test_saved_card_shows_guidance_in_details_or_rounds() -> None:
     assert "Round 1: guidance todos_tools" in visible_text(page_html(finished()))
 
 
-def test_details_have_id_date_and_model() -> None:
+def test_run_details_show_id_date_and_model() -> None:
     _, _, rest = visible_text(run_html(finished())).partition("Details")
     assert re.search(r"run: r-1 · started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · model: scripted:hand", rest)
 

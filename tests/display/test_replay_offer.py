@@ -64,7 +64,7 @@ def test_each_surface_names_its_command_for_the_replay(snapshot: Snapshot) -> No
     assert offer(run, SHELL) == snapshot("shell", RUN=run.id[-8:])
 
 
-def test_saved_offer_names_the_variable_of_the_run() -> None:
+def test_saved_replay_command_names_the_variable_of_the_run() -> None:
     for variable, typed in {"mine": "%replay mine -g", "found[3]": "replay(found[3], guidance="}.items():
         assert typed in run_html(limited(), variable=variable)
 

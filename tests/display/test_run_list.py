@@ -29,7 +29,7 @@ def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
         assert expected in html
 
 
-def test_each_status_has_a_word_not_only_a_colour(subtests: pytest.Subtests) -> None:
+def test_every_status_is_shown_in_words_besides_its_colour(subtests: pytest.Subtests) -> None:
     for status in sorted(STATES):
         with subtests.test(status=status):
             word = {"completed": "Done, not checked"}.get(status, STATES[status])
@@ -41,7 +41,7 @@ def test_running_run_shows_no_final_figures() -> None:
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
-def test_only_a_run_waiting_for_an_answer_has_its_command() -> None:
+def test_only_a_run_waiting_for_an_answer_shows_the_command() -> None:
     waiting = DONE._replace(status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
     assert "Answer: %agent answer 99fe28e9 TEXT" in run_list_html([waiting])
     for other in (DONE, waiting._replace(stop_reason="running"), waiting._replace(foreign=True)):

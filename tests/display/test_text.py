@@ -28,7 +28,7 @@ def test_finished_run_shows_its_end_and_usage() -> None:
     assert "add(a=1)" in text and "→ 3" in text and "It is 3." in text
 
 
-def test_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert shown.startswith("Limit reached: 1 round · 1 round, ")
     assert "\nContinue: %%agent --continue -t add --max-rounds 2\n" in shown

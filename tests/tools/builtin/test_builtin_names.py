@@ -45,7 +45,7 @@ def test_built_in_tools_match_names_and_schemas_of_the_example(subtests: pytest.
             assert (flag_of(tool), spec.effects) == (wanted["permission"], (wanted["effects"],))
 
 
-def test_words_are_groups_or_single_tools() -> None:
+def test_each_word_names_a_group_or_one_tool() -> None:
     for word, group in GROUPS.items():
         assert tuple(names(word)) == group.tool_names
     assert all(names(word) == [word] for word in GROUP_OF)
@@ -53,7 +53,7 @@ def test_words_are_groups_or_single_tools() -> None:
     assert tools_of_word("sales.describe") == tools_of_word("fils") == ()
 
 
-def test_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> None:
+def test_registry_name_is_accepted_with_any_separator(subtests: pytest.Subtests) -> None:
     for name in ("web.fetch", "web/fetch", "web:fetch", "web_fetch"):
         with subtests.test(name):
             file = f"agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: tool, name: '{name}'}}, {{type: agent, name: a}}]\n"
@@ -73,7 +73,7 @@ def test_tool_named_twice_is_included_once() -> None:
     assert names("files", "read_file", "files") == names("files")
 
 
-def test_two_tools_of_one_name_are_an_error() -> None:
+def test_two_tools_with_one_name_are_an_error() -> None:
     def bash(command: str) -> str:
         """Run."""
         return command
@@ -91,7 +91,7 @@ def test_unknown_word_is_refused_with_suggestions() -> None:
         tools_of("sales.describe")
 
 
-def test_words_in_files_prefer_tools_of_the_user() -> None:
+def test_names_in_files_prefer_tools_of_the_user() -> None:
     def read_file(path: str) -> str:
         """Mine."""
         return path
@@ -146,5 +146,5 @@ def test_tools_keep_their_settings_in_another_process() -> None:
             assert isinstance(again, BuiltinTool) and again.group == group and again.spec == tool.spec
 
 
-def test_all_words_are_different() -> None:
+def test_tool_and_group_words_are_unique() -> None:
     assert len(set(WORDS)) == len(WORDS)

@@ -75,7 +75,7 @@ def test_unusual_paths_inside_the_working_directory_are_read(subtests: pytest.Su
     assert desk.text("write_file", path="..bar", content="x") and (desk.folder / "..bar").read_text() == "x"
 
 
-def test_invalid_paths_and_link_circles_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_invalid_paths_and_symlink_loops_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
     (desk.folder / "circle").symlink_to("circle")
     codes = {"a\0b": "invalid_path", "\ud800": "invalid_path", "n" * 300: "invalid_path", "circle": "link_changed"}
     codes |= {"circle/a.txt": "link_changed"}

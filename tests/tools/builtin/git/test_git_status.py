@@ -51,7 +51,7 @@ def test_branch_and_upstream_are_the_first_line(repository: GitRepository) -> No
     assert ours.text("git_status") == f"## HEAD detached at {commit}\nNo changes."
 
 
-def test_conflicts_and_an_open_merge_are_named(repository: GitRepository) -> None:
+def test_status_names_conflicts_and_an_unfinished_merge(repository: GitRepository) -> None:
     repository.git("switch", "--quiet", "-c", "two")
     repository.commit("Two", a_txt="two\n")
     repository.git("switch", "--quiet", "main")
@@ -75,7 +75,7 @@ def test_many_files_are_counted(repository: GitRepository) -> None:
     assert len(lines) == 202 and lines[-1] == "[5 more files]"
 
 
-def test_files_compared_without_their_filter_are_named(repository: GitRepository) -> None:
+def test_status_names_files_compared_without_their_filter(repository: GitRepository) -> None:
     repository.write(".git/info/attributes", "a.txt filter=lfs\n")
     repository.write("a.txt", "2\n")
     assert "(lfs)" in repository.text("git_status")
