@@ -77,7 +77,7 @@ def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
         assert results.missing == 0 and len(results.rows) == 12
 
 
-def test_clusters_count_with_any_names() -> None:
+def test_clusters_may_have_names_of_any_type() -> None:
     def units(clusters: list[Any]) -> int:
         tasks = [{**row, "cluster": cluster} for row, cluster in zip(rows(len(clusters)), clusters, strict=True)]
         results = Experiment(
@@ -192,7 +192,7 @@ def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:
     assert experiment == experiment and experiment != small(2) and hash(experiment)
 
 
-def test_measure_that_differs_between_equal_runs_is_compared() -> None:
+def test_measures_that_differ_between_identical_runs_are_compared() -> None:
     results = small(8, {"a": "off", "b": "off"}, aa=True, primary="seconds").run_sync(show=False)
     comparison = compare(results, "a", "b")
     assert not comparison.is_identical and comparison.interval is not None

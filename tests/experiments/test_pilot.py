@@ -75,7 +75,7 @@ def test_models_without_a_seed_are_named() -> None:
     assert small(models=[CHATTY, Own()]).design().unseeded == ("own:model",)
 
 
-def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
+def test_pilot_estimates_the_unknowns_of_the_design(tmp_path: Path) -> None:
     experiment = small(12, folder=tmp_path / "exp")
     pilot = asyncio.run(experiment.pilot(6, show=False))
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
@@ -89,7 +89,7 @@ def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "exp").rglob("*") if "pilot" in path.name]
 
 
-def test_pilot_shows_no_means_of_variants() -> None:
+def test_pilot_does_not_show_variant_means() -> None:
     pilot = asyncio.run(small(6).pilot(3, show=False))
     assert "off" not in repr(pilot) and "matrix" not in repr(pilot) and not hasattr(pilot, "rows")
 

@@ -144,7 +144,7 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
     return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in result.itertuples()]
 
 
-def test_every_course_has_each_form_or_a_reason() -> None:
+def test_every_scenario_has_each_file_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
         assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name

@@ -85,7 +85,7 @@ def test_branches_of_a_parallel_step_are_nested_graphs() -> None:
     assert [len(child.nodes) for child in graph.nodes[0].children] == [1, 1]
 
 
-def test_gotos_to_nowhere_and_in_circles_have_no_edge() -> None:
+def test_missing_or_circular_goto_targets_have_no_edge() -> None:
     def goto(to: str | int, number: int) -> GotoStep:
         return GotoStep(id=f"g{number}", path=f"g{number}", target=to)
 

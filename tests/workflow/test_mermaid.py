@@ -55,7 +55,7 @@ def test_states_are_classes_and_loops_are_counted() -> None:
 
 @examples(500)
 @given(st.text(min_size=1).filter(lambda text: text != "h"))
-def test_no_text_becomes_markup(text: str) -> None:
+def test_workflow_text_never_becomes_markup(text: str) -> None:
     steps = (AgentStep(id=text, path=text, agent=text), HumanStep(id="h", path="h", ask=text))
     lines = mermaid(drawing_of(WorkflowSpec(steps=steps))).splitlines()
     assert len(lines) == 4

@@ -13,7 +13,7 @@ from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 
-def test_state_counts_starts_attempts_and_loops() -> None:
+def test_node_state_counts_starts_attempts_and_loops() -> None:
     graph = drawing_of(spec_of(LOOP))
     states = node_states(graph, workflow_run(LOOP, ONCE_AROUND))
     assert set(states) == {"draft", "enough", "expand"}
@@ -36,7 +36,7 @@ def test_map_items_are_counted_by_state() -> None:
     assert (state.status, state.items) == ("running", {"completed": 2, "failed": 1, "running": 2})
 
 
-def test_open_question_shows_waiting_and_a_dead_process_interrupted() -> None:
+def test_open_question_shows_as_waiting_or_interrupted() -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     facts = [started("approve", "human"), (QuestionAsked, {"question": question})]
     graph = drawing_of(spec_of(BRANCH))

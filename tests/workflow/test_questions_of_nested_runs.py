@@ -150,7 +150,7 @@ def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) ->
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_answer_survives_a_later_process_death_at_any_event(tmp_path: Path, subtests: pytest.Subtests) -> None:
     payments = Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=Store(tmp_path / "runs"), suspend=True, show=False))
     store = Snapshots(tmp_path / "runs")

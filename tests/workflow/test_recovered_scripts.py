@@ -30,7 +30,7 @@ workflow: [{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_each_reply_is_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_each_scripted_reply_is_used_once_despite_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "inner.yaml").write_text(INNER)
     (tmp_path / "outer.yaml").write_text(TEXT)
 

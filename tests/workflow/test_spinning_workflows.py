@@ -31,7 +31,7 @@ def fine() -> str:
     return "fine"
 
 
-def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) -> None:
+def test_time_limit_and_stop_end_endlessly_looping_workflows(subtests: pytest.Subtests) -> None:
     for name, text in SPINNING.items():
         with subtests.test(name):
             run = Workflow.from_yaml(f"{text}\nlimits: {{max_seconds: 0.02}}").run_sync(show=False)
@@ -43,7 +43,7 @@ def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) 
             assert live.result().stop_reason == "cancelled"
 
 
-def test_patterns_follow_json_schema_and_are_bounded(snapshot: Snapshot) -> None:
+def test_retry_patterns_are_checked_and_match_in_bounded_time(snapshot: Snapshot) -> None:
     assert [is_pattern(one) for one in ("(a+)+$", "(?i)timed.out|busy", r"\bfoo", "(", "a**", "(?P=x)")] == [True] * 3 + [
         False
     ] * 3

@@ -178,7 +178,7 @@ def test_gates_judge_nested_calls_of_step_tools() -> None:
     assert run.status == "failed" and run.error is not None and "no adding" in run.error.message
 
 
-def test_every_end_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None:
+def test_every_outcome_of_a_step_closes_its_call(subtests: pytest.Subtests) -> None:
     async def waits() -> str:
         await asyncio.sleep(100)
         return "slept"
@@ -205,7 +205,7 @@ def test_every_end_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None
             assert_closed(run)
 
 
-def test_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
+def test_approval_of_a_suspended_step_call_is_asked_once(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def write(path: str) -> str:
@@ -227,7 +227,7 @@ def test_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
     checked(again)
 
 
-def test_suspended_call_from_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_approval_suspended_by_an_earlier_version_is_asked_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for answer, written in {"approve": ["a"], "always": ["a", "b"]}.items():
         with subtests.test(answer):
             disk: list[str] = []

@@ -204,7 +204,7 @@ def test_files_are_bounded_in_depth_number_and_size(
         assert "the files it runs have more than 2,000,000 characters" in problems(tmp_path / "top.yaml")[0][1]
 
 
-def test_non_workflow_files_are_not_awaited_or_quoted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_non_workflow_files_neither_block_nor_leak_their_content(tmp_path: Path, subtests: pytest.Subtests) -> None:
     top, secret = tmp_path / "top.yaml", "root:x:0:0:SESAME:/root:/bin/bash"
     for name, text in {
         "passwd": secret,

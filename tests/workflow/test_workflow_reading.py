@@ -48,7 +48,7 @@ def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subte
             assert [warning.code for warning in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
 
 
-def test_the_qa_loop_is_read_whole() -> None:
+def test_qa_loop_example_is_read_completely() -> None:
     spec = example("qa-loop.yaml")
     assert [type(step) for step in spec.steps] == [AgentStep, AgentStep, ConditionStep, AgentStep]
     check = spec.steps[2]
@@ -110,7 +110,7 @@ def test_step_without_an_id_is_named_by_agent_or_kind() -> None:
 
 
 @pytest.mark.req("R4.16", "K4.2")
-def test_branch_is_a_list_a_step_or_a_goto() -> None:
+def test_branch_may_be_a_list_a_step_or_goto() -> None:
     spec = read(
         """
   - {id: draft, type: agent, name: writer}

@@ -42,7 +42,7 @@ def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtes
             assert (rates.kappa.low, rates.kappa.high) == approx((expected.kappa_low, expected.kappa_upp))
 
 
-def test_runs_of_a_task_count_as_fewer() -> None:
+def test_several_runs_of_a_task_widen_the_interval() -> None:
     apart = [LabelledRun("a", n, True, n % 4 > 0) for n in range(40)]
     alike = [LabelledRun("a", n // 4, True, n >= 10) for n in range(40)]
     wide, narrow = (rates_of(runs).sensitivity for runs in (alike, apart))
@@ -122,7 +122,7 @@ def test_missing_verdicts_differ_from_missing_values() -> None:
     assert "1 missing verdict" in compared(rows, quality(labels)).robustness
 
 
-def test_difference_beyond_its_range_keeps_its_interval() -> None:
+def test_corrected_difference_at_its_bound_keeps_an_interval() -> None:
     for arms, sign in (("ab", 1), ("ba", -1)):
         rows = [
             judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)
@@ -135,7 +135,7 @@ def test_difference_beyond_its_range_keeps_its_interval() -> None:
         )
 
 
-def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
+def test_verdicts_without_labelled_runs_widen_the_interval() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}

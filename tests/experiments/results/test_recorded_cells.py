@@ -95,7 +95,7 @@ def test_nested_runs_are_part_of_their_parent() -> None:
     assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a separate run"
 
 
-def test_recorded_outcomes_are_the_values_in_any_state(tmp_path: Path) -> None:
+def test_recorded_outcomes_are_used_whatever_the_run_status(tmp_path: Path) -> None:
     ends = ("completed", "limited", "stopped", "failed", "cancelled", "unknown")
     a = [outcome(True, f"task {place}", f"a{place}", end) for place, end in enumerate(ends)]
     b = [outcome(False, f"task {place}", f"b{place}", end) for place, end in enumerate(ends)]

@@ -63,7 +63,7 @@ def test_pairs_of_runs_are_of_one_model_and_repeat() -> None:
     assert [(one.place, other.place) for one, other in found] == [(("t", "m", 0), ("t", "m", 0))]
 
 
-def test_states_are_counted(subtests: pytest.Subtests) -> None:
+def test_cell_states_are_counted(subtests: pytest.Subtests) -> None:
     cells = {"scored": True, "unknown": None, "failed": "failed", "not run": NOT_RUN}
     for state, value in cells.items():
         with subtests.test(state):

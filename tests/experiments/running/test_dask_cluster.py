@@ -82,7 +82,7 @@ def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, clu
     assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
 
 
-def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
+def test_scheduler_that_retries_dead_workers_is_refused(cluster: Any) -> None:
     def allow(failures: int) -> None:
         import dask
 
@@ -178,7 +178,7 @@ def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> N
 
 
 @pytest.mark.nightly("by day one death of a worker, and a stop")
-def test_thousands_of_cells_come_back_once_in_little_memory(tmp_path: Path, cluster: Any) -> None:
+def test_thousands_of_cells_return_exactly_once_in_bounded_memory(tmp_path: Path, cluster: Any) -> None:
     import psutil
 
     process, count = psutil.Process(), size(500, nightly=10_000)
@@ -196,7 +196,7 @@ def test_thousands_of_cells_come_back_once_in_little_memory(tmp_path: Path, clus
 
 
 @pytest.mark.slow("workers that call a provider")
-def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
+def test_rate_limit_on_one_worker_slows_the_others(cluster: Any) -> None:
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
 
     def refuse(topic: str) -> int:
@@ -278,7 +278,7 @@ def _set_key(name: str, text: str) -> None:
         os.environ.pop(name, None)
 
 
-def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -> None:
+def test_notebook_workflows_and_functions_are_sent_to_a_cluster(cluster: Any) -> None:
     ok = "is running"
 
     def check_line(name: str) -> str:
@@ -302,7 +302,7 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
 
 
 @pytest.mark.slow("kills and replaces a worker")
-def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
+def test_worker_killed_during_distribution_causes_no_delay(cluster: Any) -> None:
     killed: list[str] = []
 
     def scatter(data: Any, **settings: Any) -> Any:

@@ -20,7 +20,7 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 
 
-def test_cells_begin_only_while_the_budget_covers_them() -> None:
+def test_cells_start_only_while_the_budget_covers_them() -> None:
     rows = [row("a", f"t{n}", True, cost=cost) for n, cost in enumerate((0.01, 0.03, None))]
     for limit, other, reserved, running, is_spent in (
         (None, 9.0, 9, 9, False),
@@ -52,7 +52,7 @@ def test_first_cell_runs_alone_to_measure_its_cost() -> None:
     assert not states[-1] and ledger.has_room, "a candidate that is new costs what others cost"
 
 
-def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
+def test_search_stores_judge_verdicts_and_counts_their_cost(tmp_path: Path) -> None:
     priced = Reply(Message("assistant", (Text(verdict("failed")),)), usage=Usage(cost=0.25), stop_reason="end_turn")
     judge = Judge(ScriptedModel([priced], name="scripted:judge", repeat=True), RUBRIC)
     given: dict[str, Any] = {"primary": judge, "folder": tmp_path, "proposals": 1, "model": CHATTY}

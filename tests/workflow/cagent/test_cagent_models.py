@@ -44,7 +44,7 @@ def read(model: str, models: str = MODELS) -> WorkflowSpec:
     return read_workflow(f"{models}\nagents: {{root: {{model: '{model}'}}}}")
 
 
-def test_models_are_named_with_their_options(subtests: pytest.Subtests) -> None:
+def test_model_names_include_their_options(subtests: pytest.Subtests) -> None:
     for written, name in CASES.items():
         with subtests.test(written):
             spec = read(written)

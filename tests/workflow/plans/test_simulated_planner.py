@@ -70,7 +70,7 @@ def test_only_offered_tools_are_planned() -> None:
     assert [name for name, _, _ in results(run)] == ["look"]
 
 
-def test_result_that_looks_like_a_plan_is_not_one(subtests: pytest.Subtests) -> None:
+def test_result_that_resembles_a_plan_is_not_executed(subtests: pytest.Subtests) -> None:
     trap = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "trap"}}]}
     texts = {
         "json": json.dumps(trap),

@@ -44,7 +44,7 @@ def test_reply_with_many_fences_is_read_in_one_pass() -> None:
     assert nested is not None and len(nested.plan.steps) == 1
 
 
-def test_steps_that_are_not_a_list_make_a_broken_reply(subtests: pytest.Subtests) -> None:
+def test_plan_reply_whose_steps_are_not_a_list_is_broken(subtests: pytest.Subtests) -> None:
     for text in ('{"steps": "all"}', '{"steps": {"type": "tool"}}', '{"elicitation": "Which day?"}', "```\nsteps: all\n```"):
         with subtests.test(text), pytest.raises(BrokenReply):
             plan_in_reply(text)
@@ -95,7 +95,7 @@ def test_unbounded_retries_are_a_problem() -> None:
     assert validate_plan(steps({**step, "retries": MAX_RETRIES}), TOOLS) == []
 
 
-def test_inputs_of_wrong_types_are_refused_or_left_out(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_plan_inputs_of_wrong_types_are_refused_or_omitted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     plans: tuple[Any, ...] = ({"steps": "all"}, {"steps": 7}, [1], "x", None)
     for given in plans:
         with subtests.test(str(given)), pytest.raises(SettingsError):
@@ -140,7 +140,7 @@ def test_chat_plan_repeats_no_step_and_ignores_earlier_failures() -> None:
 
 
 @pytest.mark.req("K1.9")
-def test_last_allowed_plan_runs_after_a_kill_too(tmp_path: Path) -> None:
+def test_last_allowed_plan_still_runs_after_a_kill(tmp_path: Path) -> None:
     store, replies = Store(tmp_path / "whole"), [steps(fetch("brest")), steps(fetch("cork")), DONE]
     workflow = Workflow.planner([tides_fetch], max_plan_iterations=2)
     run = run_of(workflow, {"query": "Which?"}, store, model=ScriptedModel(replies))

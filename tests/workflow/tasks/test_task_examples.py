@@ -49,7 +49,7 @@ def test_retries_wait_as_the_file_declares() -> None:
 
 
 @pytest.mark.req("R1.50", "K1.7")
-def test_handler_runs_once_and_the_run_continues_without_abort() -> None:
+def test_without_abort_the_run_continues_after_the_error_handler() -> None:
     scripted = script("on-error-abort.run.yaml")
     expected = scripted["without_abort"]
     text = (HERE / scripted["file"]).read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_handler_runs_once_and_the_run_continues_without_abort() -> None:
 
 
 @pytest.mark.req("R1.7", "R1.48")
-def test_false_condition_skips_the_task_with_its_post_and_goto() -> None:
+def test_false_condition_also_skips_post_and_goto_of_a_task() -> None:
     scripted = script("postproc.run.yaml")
     expected = scripted["without_results"]
     planner = ScriptedPlanner(expected["replies"])
