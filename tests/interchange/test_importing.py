@@ -79,7 +79,7 @@ def test_import_choices_skip_merge_replace_or_add(store: Store, subtests: pytest
                 assert store.load(done.run_id).settings["recorded"]["conversation"]["title"] == "Sleeping gulls (Imported)"
 
 
-def test_merge_keeps_runs_only_the_store_has(store: Store, tmp_path: Path) -> None:
+def test_merge_keeps_runs_that_only_the_store_has(store: Store, tmp_path: Path) -> None:
     whole = json.loads(FILE.read_text("utf-8"))
     whole["conversation"]["messages"] = whole["conversation"]["messages"][5:]
     path = tmp_path / "late.json"

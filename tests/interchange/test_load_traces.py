@@ -97,7 +97,7 @@ def test_unknown_file_is_refused_with_every_format_tried(tmp_path: Path, subtest
             assert all(f"{format_.NAME}: " in str(caught.value) for format_ in FORMATS)
 
 
-def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> None:
+def test_damage_stops_strict_readers_and_is_reported_by_others(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", SAID, SAID, SAID)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(lines[0] + "{broken\n" + '{"messages": 7}\n' + lines[2] + lines[1][:40], encoding="utf-8")
@@ -113,7 +113,7 @@ def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> 
         assert said(load_traces(tmp_path)) == ["It is here."]
 
 
-def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
+def test_unreadable_formats_are_summarized_in_one_warning(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         (tmp_path / f"{number:02}.txt").write_text("Permission is granted, free of charge", encoding="utf-8")
     with pytest.warns(UserWarning) as told:
@@ -123,7 +123,7 @@ def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
     assert len(load_traces(tmp_path, strict=False).problems) == files.MAX_WARNINGS + 3
 
 
-def test_many_damaged_files_are_counted_and_not_named(tmp_path: Path) -> None:
+def test_many_damaged_files_are_counted_instead_of_named(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         path = chat_file(tmp_path / f"{number:02}.jsonl", SAID)
         path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
@@ -133,7 +133,9 @@ def test_many_damaged_files_are_counted_and_not_named(tmp_path: Path) -> None:
     assert len(told) == files.MAX_WARNINGS + 1 and "4 more" in str(told[-1].message)
 
 
-def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_archives_that_expand_excessively_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     monkeypatch.setattr(bounds, "MIN_EXPANDED_BYTES", 100_000)
     monkeypatch.setattr(bounds, "MAX_EXPANSION", 2)
     data = chat_file(tmp_path / "x.jsonl", *[SAID] * 2000).read_bytes()
@@ -158,7 +160,7 @@ def test_damaged_archives_are_errors_with_their_names(tmp_path: Path, subtests: 
             load_traces(tmp_path / name)
 
 
-def test_runs_of_a_large_file_are_read_in_turn(tmp_path: Path) -> None:
+def test_runs_of_a_large_file_are_read_one_by_one(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", *[SAID] * 3)
     with path.open("ab") as file:
         file.write(b"{broken\n")

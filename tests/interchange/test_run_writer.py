@@ -163,7 +163,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
 }
 
 
-def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_gaps_in_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (steps, calls, said) in GAPS.items():
         with subtests.test(name):
             made = writer()
@@ -204,7 +204,7 @@ def test_run_id_is_stable_across_reads() -> None:
     assert made("1") == made("1") and len({made("1"), made("2"), made("1", "Stop.")}) == 3
 
 
-def test_unknown_times_stay_unknown_and_zoneless_times_are_utc(snapshot: Snapshot) -> None:
+def test_unknown_times_stay_unknown_and_times_without_zone_are_utc(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.reply("One.", at=datetime(2026, 5, 1, 12))
@@ -264,7 +264,7 @@ def test_guidance_and_todos_are_in_their_round() -> None:
     assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
-def test_todo_lists_of_other_products_are_known_by_name() -> None:
+def test_todo_tools_of_other_products_are_recognized_by_name() -> None:
     names = ["TodoWrite", "write_todos", "update_plan", "todo_operations", "Bash", "think"]
     assert [role_of(name) for name in names] == ["list"] * 4 + ["work", "planning"]
 
@@ -286,7 +286,7 @@ steps = st.one_of(
 
 @examples(300)
 @given(st.lists(steps, max_size=12), st.sampled_from(["completed", "failed", None]))
-def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
+def test_any_trace_yields_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
     writer = RunWriter(ORIGIN)
     for step, values, more in taken:
         getattr(writer, step)(*values, **more)
@@ -303,7 +303,7 @@ def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], statu
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
 
 
-def test_summary_replaces_earlier_messages_except_the_kept() -> None:
+def test_summary_replaces_earlier_messages_except_those_kept() -> None:
     made = writer()
     made.say("Look.")
     for number in range(3):

@@ -41,17 +41,17 @@ def test_worst_finding_starts_with_a_nudge_and_escalates_stepwise() -> None:
     assert done(story_of("stop", "stop", "stop").run) == ["nudge", "block", "stop"]
 
 
-def test_no_step_exceeds_the_severity() -> None:
+def test_reaction_never_exceeds_the_severity_of_its_finding() -> None:
     assert done(story_of(*["notice"] * 5).run) == []
     assert done(story_of(*["nudge"] * 5).run) == ["nudge"]
     assert done(story_of(*["block"] * 5).run) == ["nudge", "block"]
 
 
-def test_notice_is_not_a_step() -> None:
+def test_notice_does_not_count_as_an_escalation_step() -> None:
     assert done(story_of("notice", "notice", "stop").run) == ["nudge"]
 
 
-def test_round_without_finding_adds_nothing_and_long_quiet_resets() -> None:
+def test_long_time_without_findings_resets_the_escalation() -> None:
     assert done(story_of("stop", "stop", "").run) == []
     assert done(story_of("stop", "", "stop").run) == ["nudge", "block"]
     assert done(story_of("stop", "stop", *[""] * 12, "stop").run) == ["nudge"]

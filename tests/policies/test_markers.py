@@ -72,7 +72,7 @@ def test_marker_alone_on_its_line_is_removed(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_marker_beside_other_words_is_text(subtests: pytest.Subtests) -> None:
+def test_marker_beside_other_text_is_not_a_marker(subtests: pytest.Subtests) -> None:
     for line, around in itertools.product(
         [line for line, _ in LINES],
         ["I say {}", "{} now", "`{}`", "- {}", "> {}", ">{}", "x{}", "{}.", '"{}"', "'{}'", "“{}”", "    {}", "\t{}", " \t{}"],
@@ -148,7 +148,7 @@ def test_several_markers_are_removed_and_reported_in_order() -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_text_with_only_markers_leaves_no_part() -> None:
+def test_message_with_only_markers_has_no_parts_left() -> None:
     message, signals = without_markers(Message("assistant", (Text("[CONTINUE]\n\n"), ToolCall("look", {}, "1"))))
     assert (message.parts, signals) == ((ToolCall("look", {}, "1"),), ("continue",))
 
@@ -229,21 +229,21 @@ def test_splits_of_a_stream_do_not_matter(text: str, places: list[int], others: 
 @anything
 @given(st.lists(st.sampled_from([*MARKERS, *HALVES, "\n", " ", "\t", "words "]), max_size=12).map("".join))
 @example('{\n[CONTINUE]\n"status": "stop"}')
-def test_removing_markers_twice_finds_none(text: str) -> None:
+def test_removing_markers_a_second_time_changes_nothing(text: str) -> None:
     rest, _ = taken(text)
     assert taken(rest) == (rest, ())
 
 
 @anything
 @given(st.lists(st.sampled_from(["One.", "[CONTINUE]", "", "  ", "[x]", '{"status":"stop"}', "{}", "two words"]), max_size=8))
-def test_all_lines_but_the_markers_keep_their_order(lines: list[str]) -> None:
+def test_lines_other_than_markers_keep_their_order(lines: list[str]) -> None:
     expected = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
     rest, signals = taken("\n".join(lines))
     assert len(signals) == len(lines) - len(expected)
     assert [line for line in rest.split("\n") if line.strip()] == [line for line in expected if line.strip()]
 
 
-def test_words_are_shown_at_once_but_possible_markers_wait() -> None:
+def test_text_is_shown_at_once_but_possible_markers_are_held() -> None:
     shown = MarkerFilter()
     assert [shown.feed(piece) for piece in ("Well", ", [CONT", "INUE]", " yes.\n")] == ["Well", ", [CONT", "INUE]", " yes.\n"]
     assert [shown.feed(piece) for piece in ("[CONT", "INU", "ous]", " yes")] == ["", "", "[CONTINUous]", " yes"]
@@ -284,7 +284,7 @@ def test_long_line_is_not_held_back() -> None:
     assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])
 
 
-def test_held_back_text_is_shown_at_the_end_unless_marker() -> None:
+def test_held_text_is_shown_at_the_end_unless_a_marker() -> None:
     assert streamed("One.\n[CONT") == "One.\n[CONT"
     assert streamed("One.\n[CONTINUE]") == "One.\n"
     shown = MarkerFilter()
@@ -344,7 +344,7 @@ def test_interrupted_stream_is_stored_without_markers() -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_words_about_a_marker_are_shown_and_stored(subtests: pytest.Subtests) -> None:
+def test_text_about_a_marker_is_shown_and_stored(subtests: pytest.Subtests) -> None:
     for words in ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"]:
         with subtests.test(words=words):
             run, heard = told(words)

@@ -60,7 +60,7 @@ def test_idle_conversations_are_evicted(tmp_path: Path, monkeypatch: pytest.Monk
     assert sorted(texts(early)) == [["one"], ["one"], ["one", "two"]]
 
 
-def test_whole_records_are_yielded_before_reading_on(tmp_path: Path) -> None:
+def test_complete_records_are_yielded_before_reading_further(tmp_path: Path) -> None:
     path = document(
         tmp_path, [{"messages": [user("q"), assistant("one")]}, {"messages": [user("r"), assistant("two")]}], "a.jsonl"
     )

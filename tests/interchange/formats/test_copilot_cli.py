@@ -56,7 +56,7 @@ def test_sub_agent_is_nested_in_the_run_that_started_it(tmp_path: Path) -> None:
     assert main.rounds[1].usage.output is None
 
 
-def test_event_before_its_predecessor_is_moved_behind_it(tmp_path: Path) -> None:
+def test_event_before_its_predecessor_is_moved_after_it(tmp_path: Path) -> None:
     said = [
         event("user.message", content="Go"),
         event("assistant.message", content="", toolRequests=[request("t1", "glob")]),

@@ -105,7 +105,7 @@ def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
     assert len({run.id for run in runs}) == 4
 
 
-def test_zstandard_frames_and_chunks_are_read_without_an_extra(subtests: pytest.Subtests) -> None:
+def test_zstandard_frames_and_chunks_are_read_without_an_optional_dependency(subtests: pytest.Subtests) -> None:
     long = "3 is the sum. " + "It was added with care. " * 10
     for form in ("zstandard", "frames", "chunked"):
         with subtests.test(form):
@@ -182,7 +182,7 @@ def test_pictures_are_kept_and_sound_and_files_shown_as_text(tmp_path: Path) -> 
     assert run.prompt == "See.[picture: https://example.org/a.png][audio: mp3 26 characters][document: notes.pdf notes.pdf]"
 
 
-def test_provider_run_tool_is_a_call_with_its_result(tmp_path: Path) -> None:
+def test_tool_run_by_the_provider_is_a_call_with_result(tmp_path: Path) -> None:
     used = {
         "type": "tool_use",
         "tool_type": "web_search",
@@ -249,14 +249,14 @@ def test_agent_with_replies_outside_the_messages_is_a_nested_run(tmp_path: Path)
     assert [call.name for call in calls(outer)] == ["reader"] and [round_.usage for round_ in outer.rounds] == [Usage(9, 2)] * 2
 
 
-def test_events_within_a_tool_of_early_logs_are_nested(tmp_path: Path) -> None:
+def test_events_inside_a_tool_in_early_logs_are_nested(tmp_path: Path) -> None:
     inner = model_event({"role": "assistant", "content": "I read it."}, 2, input=[{"role": "user", "content": "Read."}])
     events = [{"event": "tool", "id": "c1", "function": "reader", "events": [inner]}, model_event(ANSWERS, 3)]
     outer, nested = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=events)))
     assert (nested.agent, nested.prompt, nested.text, nested.parent_id) == ("reader", "Read.", "I read it.", outer.id)
 
 
-def test_model_calls_of_scorers_are_not_in_the_run(tmp_path: Path) -> None:
+def test_model_calls_made_by_scorers_are_excluded(tmp_path: Path) -> None:
     grades = model_event({"id": "g", "role": "assistant", "content": "GRADE: C"}, 5)
     runs = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=[model_event(ANSWERS, 1), grades])))
     assert len(runs) == 1 and said(runs[0])[-1][2] == "Ada's words." and runs[0].usage == Usage(9, 2)
@@ -344,7 +344,7 @@ def test_damaged_sample_is_a_problem_and_others_are_read(tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_sample_written_twice_counts_in_its_last_form(tmp_path: Path) -> None:
+def test_last_version_of_a_sample_written_twice_counts(tmp_path: Path) -> None:
     path = eval_file(tmp_path / "log.eval", {"header.json": log()})
     with zipfile.ZipFile(path, "a") as archive:
         for text in ("Old.", "New."):
@@ -357,7 +357,7 @@ def test_log_without_samples_says_so(tmp_path: Path) -> None:
     assert runs == [] and "no samples" in str(runs.problems[0])
 
 
-def test_archived_samples_are_read_singly_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archived_samples_are_read_one_by_one_with_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     member = inspect_log.read_member
 

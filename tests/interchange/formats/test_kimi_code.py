@@ -44,7 +44,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests() -> None:
     assert recorded(run)["compactions"] == [{"tokens_before": 900, "tokens_after": 100}]
 
 
-def test_context_messages_are_read_and_another_agent_is_named(tmp_path: Path) -> None:
+def test_context_messages_and_the_name_of_another_agent_are_read(tmp_path: Path) -> None:
     call = {"type": "function", "id": "t1", "function": {"name": "Read", "arguments": '{"path": "a"}'}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Read a."}]},

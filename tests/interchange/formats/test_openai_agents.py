@@ -127,7 +127,7 @@ def test_items_dropped_by_a_handoff_come_from_the_session(tmp_path: Path) -> Non
     assert len(run.rounds) == 3
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
     runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
     assert [run.text for run in runs] == ["It is paid."]

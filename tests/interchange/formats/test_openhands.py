@@ -60,7 +60,7 @@ def test_early_events_have_flat_fields_and_no_ids() -> None:
     assert recorded(run)["success"] is True and recorded(run)["git_patch"] == record["git_patch"]
 
 
-def test_action_observation_pairs_are_read_as_events(tmp_path: Path) -> None:
+def test_pairs_of_action_and_observation_are_read_as_events(tmp_path: Path) -> None:
     record = loaded("openhands/resolver_output.jsonl")
     events = record["history"]
     pairs = [[events[at], events[at + 1]] for at in (1, 3, 5)]
@@ -145,7 +145,7 @@ def test_condensation_summary_replaces_forgotten_events_in_later_requests(tmp_pa
         assert [call.id for one in sent for call in one.calls] == ["toolu_05"]
 
 
-def test_record_or_agent_sets_the_status_of_a_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_record_or_agent_state(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(name: str) -> dict[str, Any]:
         return {"id": 9, "observation": "agent_state_changed", "content": "", "extras": {"agent_state": name, "reason": "why"}}
 

@@ -76,7 +76,7 @@ def test_benchmark_record_has_usage_per_response_and_its_task() -> None:
     assert (runs[1].status, runs[1].stop_reason) == ("failed", "error")
 
 
-def test_folder_and_download_of_events_are_one_run_each(tmp_path: Path) -> None:
+def test_event_folder_and_event_download_are_one_run_each(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path / "a", events, id="a-1", agent={"llm": {"model": "m-1"}})
     (run,) = load_traces(folder)
@@ -93,7 +93,7 @@ def test_folder_and_download_of_events_are_one_run_each(tmp_path: Path) -> None:
     assert [run.prompt for run in runs] == ["x/events/event-00002-a.json", "y/events/event-00000-c.json"]
 
 
-def test_last_state_or_error_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_state_or_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(value: str) -> dict[str, Any]:
         return {
             "id": "s",
@@ -141,7 +141,7 @@ def test_folder_of_event_files_is_listed_once(tmp_path: Path, monkeypatch: pytes
     assert counts[0] == counts[1] < 5
 
 
-def test_later_first_event_file_still_represents_its_folder(tmp_path: Path) -> None:
+def test_folder_is_recognized_by_whichever_event_file_comes_first(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path, events[2:])
     assert len(load_traces(folder)) == 1

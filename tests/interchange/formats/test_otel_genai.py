@@ -25,7 +25,7 @@ def told(run: Run) -> list[Any]:
 
 
 @pytest.mark.req("R0.83")
-def test_agent_within_a_tool_of_an_agent_is_another_run() -> None:
+def test_agent_inside_a_tool_of_another_agent_is_nested_run() -> None:
     outer, inner = load_traces(FILES / "agent-with-subagent.jsonl")
     assert told(outer) == [
         (
@@ -129,7 +129,7 @@ def test_tool_spans_become_calls_of_the_preceding_model_call(tmp_path: Path) -> 
     assert told(run) == [("", [("look", {"x": 1}, "dark")]), ("", [])]
 
 
-def test_repeated_questions_are_kept_and_cut_histories_add_new_messages(tmp_path: Path) -> None:
+def test_repeated_questions_are_kept_and_truncated_histories_add_new_messages(tmp_path: Path) -> None:
     histories = [["Go on?"], ["Go on?", "One.", "Go on?"], ["(summary)", "Two.", "Go on?"]]
     spans = []
     for number, (history, answer) in enumerate(zip(histories, ("One.", "Two.", "Three."), strict=True)):
@@ -142,12 +142,12 @@ def test_repeated_questions_are_kept_and_cut_histories_add_new_messages(tmp_path
     assert texts == ["Go on?", "One.", "Go on?", "Two.", "(summary)", "Go on?", "Three."]
 
 
-def test_spans_without_models_are_refused_with_what_they_lack(tmp_path: Path) -> None:
+def test_spans_without_model_attributes_are_refused_naming_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="otel_genai: its spans have no gen_ai attributes"):
         read(tmp_path, [span(1, {"http.request.method": "GET"})])
 
 
-def test_damaged_spans_are_left_out_with_a_problem(tmp_path: Path) -> None:
+def test_damaged_spans_are_omitted_and_reported(tmp_path: Path) -> None:
     good = span(
         1, {**MODEL, "gen_ai.input.messages": [said("user", "Hi?")], "gen_ai.output.messages": [said("assistant", "Ho.")]}
     )

@@ -85,7 +85,7 @@ def test_google_contents_are_read(subtests: pytest.Subtests) -> None:
             assert gemini_contents.is_content(content) and gemini_contents.steps_of([content]) == steps
 
 
-def test_every_kind_of_step_reaches_the_run() -> None:
+def test_every_kind_of_step_is_written_to_the_run() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     steps: list[Step] = [SystemPrompt("s"), UserMessage([Text("a")]), Reply([Text("b")], [ToolCall("f", {}, "c")])]
     write_steps(writer, [*steps, Result("c", [Text("r")], is_error=True, seconds=2.0)])

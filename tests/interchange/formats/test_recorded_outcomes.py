@@ -46,7 +46,7 @@ def named_agents(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in loaded("magentic/named_agents.json").items() if name != "is_correct"} | fields
 
 
-def test_outcome_of_each_format_is_that_of_its_record(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_outcome_is_read_from_the_record_of_each_format(tmp_path: Path, subtests: pytest.Subtests) -> None:
     nothing = ("unknown", None, None, "")
     cases: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "tau-bench, full reward": ([tau(1.0)], ("passed", 1.0, "trace", "reward")),
@@ -92,7 +92,7 @@ def test_broken_run_keeps_its_reward(tmp_path: Path) -> None:
     assert (run.status, run.outcome) == ("interrupted", "failed")
 
 
-def test_reward_beside_an_atif_trajectory_is_of_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_reward_file_beside_an_atif_trajectory_sets_the_outcome(tmp_path: Path, subtests: pytest.Subtests) -> None:
     trajectory = (FILES / "atif/research.json").read_text("utf-8")
     nothing = ("unknown", None, None, "")
     cases: dict[str, tuple[dict[str, str], tuple[Any, ...]]] = {

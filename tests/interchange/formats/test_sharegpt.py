@@ -44,7 +44,7 @@ def test_call_with_invalid_json_keeps_its_text() -> None:
     assert run.status == "interrupted"
 
 
-def test_line_is_a_run_and_unknown_speaker_a_problem(tmp_path: Path) -> None:
+def test_each_line_is_a_run_and_unknown_speakers_are_problems(tmp_path: Path) -> None:
     assert [run.text for run in load_traces(FILES / "sharegpt" / "plain.jsonl")] == ["Hi.", "Yes."]
     talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "A"}, {"from": "gpt", "value": "B"}]
     many = [*talk, *talk, {"from": "narrator", "value": "They leave."}]

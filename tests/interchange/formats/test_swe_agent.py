@@ -38,7 +38,7 @@ def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
     assert recorded(run)["submission"].startswith("HTB{") and run.origin is not None and run.origin.task == "BabyEncryption"
 
 
-def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> None:
+def test_step_missing_from_history_is_inserted_in_its_place(tmp_path: Path) -> None:
     history = [
         *ASKED,
         reply("ls"),
@@ -92,7 +92,7 @@ def test_trajectory_without_history_is_read_from_its_steps(tmp_path: Path) -> No
     assert (run.system, run.prompt, len(calls(run))) == ("Be brief.", "Fix it.", 2)
 
 
-def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_exit_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases = {
         "submitted": ("completed", "natural"),
         "submitted (exit_cost)": ("limited", "budget"),

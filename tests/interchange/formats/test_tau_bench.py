@@ -57,7 +57,7 @@ def test_reused_call_id_belongs_to_the_newer_call(tmp_path: Path) -> None:
     assert results(run) == [("pending", None), ("cancelled", None)]
 
 
-def test_last_message_sets_the_status_of_a_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_message(tmp_path: Path, subtests: pytest.Subtests) -> None:
     steps = [one for _ in range(30) for one in (call("get"), result("x"))]
     cases: dict[str, tuple[dict[str, Any], tuple[str, str | None]]] = {
         "the user stops": (
@@ -76,7 +76,7 @@ def test_last_message_sets_the_status_of_a_conversation(tmp_path: Path, subtests
     assert str(run.error) == "503"
 
 
-def test_result_beginning_with_error_is_an_error(tmp_path: Path) -> None:
+def test_result_text_starting_with_error_is_an_error(tmp_path: Path) -> None:
     run = runs_of(tmp_path / "tau.jsonl", (record(ASKED, call("get"), result("Error: no order")), record(ASKED)))[0]
     assert results(run) == [("Error: no order", "tool_error")] and run.origin is not None and run.origin.position == "line 1"
 
@@ -91,7 +91,7 @@ def test_damaged_record_is_a_problem_and_others_are_read(tmp_path: Path) -> None
 # tau2-bench
 
 
-def test_simulation_has_agent_calls_and_user_calls_as_messages() -> None:
+def test_simulated_user_calls_become_messages_and_agent_calls_stay_calls() -> None:
     run = load_trace(FILES / "tau2_bench/user_tools_results.json")
     one = loaded("tau2_bench/user_tools_results.json")["simulations"][0]
     of_agent = [message for message in one["messages"] if message["role"] == "assistant"]
@@ -118,7 +118,7 @@ def simulation(reason: str | None, *messages: Any) -> dict[str, Any]:
     return {"id": "s", "task_id": "t", "trial": 1, "termination_reason": reason, "messages": talk}
 
 
-def test_termination_reason_sets_the_status_of_a_simulation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_termination_reason(tmp_path: Path, subtests: pytest.Subtests) -> None:
     reasons = {
         "user_stop": ("completed", "natural"),
         "agent_stop": ("completed", "natural"),

@@ -30,7 +30,7 @@ def test_turn_limit_counts_since_the_last_user_message() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_each_limit_has_its_own_name_run_limit_first() -> None:
+def test_run_limit_is_named_before_the_turn_limit() -> None:
     assert GatedRun(CallCount(in_run=1, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS]
     assert GatedRun(CallCount(in_run=2, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS_PER_TURN]
     assert {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} < NOT_RUN
@@ -46,7 +46,7 @@ def test_calls_blocked_by_another_gate_do_not_count() -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize(("most", "noun"), [(1, "1 tool call "), (2, "2 tool calls ")])
-def test_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
+def test_model_is_informed_which_calls_were_not_run_and_why(most: int, noun: str) -> None:
     bench = GatedRun(CallCount(in_run=most))
     bench.one_by_one("abc")
     result = bench.blocks[0]
