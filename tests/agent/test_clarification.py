@@ -25,7 +25,7 @@ PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.req("R3.32", "K3.6")
-def test_clarification_has_no_rounds_and_one_usage_row_without_tokens(tmp_path: Path) -> None:
+def test_clarification_has_no_rounds_and_one_tokenless_usage_row(tmp_path: Path) -> None:
     model, store = ScriptedModel(["Two."]), Store(tmp_path)
     agent = ContextType.named("general").apply(bare(model))
     run = agent.run_sync(BLANK, store=store)

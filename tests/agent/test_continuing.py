@@ -93,7 +93,7 @@ def test_follow_up_is_read_in_the_next_round_and_stored() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_message_before_a_natural_end_adds_a_round() -> None:
+def test_user_message_before_a_natural_end_adds_a_round() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -111,7 +111,7 @@ def test_message_before_a_natural_end_adds_a_round() -> None:
 
 
 @pytest.mark.req("R0.87", "R0.7")
-def test_message_too_late_for_another_round_is_stored() -> None:
+def test_user_message_too_late_for_another_round_is_stored() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -127,7 +127,7 @@ def test_message_too_late_for_another_round_is_stored() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_message_while_the_end_is_written_is_stored() -> None:
+def test_user_message_arriving_while_the_run_ends_is_stored() -> None:
     ready = threading.Event()
 
     def watch(item: object) -> None:

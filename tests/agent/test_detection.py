@@ -69,7 +69,7 @@ def test_unknown_detector_name_is_refused_at_once() -> None:
         Agent(ScriptedModel([]), detect="defualt")
 
 
-def test_agent_without_detectors_logs_none() -> None:
+def test_agent_without_detectors_logs_no_extension() -> None:
     run = Agent(ScriptedModel(["Done."]), policy=Minimal()).run_sync("go")
     assert "extensions" not in run.settings
 

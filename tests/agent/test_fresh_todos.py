@@ -147,7 +147,7 @@ def test_read_only_board_answers_changes_with_an_error() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_change_by_a_model_call_names_that_call() -> None:
+def test_todo_change_by_a_model_records_its_call() -> None:
     board = TodoBoard(["Look"])
     run = run_with_board(board, [mark(1, DOING), ToolCall("look"), mark(1, DONE), "Done."])
     assert [(event.by, event.call_id) for event in todo_changes(run)] == [
@@ -159,7 +159,7 @@ def test_change_by_a_model_call_names_that_call() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_user_change_before_a_model_call_is_attributed_outside() -> None:
+def test_user_change_before_a_model_call_is_attributed_correctly() -> None:
     board = TodoBoard(["Look", "See"])
 
     def meanwhile(request: Any) -> ToolCall:
@@ -187,7 +187,7 @@ def test_work_without_todo_in_progress_is_recorded_as_violation() -> None:
 
 @pytest.mark.req("R0.65", "R0.67")
 @pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
-def test_mark_work_mark_is_neither_planning_nor_a_loop(policy: Any) -> None:
+def test_starting_working_and_completing_is_neither_planning_nor_looping(policy: Any) -> None:
     count = 12
     replies: list[Any] = []
     for number in range(1, count + 1):
@@ -225,7 +225,7 @@ def test_todo_calls_run_in_order_and_never_concurrently() -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_todo_list_survives_continuation_and_log(tmp_path: Path) -> None:
+def test_todo_list_survives_continuing_and_loading(tmp_path: Path) -> None:
     store = Store(tmp_path)
     adds = ToolCall(TODO_TOOL, {"operation": "add", "newTodos": [{"title": "Look"}]})
     agent = Agent(ScriptedModel([adds, *["Well."] * 4]), tools=[Counting().tool("look")], policy="minimal")

@@ -121,7 +121,7 @@ def test_limit_can_raise_with_the_run_and_a_hint(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_final_answer_at_a_limit_is_asked_without_tools(subtests: pytest.Subtests) -> None:
+def test_final_answer_at_a_limit_is_requested_without_tools(subtests: pytest.Subtests) -> None:
     for name, (value, rounds) in LIMITS.items():
         with subtests.test(name=name):
             model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
@@ -185,7 +185,7 @@ def test_stop_during_the_final_answer_ends_the_run() -> None:
     assert (run.status, run.text, limits_reached(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
 
 
-def test_message_at_the_limit_is_kept_for_the_next_run(skipped: SkippedClock) -> None:
+def test_user_message_at_the_limit_is_kept_for_continuing(skipped: SkippedClock) -> None:
     entered = threading.Event()
 
     async def slow() -> str:
@@ -216,7 +216,7 @@ def test_parallel_calls_above_the_limit_are_answered_with_its_name() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_exactly_the_allowed_calls_leave_room_for_an_answer() -> None:
+def test_using_exactly_the_allowed_calls_still_permits_an_answer() -> None:
     run = checked(bare(ScriptedModel([[do(1), do(2)], "Done."]), [work], max_tool_calls=2).run_sync("go"))
     assert (run.status, run.text) == ("completed", "Done.")
 
@@ -355,7 +355,7 @@ def test_tool_that_exceeds_max_seconds_can_raise(subtests: pytest.Subtests, skip
 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
 @pytest.mark.req("KX.2", "R0.12")
-def test_reply_cut_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: SkippedClock) -> None:
+def test_reply_interrupted_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: SkippedClock) -> None:
     model = Dripping(["unused", "This is what I have."], skipped)
     run = checked(bare(model, [work], max_seconds=SOON, on_limit=on_limit).run_sync("go"))
     assert (run.status, run.stop_reason) == ("limited", "max_seconds")
@@ -366,7 +366,7 @@ def test_reply_cut_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: Sk
 
 
 @pytest.mark.req("KX.2")
-def test_max_seconds_on_own_loop_does_not_cancel_the_task(skipped: SkippedClock) -> None:
+def test_max_seconds_on_an_own_loop_leaves_the_task_uncancelled(skipped: SkippedClock) -> None:
     async def around() -> Run:
         slow = waits(lambda: skipped.skip(SOON))
         run = await bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).run("go")
@@ -445,7 +445,7 @@ def test_time_of_an_open_question_does_not_count(answered: bool) -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("inner_seconds", [None, SOON])
-def test_nested_run_ends_at_outer_or_own_time_limit(inner_seconds: float | None, skipped: SkippedClock) -> None:
+def test_nested_run_stops_at_the_outer_or_own_time_limit(inner_seconds: float | None, skipped: SkippedClock) -> None:
     async def inside() -> str:
         """Asks another."""
         slow = waits(lambda: skipped.skip(SOON))

@@ -114,7 +114,7 @@ def test_context_overflow_compacts_once_and_retries(provider: str) -> None:
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_second_overflow_fails_and_run_can_be_continued(provider: str) -> None:
+def test_second_context_overflow_fails_but_run_can_be_continued(provider: str) -> None:
     script = answering([do(1), do(2), do(3), overflow(), overflow(), "On it goes."], ["It was made."])
     with LoopbackServer(script) as server:
         model = model_of(server, provider)
@@ -234,7 +234,7 @@ def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
 
 @each_wire
 @pytest.mark.req("K2.2", "R2.9")
-def test_cut_final_answer_is_kept(provider: str) -> None:
+def test_truncated_final_answer_is_kept(provider: str) -> None:
     with LoopbackServer([do(1), Answer("Half of an", stop_reason="max_tokens")]) as server:
         run = bare(model_of(server, provider), [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
     goes_well(run)

@@ -63,7 +63,7 @@ def test_change_before_the_start_is_in_the_first_request() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_moved_todo_keeps_its_place_in_request_and_log() -> None:
+def test_moved_todo_keeps_its_position_in_request_and_log() -> None:
     board = TodoBoard(["One", "Two", "Three"])
 
     def looks() -> str:
@@ -90,7 +90,7 @@ def _told(request: Any) -> str:
 
 
 @pytest.mark.req("R0.46", "R0.63")
-def test_outside_changes_around_a_call_are_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_changes_around_a_call_are_not_attributed_to_model(monkeypatch: pytest.MonkeyPatch) -> None:
     board = TodoBoard(["One", "Two", "Three"])
     really = TodoTool.run
 
@@ -129,7 +129,7 @@ def test_board_that_changes_its_list_in_place_is_noticed() -> None:
 
 
 @pytest.mark.req("R0.44", "R1.41")
-def test_mark_undone_by_others_may_be_made_again() -> None:
+def test_todo_update_undone_by_others_may_be_repeated() -> None:
     board = TodoBoard(["One"])
 
     def taken_back(request: object) -> ToolCall:
@@ -167,7 +167,7 @@ def test_dry_run_shows_the_list_of_the_first_request() -> None:
     assert "1. [not-started] One" in shown.messages[-1].text
 
 
-def test_own_board_that_is_falsy_when_empty_is_used() -> None:
+def test_custom_board_that_is_falsy_when_empty_is_used() -> None:
     class Empty(TodoBoard):
         def __bool__(self) -> bool:
             return False

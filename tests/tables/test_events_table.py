@@ -49,13 +49,13 @@ def test_runs_table_has_the_fields_of_a_run() -> None:
     assert all(pd.isna(plain[name]) for name in ("tags", "origin_format", "forked_from", "forked_at_round", "entity"))
 
 
-def test_propensity_of_a_drawn_guidance_set_is_in_the_table() -> None:
+def test_guidance_table_has_the_propensity_of_drawn_sets() -> None:
     drawn = RunBuilder().add(w.GuidanceDrawn, set="matrix", propensity=0.25).run
     assert tables.runs(drawn).guidance_propensity[0] == 0.25
     assert tables.runs(RunBuilder().run).guidance_propensity.isna().all()
 
 
-def test_usage_table_has_calls_outside_the_loop_in_place() -> None:
+def test_usage_table_lists_calls_outside_the_loop_in_order() -> None:
     story = RunBuilder()
     story.add(w.ModelCalled, operation="planner", model="openai:big", usage=Usage(4, 1, cost=0.5), seconds=2.0)
     story.add(e.RoundStarted, index=0, reason="prompt").add(w.ModelCalled, operation="guard", error="busy")

@@ -55,7 +55,7 @@ OTHERS = [pytest.param(log, marks=NIGHTLY) for log in ("schema-3-limits.jsonl", 
 
 @pytest.mark.slow("every table of a log with each of its numbers too large")
 @pytest.mark.parametrize("log", ["schema-4-all.jsonl", *OTHERS])
-def test_number_beyond_any_column_breaks_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_numbers_too_large_for_a_column_break_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     for name, data in changed(log):
         with subtests.test(name):

@@ -57,13 +57,13 @@ def test_question_is_a_row_with_its_answer(run: Run) -> None:
     assert frame["answered_by"].isna().tolist() == [False, False, True, True, False]
 
 
-def test_asking_tool_is_named_if_there_is_one(run: Run) -> None:
+def test_question_row_names_the_tool_that_asked(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False, False]
     assert (frame["tool"][1], frame["call_id"][1]) == ("ask_person", "c1")
 
 
-def test_wait_is_known_unless_the_question_is_open(run: Run) -> None:
+def test_waiting_time_is_known_unless_the_question_is_open(run: Run) -> None:
     frame = tables.questions(run)
     at = {event.question.id: event.at for event in run.events if isinstance(event, e.QuestionAsked)}
     ends = {event.question_id: event.at for event in run.events if isinstance(event, e.QuestionAnswered)}
@@ -73,7 +73,7 @@ def test_wait_is_known_unless_the_question_is_open(run: Run) -> None:
     assert pd.isna(frame["seconds"][3])
 
 
-def test_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None:
+def test_questions_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None:
     run.mark_interrupted()
     pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))
 

@@ -341,7 +341,7 @@ def test_table_is_rebuilt_each_time(subtests: pytest.Subtests, failed: Run) -> N
             assert "run_id" in make(name, failed).columns
 
 
-def test_all_tables_are_named() -> None:
+def test_list_of_table_names_is_complete() -> None:
     assert sorted(tables.NAMES) == sorted([*COLUMNS, "patterns"])
     assert sorted(tables.__all__) == sorted(["NAMES", "columns", "detections", "relation", *tables.NAMES])
 
@@ -357,7 +357,7 @@ def test_run_row_has_its_status_and_cost(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_failed_round_is_a_row_too(failed: Run) -> None:
+def test_failed_round_has_a_row(failed: Run) -> None:
     frame = tables.rounds(failed)
     assert list(frame["round"]) == [1, 2] and list(frame.status) == ["success", "error"]
     assert list(frame.tool_calls) == [2, 0] and list(frame.tool_errors) == [1, 0]
@@ -365,7 +365,7 @@ def test_failed_round_is_a_row_too(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_round_that_failed_at_once_is_a_row_too() -> None:
+def test_round_that_failed_at_once_has_a_row() -> None:
     with pytest.raises(Exception, match="boom") as caught:
         do(RuntimeError("boom"))
     frame = tables.rounds(caught.value.run)  # type: ignore[attr-defined]
@@ -401,7 +401,7 @@ def test_blocked_calls_are_counted_over_all_rounds() -> None:
     assert tables.runs(run).calls_blocked[0] == 2
 
 
-def test_call_of_an_interrupted_run_has_no_success(failed: Run, tmp_path: Path) -> None:
+def test_call_of_an_interrupted_run_has_unknown_success(failed: Run, tmp_path: Path) -> None:
     path = save_trace(failed, tmp_path / "cut.jsonl")
     frame = tables.tool_calls(cut_log(path, "tool_started"))
     assert len(frame) == 2 and frame.success.isna().all() and frame.result.isna().all()
@@ -448,7 +448,7 @@ def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_run_row_counts_blocks_retries_and_completions_over_rounds() -> None:
+def test_run_row_totals_blocks_retries_and_completions() -> None:
     built = RunBuilder(todos=todos_of("completed", "completed", "in-progress"))
     built.round(called("look", "a"), called("look", "b"), blocked=("b",), guidance=[guidance_of()])
     built.round(called("look", "c"), called("look", "d"), blocked=("c", "d")).round("Well.", guidance=[guidance_of()])
@@ -473,7 +473,7 @@ def test_todo_completion_is_missing_without_a_list(subtests: pytest.Subtests) ->
             assert pd.isna(found) if told is None else found == told
 
 
-def test_values_a_run_lacks_are_missing_in_its_row() -> None:
+def test_values_absent_from_a_run_are_missing_values() -> None:
     row = tables.runs(
         RunBuilder().round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
     )
@@ -484,6 +484,6 @@ def test_values_a_run_lacks_are_missing_in_its_row() -> None:
     assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
 
 
-def test_result_message_text_is_exactly_that_of_its_results() -> None:
+def test_result_message_text_equals_the_text_of_its_results() -> None:
     run = RunBuilder().round(called("look"), text="seen").run
     assert list(tables.messages(run).text)[-1] == "seen"

@@ -124,14 +124,14 @@ def test_failed_call_is_a_row_with_its_reason(snapshot: Snapshot) -> None:
     assert row(run, 0)["error"] is None and row(run, 0)["seconds"] is not None
 
 
-def test_row_of_a_broken_stream_has_reply_and_error() -> None:
+def test_row_of_an_interrupted_stream_has_reply_and_error() -> None:
     run = run_of([TextDelta("I begin"), ConnectionError("cut")])
     only = row(run)
     assert (only["stop_reason"], only["cost"], only["answered_by"]) == ("broken_off", None, None)
     assert "cut" in only["error"] and only["seconds"] == run.rounds[0].model_seconds
 
 
-def test_failure_after_the_reply_is_not_of_the_call() -> None:
+def test_failure_after_the_reply_is_not_attributed_to_the_call() -> None:
     run = run_of([reply(CALL)], [reply(Text("Half an ans"), stop_reason="model_context_window_exceeded")])
     assert run.status == "failed" and run.error is not None
     assert tables.usage(run)["error"].isna().all()
@@ -154,12 +154,12 @@ def test_responder_is_missing_where_no_provider_names_it(subtests: pytest.Subtes
             assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
 
 
-def test_estimates_are_marked_call_by_call() -> None:
+def test_estimated_usage_is_marked_for_each_call() -> None:
     run = run_of([reply(CALL, input=1, output=1, estimated=True)], [reply(Text("x"), input=1, output=1)])
     assert list(tables.usage(run).estimated) == [True, False]
 
 
-def test_rows_of_a_cut_log_hold_the_known_values(tmp_path: Path) -> None:
+def test_rows_of_a_truncated_log_have_the_known_values(tmp_path: Path) -> None:
     path = save_trace(hard_won(), tmp_path / "cut.jsonl")
     frame = tables.usage(cut_log(path, "model_replied", before=True))
     assert list(frame.attempts) == [3] and (frame.error == "interrupted").all() and frame.input_tokens.isna().all()
@@ -195,7 +195,7 @@ def test_calls_are_in_the_order_they_were_made() -> None:
         assert (mine.started_at.diff().dropna() >= timedelta(0)).all()
 
 
-def test_waits_before_the_wait_of_a_stopped_call_are_excluded() -> None:
+def test_stopped_call_counts_only_its_own_waiting_time() -> None:
     """The events are one second apart: the call failed after two seconds, and was stopped two seconds later."""
     built = RunBuilder().extend(*begun(0)).add(e.Warned, message="The model takes its time")
     built.add(e.RetryScheduled, attempt=1, seconds=60.0, reason=BUSY).add(e.CommandReceived, command="stop")
