@@ -78,7 +78,7 @@ def test_stop_ends_a_sync_tool_in_a_blocked_cell(lab: Any, kernels: Any, version
     nothing_is_left(lab)
 
 
-def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
+def test_stop_ends_a_model_that_is_still_replying(lab: Any) -> None:
     index = shared(lab, "model = Slow([['Hm.', 600]])", GO)
     lab.start(index)
     card(lab, index).get_by_text("Hm.").wait_for()
@@ -187,7 +187,7 @@ def test_tables_pictures_and_long_results_are_displayed(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_kernel_interrupt_ends_the_card(lab: Any) -> None:
+def test_kernel_interrupt_stops_the_run_and_its_card(lab: Any) -> None:
     index = shared(lab, NAP, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -207,7 +207,7 @@ def test_failed_run_says_so_and_is_folded(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_second_view_shows_the_whole_run_and_the_end(lab: Any) -> None:
+def test_second_view_shows_the_complete_run_until_the_end(lab: Any) -> None:
     index = shared(lab, "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")

@@ -114,7 +114,7 @@ def test_formula_is_drawn_and_its_hidden_parts_take_no_space(browser: Any, tmp_p
     page.context.close()
 
 
-def test_words_are_not_broken_in_the_middle(browser: Any, tmp_path: Path) -> None:
+def test_words_are_not_broken_in_the_middle_of_lines(browser: Any, tmp_path: Path) -> None:
     page = shown(
         browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
     )

@@ -44,7 +44,7 @@ def shot(lab: Any, name: str) -> None:
         lab.page.screenshot(path=f"{folder}/{name}.png")
 
 
-def test_workflow_is_a_graph_while_running_and_when_saved(lab: Any) -> None:
+def test_workflow_is_shown_as_a_graph_live_and_saved(lab: Any) -> None:
     index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
     lab.start(index)
     shown = card(lab, index)

@@ -38,7 +38,7 @@ def test_stored_messages_keep_their_authors_when_merged() -> None:
 
 
 @pytest.mark.parametrize("model", WIRES)
-def test_author_is_never_sent(model: str) -> None:
+def test_author_is_never_sent_to_a_model(model: str) -> None:
     request = RequestBuilder("", (), {}).request(several(), "A reminder.")
     body = str(wire_form(model, request))
     assert "Number 1." in body and ANNA not in body and BERT not in body

@@ -22,7 +22,7 @@ def prepared(messages: list[Message]) -> list[Message]:
 
 
 @pytest.mark.req("R0.28")
-def test_complete_answer_is_returned_unchanged() -> None:
+def test_complete_results_are_returned_unchanged() -> None:
     message = results("a", "b")
     assert answers(CALLS, message) is message
     plain = words("user")
@@ -65,7 +65,7 @@ def test_prepared_history_is_paired_alternating_and_idempotent(
 
 @pytest.mark.req("R0.26", "R0.27", "R0.28")
 @given(ANY_HISTORY)
-def test_no_call_and_no_matching_result_is_lost(history: list[Message]) -> None:
+def test_no_calls_or_matching_results_are_lost(history: list[Message]) -> None:
     whole = [words("user", "first"), *history]
     once = prepared(whole)
     assert [call.id for one in once for call in one.calls] == [call.id for one in whole for call in one.calls]

@@ -13,7 +13,7 @@ from agentnb.errors import AgentnbError, SettingsError, StoreError, UnknownTool
 from agentnb.models import ScriptedModel
 
 
-def test_name_refers_to_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_can_be_referred_to_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = Agent(ScriptedModel(["Done."]), todos=False).run_sync("Go.", store=Store(tmp_path), show=False)
     path = tmp_path / f"{run.id}.jsonl"
     ways: dict[str, Callable[[], Any]] = {

@@ -89,7 +89,7 @@ def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Sub
             assert kinds[0] == kinds[1]
 
 
-def test_reproduction_asks_no_model_for_recorded_findings() -> None:
+def test_reproduction_reuses_recorded_findings_without_calling_a_model() -> None:
     model = Judged()
     run = live(judge, model)
     assert model.asked == 4 and [finding.last for finding in run.findings] == [1]
@@ -109,7 +109,7 @@ def test_reproduction_asks_no_model_for_recorded_findings() -> None:
     assert model.asked == 4
 
 
-def test_given_detectors_run_again_and_changes_are_differences() -> None:
+def test_detectors_passed_to_reproduce_run_again_and_report_differences() -> None:
     run = live(second)
     assert found(reproduce_sync(run, detect=second)) == found(run)
 
@@ -145,7 +145,7 @@ def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     assert [finding.sentence for finding in again.findings] == ["The second round is over"]
 
 
-def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot) -> None:
+def test_custom_guidance_comes_from_the_log_but_gates_are_passed(snapshot: Snapshot) -> None:
     def no_more(call: ToolCall, run: Any) -> Block | None:
         if len(run.rounds) < 3:
             return None

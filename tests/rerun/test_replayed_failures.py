@@ -95,7 +95,7 @@ def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
 
 
 @pytest.mark.req("R0.84")
-def test_healthy_run_would_have_gone_as_it_went() -> None:
+def test_healthy_run_would_have_gone_as_recorded() -> None:
     replayed = replay("healthy")
     assert decisions(replayed, "recorded") == decisions(replayed, "would_be")
     assert (replayed.first_divergence, replayed.caught_at, replayed.rounds_saved) == (None, None, 0)

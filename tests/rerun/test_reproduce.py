@@ -82,7 +82,7 @@ def hold(n: int = 0) -> str:
     return f"made {n}"
 
 
-def test_user_messages_are_sent_again() -> None:
+def test_user_messages_are_sent_again_when_reproducing() -> None:
     live: list[LiveRun] = []
     model = ScriptedModel([ToolCall("hold", {"n": 1}), lambda request: say(live[0]), "Done."])
     live.append(Agent(model, tools=[hold]).start("Go", RunOptions(show=False)))
@@ -108,7 +108,7 @@ def test_changed_tool_result_is_the_first_difference_with_a_diff() -> None:
     assert caught.value.run is not None
 
 
-def test_failed_run_fails_again() -> None:
+def test_failed_run_fails_again_when_reproduced() -> None:
     model = ScriptedModel([do(1), RuntimeError("boom")])
     run = Agent(model, tools=[work]).run_sync("Go")
     again = reproduce_sync(run)

@@ -47,7 +47,7 @@ def test_failures_come_from_a_predicate_labels_or_status() -> None:
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
 
 
-def test_outcomes_decide_where_known_and_unknown_count_apart(subtests: pytest.Subtests) -> None:
+def test_recorded_outcomes_decide_and_unknown_ones_are_counted_separately(subtests: pytest.Subtests) -> None:
     def rewarded(reward: float) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -91,14 +91,14 @@ def test_rounds_and_tokens_of_repeated_runs_have_intervals() -> None:
     assert row.isna()[["rounds_cut_mean", "rounds_cut_mean_low"]].all(), "there are no healthy runs"
 
 
-def test_savings_of_a_variant_are_rounds_and_tokens() -> None:
+def test_survey_reports_rounds_and_tokens_saved_by_each_variant() -> None:
     run = foreign(*[ToolCall("look", {"at": at}) for at in range(6)], "A hat.")
     table = survey([run], limits=[{"max_rounds": 3}, {"max_rounds": 5}], failed=lambda one: True)
     assert table["limits"].tolist() == ["max_rounds=3", "max_rounds=5"]
     assert table[["rounds_saved", "tokens_saved"]].values.tolist() == [[4, 60], [2, 30]]
 
 
-def test_stricter_guard_and_detectors_are_variants_too() -> None:
+def test_survey_accepts_guards_and_detectors_as_variants() -> None:
     run = foreign(*[LOOK] * 4, "A hat.")
     table = survey([run], policy=[Matrix(guard=None)], detect=[None, "default"], failed=lambda one: True)
     assert table["detect"].tolist() == ["its own", "default"]

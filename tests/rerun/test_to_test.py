@@ -21,7 +21,7 @@ def executed(code: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("R0.32")
-def test_failure_becomes_a_cell_that_passes_after_the_fix(tmp_path: Path) -> None:
+def test_failure_becomes_a_test_cell_that_passes_after_fixing(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "the" failure.json'
     shutil.copy(examples.path("complex-fails"), file)
     code = to_test(file)
