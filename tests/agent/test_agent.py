@@ -100,7 +100,7 @@ def test_model_passed_to_an_agent_is_kept_as_is() -> None:
     assert (Agent(model).model_name, Agent("simulated:disciplined").model_name) == ("scripted:script", "simulated:disciplined")
 
 
-def test_one_agent_runs_concurrently() -> None:
+def test_one_agent_can_run_concurrently() -> None:
     class Echo:
         name = "scripted:echo"
 
@@ -167,7 +167,7 @@ def test_tool_context_has_run_id_and_call_id() -> None:
 
 
 @pytest.mark.req("R2.13", "R2.7")
-def test_built_in_system_prompt_notes_missing_tools() -> None:
+def test_built_in_system_prompt_mentions_missing_tools() -> None:
     with_tools = Agent(ScriptedModel([]), tools=[add]).first_request("go").system
     without = Agent(ScriptedModel([])).first_request("go").system
     assert "agent" in with_tools and "no tools" not in with_tools
@@ -339,7 +339,7 @@ def test_options_that_make_no_sense_for_resume_are_refused(snapshot: Snapshot) -
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 
 
-def test_former_names_are_refused_with_the_new_ones() -> None:
+def test_former_names_are_refused_with_their_new_names() -> None:
     agent = bare(ScriptedModel(["Done."]))
     for thing, old, new in (
         (agent, "rules", "bundle"),

@@ -84,7 +84,7 @@ def test_path_rule_makes_a_search_require_approval(subtests: pytest.Subtests) ->
             assert [result.error_code for round in run.rounds for result in round.results] == ["denied"] * 2
 
 
-def test_suspended_run_is_recovered_without_naming_its_tools(tmp_path: Path) -> None:
+def test_suspended_run_recovers_without_naming_its_tools(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     call = ToolCall("write_file", {"path": "notes.txt", "content": "low water"})
     run = Agent(ScriptedModel([call, "Done."]), tools=["files"]).run_sync("Write.", store=store, suspend=True)

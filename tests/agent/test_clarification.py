@@ -52,7 +52,7 @@ def test_blank_message_without_context_is_an_error() -> None:
         bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)
 
 
-def test_pictures_without_words_stay_in_the_conversation() -> None:
+def test_pictures_without_text_stay_in_the_conversation() -> None:
     model = ScriptedModel(["A gauge."])
     agent = ContextType.named("general").apply(bare(model))
     asked = agent.run_sync(Message("user", (Text(BLANK), PICTURE)))

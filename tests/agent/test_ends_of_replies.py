@@ -189,7 +189,7 @@ def test_unknown_stop_reason_is_truncated_in_the_warning() -> None:
 
 
 @pytest.mark.req("K2.1", "R0.80")
-def test_open_todos_replace_the_warning_of_an_unknown_reason() -> None:
+def test_open_todos_suppress_the_unknown_stop_reason_warning() -> None:
     replies = [ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]}), *["Hm."] * 3]
     run = Agent(ScriptedModel([*replies, cut("Done.", "never_heard_of")]), tools=[add], policy="minimal").run_sync("go")
     assert [warning.partition(":")[0] for warning in run.warnings] == ["1 todo is still open"]
@@ -221,6 +221,6 @@ def test_announced_but_missing_calls_fail_the_run(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R0.4", "R0.33")
-def test_marker_counts_though_announced_calls_are_missing() -> None:
+def test_marker_counts_even_if_announced_calls_are_missing() -> None:
     run = Agent(ScriptedModel([reply(Text("[WORKFLOW_COMPLETE]"), stop_reason="tool_use")]), tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("completed", "workflow_complete")

@@ -157,7 +157,7 @@ def test_error_result_contains_the_exception_and_record_the_traceback() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_unknown_tool_and_wrong_arguments_get_results() -> None:
+def test_unknown_tools_and_invalid_arguments_get_results() -> None:
     calls = [ToolCall("nothing"), ToolCall("fine", {"x": 1}), ToolCall("fine")]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[fine]).run_sync("go")
     assert codes(run) == ["unknown_tool", "invalid_arguments", None]
@@ -165,7 +165,7 @@ def test_unknown_tool_and_wrong_arguments_get_results() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_tool_that_swallows_its_timeout_gives_one_result() -> None:
+def test_tool_that_swallows_its_timeout_gets_one_result() -> None:
     model = ScriptedModel([ToolCall("takes_too_long_and_swallows_it"), "Done."])
     run = Agent(model, tools=[takes_too_long_and_swallows_it]).run_sync("go")
     assert run.status == "completed"

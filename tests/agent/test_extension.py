@@ -150,7 +150,7 @@ def interrupted(folder: Path) -> Run:
     return Store(folder / "cut").load(run.id)
 
 
-def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
+def test_recovering_a_run_requires_its_extension(tmp_path: Path) -> None:
     cut, store = interrupted(tmp_path), Store(tmp_path / "cut")
     model = ScriptedModel(["Done."])
     for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):

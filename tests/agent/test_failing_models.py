@@ -159,7 +159,7 @@ def test_stream_interrupted_before_any_text_keeps_no_reply() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_stream_without_a_final_reply_is_a_failure() -> None:
+def test_stream_without_a_final_reply_fails_the_run() -> None:
     with pytest.raises(ModelError, match="without a reply") as caught:
         Agent(Streaming([Streamed("Half")])).run_sync("go")
     assert caught.value.run is not None and caught.value.run.text == "Half"
@@ -192,7 +192,7 @@ def test_model_that_raises_cancelled_error_itself_fails_the_run() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_user_facing_error_in_a_model_is_a_model_failure() -> None:
+def test_agentnb_error_raised_in_a_model_fails_the_run() -> None:
     run = Agent(ScriptedModel([ToolCall("look"), MissingKey("No key")]), tools=[look_around]).run_sync("go")
     assert (run.status, run.error and run.error.type) == ("failed", "MissingKey")
     assert [event.where for event in run.events if isinstance(event, ErrorRaised)] == ["model"]

@@ -74,7 +74,7 @@ LIMITS: dict[str, tuple[float, int]] = {
 
 
 @pytest.mark.req("KX.2", "KX.11", "K2.2")
-def test_each_limit_names_setting_event_and_stop_reason_alike(
+def test_each_limit_has_one_name_for_setting_and_reason(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for name, (value, rounds) in LIMITS.items():
@@ -109,7 +109,7 @@ def test_limited_conversation_continues_with_counts_from_zero(
 
 
 @pytest.mark.req("K2.2")
-def test_limit_can_raise_with_the_run_and_a_hint(subtests: pytest.Subtests) -> None:
+def test_limit_can_raise_an_error_carrying_the_run(subtests: pytest.Subtests) -> None:
     for name, (value, _) in LIMITS.items():
         with subtests.test(name=name):
             with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
@@ -147,7 +147,7 @@ def test_unreached_limit_changes_nothing() -> None:
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_calls_in_final_answer_are_not_run_but_text_stays() -> None:
+def test_calls_in_a_final_answer_are_not_run() -> None:
     ran: list[int] = []
 
     def count(n: int) -> str:
@@ -163,7 +163,7 @@ def test_calls_in_final_answer_are_not_run_but_text_stays() -> None:
 
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("error", [ModelError("It is down", "Wait"), RuntimeError("gone")], ids=repr)
-def test_failed_final_answer_is_a_warning_on_a_limited_run(error: Exception) -> None:
+def test_failed_final_answer_adds_a_warning_to_the_run(error: Exception) -> None:
     model = ScriptedModel([do(1), error])
     run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
     assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
@@ -209,7 +209,7 @@ def test_user_message_at_the_limit_is_kept_for_continuing(skipped: SkippedClock)
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_parallel_calls_above_the_limit_are_answered_with_its_name() -> None:
+def test_parallel_calls_above_a_limit_get_results_naming_it() -> None:
     model = ScriptedModel([[do(1), do(2), do(3)], "Done."])
     run = checked(bare(model, [work], max_tool_calls=2).run_sync("go"))
     assert codes(run) == [None, None, "max_tool_calls"] and run.stop_reason == "max_tool_calls"
@@ -222,7 +222,7 @@ def test_using_exactly_the_allowed_calls_still_permits_an_answer() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_user_message_resets_the_calls_of_the_turn() -> None:
+def test_user_message_resets_the_call_count_of_the_turn() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait(n: int = 0) -> str:
@@ -419,7 +419,7 @@ def test_paused_time_does_not_count(paused: bool) -> None:
 
 @pytest.mark.req("KX.2", "KX.5")
 @pytest.mark.parametrize("answered", [True, False])
-def test_time_of_an_open_question_does_not_count(answered: bool) -> None:
+def test_time_spent_on_an_open_question_does_not_count(answered: bool) -> None:
     async def steps(loop: VirtualTimeLoop) -> Run:
         asked = asyncio.Event()
 

@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "K2.2")
-def test_session_budget_set_during_a_run_ends_it() -> None:
+def test_session_budget_set_during_a_run_can_end_it() -> None:
     budget = Budget(None, name="session_budget")
 
     def limit(n: int) -> str:

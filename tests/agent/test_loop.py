@@ -122,7 +122,7 @@ def test_natural_end_in_the_last_allowed_round_stays_natural() -> None:
 
 
 @pytest.mark.req("R0.7")
-def test_limit_ends_a_loop_whose_policies_never_stop() -> None:
+def test_limit_ends_a_run_whose_policies_never_stop() -> None:
     model = ScriptedModel(["Still here."] * 9)
     run = asyncio.run(loop_alone(model, MaxRounds(4), lambda run: Continue("more")))
     assert (run.status, len(run.rounds)) == ("limited", 4)

@@ -181,7 +181,7 @@ def test_output_retry_carries_no_contradicting_guidance() -> None:
     assert [[guidance.cell for guidance in round.guidance] for round in run.rounds] == [[], [], ["tools"]]
 
 
-def test_never_valid_answer_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:
+def test_answer_that_stays_invalid_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:
     for output, count in ((SCHEMA, 3), (Output(SCHEMA, retries=0), 1), (Output(SCHEMA, retries=4), 5)):
         with subtests.test(count):
             run = ran(*[f'{{"birds": "{number}"}}' for number in range(count)], output=output)
@@ -229,7 +229,7 @@ def test_empty_truncated_and_refused_replies_keep_their_handling() -> None:
     assert Run.from_events(run.events).output == {"birds": 12}
 
 
-def test_answer_with_open_todos_is_first_reminded_of_them() -> None:
+def test_open_todos_bring_a_reminder_before_output_validation() -> None:
     close = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]})
     begin = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]})
     run = ran([OPEN], "Words.", [begin, close], "Words again.", FITS, tools=[add])
@@ -286,7 +286,7 @@ def test_output_schema_is_sent_to_the_model() -> None:
 
 
 @pytest.mark.parametrize("output", [Trip, Cargo, Note, Cat | Dog, Even, list[Place], SCHEMA, int])
-def test_simulated_model_answers_in_the_shape_of_the_schema(output: Any) -> None:
+def test_simulated_model_answers_according_to_the_schema(output: Any) -> None:
     run = Agent("simulated:disciplined", tools=[add], output=output).run_sync("- First `add(1, 2)`")
     assert run.status == "completed" and run.output is not None
 

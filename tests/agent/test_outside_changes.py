@@ -23,7 +23,7 @@ def changes(run: Run) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.req("R0.44")
-def test_change_during_an_interrupted_round_is_logged() -> None:
+def test_todo_change_during_an_interrupted_round_is_logged() -> None:
     board, begun, go_on = TodoBoard(["One", "Two"]), threading.Event(), threading.Event()
 
     def hold() -> str:
@@ -43,7 +43,7 @@ def test_change_during_an_interrupted_round_is_logged() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_change_before_the_start_is_in_the_first_request() -> None:
+def test_todo_change_before_the_start_appears_in_first_request() -> None:
     board, model = TodoBoard(["One"]), ScriptedModel(["Fine."])
     opened = threading.Event()
 
@@ -112,7 +112,7 @@ def test_user_changes_around_a_call_are_not_attributed_to_model(monkeypatch: pyt
     assert "3. [completed] Three" in model.requests[1].messages[-1].text  # not shown in any result
 
 
-def test_board_that_changes_its_list_in_place_is_noticed() -> None:
+def test_in_place_change_of_a_board_list_is_noticed() -> None:
     class Natural:
         def __init__(self) -> None:
             self.todos: list[Todo] = []
@@ -159,7 +159,7 @@ def test_completing_a_reopened_todo_again_is_not_progress() -> None:
 
 
 @pytest.mark.req("R0.80")
-def test_dry_run_shows_the_list_of_the_first_request() -> None:
+def test_dry_run_shows_the_todos_of_the_first_request() -> None:
     agent = Agent(ScriptedModel(["Fine."]), tools=[work], todos=TodoBoard(["One"]), max_rounds=1)
     shown = agent.first_request("go")
     agent.run_sync("go")

@@ -62,6 +62,6 @@ def test_log_of_an_older_version_requires_its_guidance_set(tmp_path: Path) -> No
     assert rebuilt(run_with("matrix", tmp_path, guidance={}, schema=4)) is find_set("matrix")
 
 
-def test_invalid_text_in_a_log_is_refused(tmp_path: Path) -> None:
+def test_invalid_guidance_text_in_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no_such_variable"):
         rebuilt(run_with(OWN, tmp_path, guidance={"text": "{{ no_such_variable }}"}))

@@ -211,7 +211,7 @@ def test_answer_about_a_server_tool_states_its_reach(snapshot: Snapshot) -> None
         assert answer_told(asked) == snapshot(str(answer))
 
 
-def test_server_text_is_labelled_and_stays_text(snapshot: Snapshot) -> None:
+def test_server_text_is_labelled_and_never_becomes_markup(snapshot: Snapshot) -> None:
     case = CASES["server"]
     html = question_html(case, Form(live=True))
     check_is_harmless(html)

@@ -111,7 +111,7 @@ def test_non_ascii_host_is_also_shown_in_ascii(subtests: pytest.Subtests) -> Non
             assert expected in words_in(html) and f'href="{opened}' in html
 
 
-def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_in_a_log_is_not_a_link(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "https://a@b.c", 'https://x"><script>', "data:text/html,x"):
         with subtests.test(url):
             html = shown(question(DONE, url=url))

@@ -111,7 +111,7 @@ def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snaps
     assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
 
-def test_chip_says_that_a_summary_is_retried() -> None:
+def test_chip_shows_that_a_summary_is_being_retried() -> None:
     run = summed_up()
     (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
     going_on = Run.from_events(run.events[: started.seq + 1])
@@ -151,7 +151,7 @@ def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) ->
     assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
-def test_moved_messages_are_one_line_in_the_short_view() -> None:
+def test_moved_messages_share_one_line_in_the_short_view() -> None:
     run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
     assert all(request.truncated for request in seen[6:])
@@ -184,7 +184,7 @@ def boom() -> str:
     raise ValueError("no")
 
 
-def test_request_view_names_rounds_left_out_for_failing() -> None:
+def test_request_view_names_rounds_omitted_because_they_failed() -> None:
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
     run = run_of_script(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
@@ -204,7 +204,7 @@ def died(tmp_path: Path) -> Run:
 
 
 @pytest.mark.req("KX.11")
-def test_interrupted_run_says_so_and_how_to_recover(died: Run) -> None:
+def test_interrupted_run_is_labelled_and_explains_how_to_recover(died: Run) -> None:
     for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
         assert "Interrupted" in shown and f"Recover: %agent recover {died.id[-8:]}" in shown
         assert "running" not in shown

@@ -45,7 +45,7 @@ def test_diff_marks_differences_between_calls() -> None:
     assert values[2].endswith("12 m") and values[3].endswith("15 m") and len(values) == 4
 
 
-def test_call_repeated_in_one_run_only_is_marked() -> None:
+def test_call_repeated_in_only_one_run_is_marked() -> None:
     def made(times: int) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")

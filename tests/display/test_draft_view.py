@@ -40,7 +40,7 @@ def test_draft_shows_every_step_its_arguments_and_possible_effects(snapshot: Any
     assert chip(run) == snapshot("chip")
 
 
-def test_remaining_budget_is_shown_and_unknown_cost_is_unknown(snapshot: Any) -> None:
+def test_remaining_budget_is_shown_and_unknown_cost_stays_unknown(snapshot: Any) -> None:
     unpriced = (w.ModelCalled, {"operation": "plan_generation"})
     for name, run in {
         "a budget": drafted(settings={"budget": 0.5}),
@@ -67,7 +67,7 @@ def test_plan_texts_are_escaped_and_invisible_characters_removed() -> None:
         assert "<img" not in html and "\u202e" not in html and "&lt;img" in html
 
 
-def test_outcome_of_a_draft_is_shown_beside_it(snapshot: Any) -> None:
+def test_outcome_of_a_draft_is_shown_with_it(snapshot: Any) -> None:
     cases: dict[str, list[Fact]] = {
         "approved": [answer("approve")],
         "approved by a function": [answer(True, by="program")],

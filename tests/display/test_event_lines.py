@@ -197,7 +197,7 @@ def test_many_event_lines_are_folded_and_bounded() -> None:
     assert "other event" not in few and "step load began" in few
 
 
-def test_answer_only_round_is_shown_if_it_has_events() -> None:
+def test_answer_only_round_is_shown_if_it_has_event_lines() -> None:
     facts = a_round(0, "Done.", facts=[BEGAN])
     run = RunBuilder().extend(*facts).add(e.RunFinished, status="completed", stop_reason="natural").run
     assert "step load began" in run_html(run)

@@ -28,7 +28,7 @@ def run_of(status: Status | None, reason: str = "") -> Run:
     return writer.finish(status, reason) if status else writer.finish(None)
 
 
-def test_no_form_of_a_foreign_run_offers_commands(subtests: pytest.Subtests) -> None:
+def test_foreign_runs_never_offer_commands(subtests: pytest.Subtests) -> None:
     for status in (None, "completed", "limited", "stopped", "cancelled", "failed"):
         with subtests.test(str(status)):
             run = run_of(status, "max_rounds" if status == "limited" else "")
@@ -40,7 +40,7 @@ def test_user_of_a_foreign_run_is_not_called_you() -> None:
     assert "User: Here" in run_html(run_of("completed")) and "You:" not in run_html(run_of("completed"))
 
 
-def test_truncated_trace_says_so_and_does_not_blame_the_kernel() -> None:
+def test_truncated_trace_is_labelled_without_blaming_the_kernel() -> None:
     run = run_of(None)
     for form in (run_html(run), run_text(run)):
         assert "The trace ends before the run does." in form and "no result in the trace" in form

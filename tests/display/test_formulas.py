@@ -183,7 +183,7 @@ def test_every_formula_is_typeset_quickly(subtests: pytest.Subtests) -> None:
             assert process_time() - started < 1
 
 
-def test_formula_library_is_loaded_by_the_first_formula_only() -> None:
+def test_formula_library_is_loaded_only_when_first_needed() -> None:
     code = (
         "import sys; from agentnb.display.markdown.markdown import fragment; fragment('It costs $5 and $6, `$x$`.'); "
         "before = 'latex2mathml' in sys.modules; fragment('$x$'); print(before, 'latex2mathml' in sys.modules)"

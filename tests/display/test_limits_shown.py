@@ -96,7 +96,7 @@ def test_only_commands_are_code_and_each_fits_on_one_line() -> None:
     assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
 
 
-def test_budget_shared_with_other_runs_says_so() -> None:
+def test_shared_budget_is_labelled_as_shared() -> None:
     assert "Nested runs used part of it." in states.ending(at_limit("budget", 20.0))
 
 
@@ -110,7 +110,7 @@ def test_final_answer_at_a_limit_is_shown_beside_the_limit() -> None:
     assert "As far as I know." in words(compact_html(run)) and "As far as I **know**." in run_text(run)
 
 
-def test_text_before_a_limit_is_not_an_answer() -> None:
+def test_text_before_a_limit_is_not_shown_as_answer() -> None:
     run = made(*calls(3), max_rounds=2)
     assert states.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
 
@@ -127,7 +127,7 @@ def test_calls_over_a_limit_are_skipped_not_failed() -> None:
     assert run_text(a_turn).count("⊘ rejected: limit of tool calls in this turn reached") == 2
 
 
-def test_last_reply_without_answer_is_folded_and_cut_between_paragraphs() -> None:
+def test_last_reply_without_answer_is_folded_and_truncated_between_paragraphs() -> None:
     code = "Now the **fit**:\n\n```python\nfit(1)\n```\n\n<b>x</b>"
     html = run_html(made(said(Text(code), ToolCall("add", {"a": 1})), "x", max_rounds=1))
     box = last_reply(html)
@@ -167,7 +167,7 @@ def test_blocked_run_names_todo_error_and_next_action(snapshot: Snapshot) -> Non
     assert html.index("Todo 2,") < html.index("Last reply") < html.index("Transcript")
 
 
-def test_calls_cut_off_by_a_limit_are_not_called_stopped(subtests: pytest.Subtests) -> None:
+def test_calls_cut_off_by_a_limit_are_not_labelled_stopped(subtests: pytest.Subtests) -> None:
     last = said(Text("I go on."), ToolCall("add", {"a": 2}))
     runs = {"not run: limit reached": made(*calls(1), last, max_rounds=1, on_limit="final_answer")}
 

@@ -108,7 +108,7 @@ def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: 
     assert browser.picture() == other.picture()
 
 
-def test_frames_alone_build_the_whole_card() -> None:
+def test_frames_alone_rebuild_the_whole_live_card() -> None:
     card, browser = LiveCard(), Browser()
     browser.take(card.whole())
     for item in STORY:
@@ -205,7 +205,7 @@ def slot(card: LiveCard, name: str) -> str:
     return str(card.whole()["slots"][name])
 
 
-def test_requested_pause_is_shown_and_can_be_undone() -> None:
+def test_requested_pause_is_shown_and_can_be_cancelled() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     frame = card.frame()
@@ -220,7 +220,7 @@ def test_requested_pause_is_shown_and_can_be_undone() -> None:
     assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
 
 
-def test_pause_undone_before_it_was_read_disappears() -> None:
+def test_pause_cancelled_before_it_took_effect_disappears() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     card.asked("resume")
@@ -262,7 +262,7 @@ def test_streamed_deltas_are_kept_until_the_reply_is_complete() -> None:
 MANY = items_of(["Many.", *[ToolCall("add", {"a": number}) for number in range(60)]], "Done.")
 
 
-def test_call_is_redrawn_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_is_rerendered_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     texts: list[int] = []
     call_html, text_html = live_card.call_html, live_card.text_html

@@ -55,7 +55,7 @@ def followed_live(*given: Fact) -> list[str]:
     return told
 
 
-def test_totals_count_calls_and_failures_as_they_happen() -> None:
+def test_totals_count_calls_and_failures_immediately() -> None:
     good, bad = ToolCall("add", {"a": 1}, "c-1"), ToolCall("add", {"a": "x"}, "c-2")
     totals = followed_live(
         (ModelReplied, {"message": Message("assistant", (good, bad))}),

@@ -52,7 +52,7 @@ def test_any_text_is_rendered_and_harmless(text: str) -> None:
     check_is_harmless(markdown_html(text))
 
 
-def test_markdown_is_rendered(subtests: pytest.Subtests) -> None:
+def test_markdown_elements_are_rendered_as_html(subtests: pytest.Subtests) -> None:
     cases = [
         ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>"),
         ("> a\n\n---", "<blockquote><p>a</p></blockquote><hr>"),
@@ -92,7 +92,7 @@ def test_single_dollar_sign_does_not_start_a_formula(subtests: pytest.Subtests) 
             assert inside(text) == f"<p>{html}</p>"
 
 
-def test_table_keeps_its_alignment_without_style() -> None:
+def test_table_keeps_its_alignment_without_styles() -> None:
     html = inside("|a|b|c|\n|:-|-:|-|\n|1|2|3|")
     assert (
         '<th class="agentnb-cell-left">a</th><th class="agentnb-cell-right">b</th><th class="agentnb-cell-left">c</th>' in html
@@ -109,7 +109,7 @@ def test_headings_become_bold_paragraphs_and_stay_out_of_the_outline(subtests: p
             assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
 
 
-def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
+def test_code_blocks_keep_their_text_exactly(subtests: pytest.Subtests) -> None:
     code = "\n\tif a < b:\n    x  = '&lt;'\n\n"
     for language in ("py", "", "nonsense", 'py" onclick="x', "sql"):
         with subtests.test(language):
@@ -191,7 +191,7 @@ def test_moderately_nested_blocks_are_rendered() -> None:
 
 
 @pytest.mark.slow("texts of 25,000 brackets, at night of 100,000")
-def test_parsing_brackets_takes_linear_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_brackets_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     from markdown_it.parser_inline import ParserInline
 
     steps = 0

@@ -93,7 +93,7 @@ def test_few_nested_runs_are_listed_live_and_saved() -> None:
     assert opened.count(" open") == 2
 
 
-def test_agent_as_a_tool_is_shown_at_its_call() -> None:
+def test_run_of_an_agent_tool_is_shown_in_its_call() -> None:
     frames, watching = list[str](), Watching()
 
     async def look() -> str:
@@ -120,7 +120,7 @@ def test_many_nested_runs_share_one_line_and_free_their_memory() -> None:
     assert watching.card.nested._few["c"] == [] and watching.card.nested._many["c"]._live == {}
 
 
-def test_nested_runs_are_shown_up_to_a_depth() -> None:
+def test_nested_runs_are_shown_only_up_to_a_depth() -> None:
     _, watching, _ = run_with(1, depth=5)
     assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == nested.MAX_DEPTH
 

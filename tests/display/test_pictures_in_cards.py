@@ -103,7 +103,7 @@ def test_media_type_comes_from_the_bytes() -> None:
 
 
 @pytest.mark.parametrize("hostile", ['" onload="x', "<script>x</script>", "'><img src=x>"])
-def test_hostile_alt_text_stays_text(hostile: str) -> None:
+def test_hostile_alt_text_is_escaped(hostile: str) -> None:
     saved = run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture())))))
     check_is_harmless(saved)
     shown = Images(saved)

@@ -56,7 +56,7 @@ def test_each_plan_is_shown_as_a_list_of_steps(run: Run, snapshot: Snapshot) -> 
     assert "4 plans" in lines[0]
 
 
-def test_aborted_plan_lists_steps_not_run(snapshot: Snapshot) -> None:
+def test_aborted_plan_lists_the_steps_that_did_not_run(snapshot: Snapshot) -> None:
     text = run_text(blocked_run())
     assert text[text.index("✗ Plan 4") :].splitlines()[:6] == snapshot
 
@@ -169,7 +169,7 @@ def test_chip_shows_planning_and_then_the_current_step(run: Run) -> None:
     assert [*dict.fromkeys(said)] == ["Starting", "Planning", "Running", *executing]
 
 
-def test_long_plans_and_many_plans_are_cut() -> None:
+def test_long_plans_and_long_lists_of_plans_are_truncated() -> None:
     long = planner_run(plan_of(*[fetch(f"h{n}") for n in range(300)], fetch("vigo")), FINAL)
     html = run_html(long)
     steps = re.findall(r'data-fold="plan:1:(\d+)"', html)

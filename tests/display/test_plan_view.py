@@ -66,7 +66,7 @@ def test_known_keys_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "0123456789abcdef" not in shown and "key=" in shown
 
 
-def test_long_plans_are_cut_and_counted() -> None:
+def test_long_plans_are_truncated_with_a_count() -> None:
     last = MAX_STEPS
     plan = Plan.read({"steps": [{"type": "tool", "name": f"tool_{n}", "args": {"a": "x" * 1_000}} for n in range(last + 1)]})
     for shown in (words_in(plan_html(plan)), plan_text(plan)):

@@ -79,7 +79,7 @@ def question(schema: dict[str, Any]) -> AskedQuestion:
 
 
 @pytest.mark.req("KX.5")
-def test_few_choices_are_buttons() -> None:
+def test_few_choices_are_shown_as_buttons() -> None:
     html = question_html(question({"enum": FEW}), Form(live=True))
     assert [unescape(one) for one in re.findall('data-value="([^"]*)"', html)] == ['"red"', "1", "null"]
     assert "<select" not in html and "<textarea" not in html
@@ -88,7 +88,7 @@ def test_few_choices_are_buttons() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_many_choices_are_a_select_field_with_readable_values() -> None:
+def test_many_choices_are_shown_in_a_readable_select_field() -> None:
     html = question_html(question({"enum": MANY}), Form(live=True))
     assert re.search('<form [^>]*data-do="answer" data-id="q1"><select [^>]*name="text"', html) and "<textarea" not in html
     options = re.findall('<option value="([^"]*)">(.*?)</option>', html, re.DOTALL)
@@ -194,7 +194,7 @@ def test_answer_replaces_the_question_in_the_live_card() -> None:
     assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words_in(changed["html"]["call:0"])
 
 
-def test_answer_to_an_earlier_question_is_drawn_in_its_round() -> None:
+def test_answer_to_an_earlier_question_appears_in_its_round() -> None:
     ended = (e.RoundFinished, {"index": 0, "status": "success"})
     events = run_of(asked(), ended, (e.RoundStarted, {"index": 1, "reason": "said"}), answered("Vienna")).events
     card = LiveCard()
@@ -220,7 +220,7 @@ def test_question_text_cannot_fake_an_answer() -> None:
     assert run_text(run).count("\n       You: ") == 1
 
 
-def test_long_question_and_answer_are_cut_except_on_the_page() -> None:
+def test_long_questions_and_answers_are_truncated_except_on_pages() -> None:
     run = run_of(asked("why " * 2_000 + "END1?"), answered("because " * 2_000 + "END2."))
     assert "END1?" not in run_html(run) and "END2." not in run_html(run)
     assert "END1?" in page_html(run) and "END2." in page_html(run)

@@ -169,7 +169,7 @@ def test_ephemeral_text_is_last_as_in_the_request(whole: bool) -> None:
         assert shown(seen, whole=whole).pres[-1] == seen.ephemeral
 
 
-def test_omitted_empty_message_says_so() -> None:
+def test_omitted_empty_message_is_labelled() -> None:
     text = shown(sent_request(run_of_script("", "Done.", todos=False), 1), whole=False).text
     assert "assistant · ⊘ left out: it is empty\n" in text
 
@@ -251,7 +251,7 @@ def test_calls_show_name_id_and_arguments() -> None:
     assert 'call of look · c1\n"no object"\n' in told(ToolCall("look", "no object", "c1"))
 
 
-def test_results_show_errors() -> None:
+def test_tool_results_in_the_view_show_errors() -> None:
     assert "result of look · c1\nfine\n" in told(ToolResult("c1", "look", (Text("fine"),)))
     assert "result of look · c1 · ✗ error timeout\n" in told(ToolResult("c1", "look", (Text("late"),), True, "timeout"))
     assert "result of look · c1\nempty\n" in told(ToolResult("c1", "look"))
@@ -264,7 +264,7 @@ def test_pictures_are_described_in_words() -> None:
     assert [size(count) for count in (0, 999, 12_345, 3_400_000)] == ["0 B", "999 B", "12 kB", "3.4 MB"]
 
 
-def test_opaque_and_blank_parts_are_named() -> None:
+def test_opaque_and_blank_parts_are_labelled() -> None:
     assert "with provider data, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
     assert "thinking, no text\n" in told(Thinking("", {"signature": "abc"}))
     assert "text, 2 blank characters\n" in told(Text(" \n", {"a": 1}))
@@ -319,7 +319,7 @@ def test_hostile_text_never_becomes_markup(subtests: pytest.Subtests) -> None:
                 assert read.pres.count(clean(bad)) == 7 and clean(bad) in read.text
 
 
-def test_text_of_person_and_tools_never_becomes_markup() -> None:
+def test_text_from_users_and_tools_never_becomes_markup() -> None:
     def bad() -> str:
         """<b>Bad</b>."""
         return HOSTILE[1]

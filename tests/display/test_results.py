@@ -116,7 +116,7 @@ def test_table_is_shown_with_its_size_and_folded_text() -> None:
     assert [element.name for element in next(root.all("table")).content] == ["thead", "tbody"]
 
 
-def test_table_styles_numbers_and_row_labels() -> None:
+def test_numbers_and_row_labels_of_a_table_are_styled() -> None:
     root = shown("words", display=TABLE)
     last = list(root.all("tr"))[-1].content
     kinds = [element.attributes["class"].replace("agentnb-data-", "") for element in last]
@@ -154,7 +154,7 @@ def test_table_with_missing_cells_is_shown_as_far_as_possible() -> None:
     assert rows_of(shown("x", display=Table(("a", "b"), ((1, 2), (1,)), 2, 2))) == [["a"], ["1"], ["1"]]
 
 
-def test_list_of_uniform_flat_objects_is_a_table() -> None:
+def test_list_of_uniform_flat_objects_is_shown_as_table() -> None:
     data = [{"name": "a", "mass": 1.5}, {"name": "<b>", "mass": None}]
     root = shown(json.dumps(data))
     assert rows_of(root) == [["name", "mass"], ["a", "1.5"], ["<b>", "–"]]  # noqa: RUF001
@@ -298,7 +298,7 @@ def test_long_traceback_is_truncated_and_says_where_to_find_it() -> None:
     assert "run.rounds[3].records[0].traceback has the full text" in tree(html).text
 
 
-def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
+def test_hostile_text_is_escaped_everywhere(subtests: pytest.Subtests) -> None:
     for hostile in HOSTILE:
         with subtests.test(hostile=hostile):
             table = Table((hostile,), ((hostile, hostile),), 1, 1, (hostile,))
@@ -342,7 +342,7 @@ def test_arguments_that_are_not_an_object_are_shown() -> None:
     assert tree(arguments_html(CallRecord(ToolCall("run", ["a"])))).text == 'arguments ["a"]'
 
 
-def test_long_arguments_are_cut_only_after_the_call() -> None:
+def test_long_arguments_are_truncated_only_after_the_call_ends() -> None:
     running = CallRecord(ToolCall("write", {"text": LONG[:30_000]}, "call-1"))
     over = CallRecord(running.call, ToolResult("call-1", "write", (Text("ok"),)))
     assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, where=WHERE)).text
@@ -352,7 +352,7 @@ def test_long_arguments_are_cut_only_after_the_call() -> None:
         assert block.text == LONG[:30_000]
 
 
-def test_long_alt_text_is_cut() -> None:
+def test_long_alt_text_is_truncated() -> None:
     root = shown("words " * 1_000, Image("image/png", picture()))
     assert len(next(root.all("img")).attributes["alt"]) < 250
 

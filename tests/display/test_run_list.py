@@ -36,7 +36,7 @@ def test_every_status_is_shown_in_words_besides_its_colour(subtests: pytest.Subt
             assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
 
 
-def test_running_run_shows_no_final_figures() -> None:
+def test_running_run_shows_no_final_numbers() -> None:
     html = run_list_html([DONE._replace(status="running")])
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
@@ -53,5 +53,5 @@ def test_prompts_and_models_never_become_markup() -> None:
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 
-def test_empty_list_says_so() -> None:
+def test_empty_run_list_says_so() -> None:
     assert "No runs yet" in run_list_html([])

@@ -45,7 +45,7 @@ def open_calls(*names: str) -> RunBuilder:
     return built.extend(*[(e.ToolStarted, {"call": call}) for call in calls[1:]])
 
 
-def test_ended_run_with_open_todos_warns() -> None:
+def test_ended_run_with_open_todos_shows_a_warning() -> None:
     left, done = ended(with_todos("completed", "in-progress")), ended(with_todos("completed", "completed"))
     assert (chip(left), tone(left)) == ("Done, todos open", "warn")
     assert (chip(done), tone(done)) == ("Done, not checked", "neutral")

@@ -129,7 +129,7 @@ def test_tail_is_the_unsettled_text_and_is_sanitized() -> None:
     assert (blocks.tail, blocks.finish()) == ("", [])
 
 
-def test_tail_kind_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
+def test_tail_kind_tells_code_from_text(subtests: pytest.Subtests) -> None:
     cases = [
         ("", "text"),
         ("words", "text"),

@@ -93,7 +93,7 @@ def test_card_has_all_fields_of_a_call() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_category_is_planning_or_the_effect_of_the_tool(subtests: pytest.Subtests) -> None:
+def test_card_category_is_planning_or_the_tool_effect(subtests: pytest.Subtests) -> None:
     cases = [
         ("todo_operations", None, "planning"),
         ("think", {"network"}, "planning"),
@@ -147,13 +147,13 @@ def test_duration_is_shown_from_a_tenth_of_a_second() -> None:
     )
 
 
-def test_failure_kind_is_named_unless_the_tool_caused_it() -> None:
+def test_failure_kind_is_shown_unless_the_tool_failed_itself() -> None:
     assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
     assert outcome(answered(is_error=True)) == "✗ failed"
     assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ rejected: repeated call"
 
 
-def test_call_blocked_by_a_real_gate_says_why() -> None:
+def test_call_blocked_by_a_gate_shows_the_reason() -> None:
     def look() -> str:
         return "the same"
 
@@ -242,7 +242,7 @@ def test_show_all_button_loads_the_whole_body() -> None:
     assert "data-fill" not in tool_card_html(CallRecord(call), live=True)
 
 
-def test_hostile_name_and_arguments_stay_text() -> None:
+def test_hostile_names_and_arguments_are_escaped() -> None:
     hostile = '"><script>alert(1)</script>'
     call = ToolCall(hostile, {hostile: hostile}, hostile)
     html = tool_card_html(answered(Text(hostile), call=call), key="call:0:0", live=True, where="run.rounds[0].results[0].text")

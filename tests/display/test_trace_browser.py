@@ -57,7 +57,7 @@ def test_row_counts_calls_and_rounds_of_a_run() -> None:
     assert "3 rounds · 2 calls · 1 failed" in rows_html(ROWS) and "$0.03" in rows_html(ROWS)
 
 
-def test_search_covers_prompt_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
+def test_search_covers_prompts_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
     for words, places in {
         "unos": [0],
         "TWO": [1],
@@ -91,7 +91,7 @@ def test_filters_combine_and_count_matches_of_each_choice() -> None:
 
 @given(st.text(max_size=40))
 @examples(60)
-def test_search_input_never_fails_and_only_narrows(text: str) -> None:
+def test_search_never_fails_and_only_narrows_the_list(text: str) -> None:
     matched = matching(ROWS, Wanted(find=text))
     assert [row for row in ROWS if row in matched] == matched
     assert all(word == word.casefold() or word.casefold() for word in words_of(text))

@@ -99,7 +99,7 @@ def test_steps_are_expanded_on_the_page_and_in_running_workflows() -> None:
     assert "agentnb-graph-node" in running_html(workflow_run(NESTED, FAILED)) and "researcher" in page_html(run)
 
 
-def test_block_steps_are_listed_below_it_in_any_order() -> None:
+def test_steps_of_a_block_are_listed_below_it() -> None:
     paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
     run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
     step_ids = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
@@ -265,14 +265,14 @@ def test_steps_logged_without_a_workflow_are_shown_as_events() -> None:
     assert "step a completed" in run_text(run) and "Steps" not in run_html(run)
 
 
-def test_state_names_the_open_steps() -> None:
+def test_run_state_names_the_open_steps() -> None:
     facts = [started("outer", "parallel"), *[started(f"outer/{name}", parent="outer") for name in ("a", "b", "c", "d")]]
     for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
         assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
     assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
 
 
-def test_page_says_when_an_output_is_cut() -> None:
+def test_page_notes_when_an_output_is_truncated() -> None:
     for length, is_said in ((100_000, False), (100_001, True)):
         facts = [started("a"), finished("a", output="x" * length)]
         assert ("Very long texts are shortened" in page_html(workflow_run("", facts, "completed"))) is is_said

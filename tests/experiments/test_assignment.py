@@ -43,7 +43,7 @@ def sets_of(results: Any, run_id: str) -> list[str]:
     return [event.set for event in draws_of(results.run(run_id))]
 
 
-def test_lift_of_results_takes_the_planned_outcome_and_clusters() -> None:
+def test_lift_of_results_uses_the_planned_outcome_and_clusters() -> None:
     """Personas that heed every request for a call, and nothing else."""
     tasks = [{**row, "cluster": f"c{place % 12}"} for place, row in enumerate(rows(48))]
     sets = {"off": "off", "asks": GuidanceSet("asks", ASKS)}
@@ -114,7 +114,7 @@ def test_forks_of_recorded_runs_cannot_be_assigned_by_round(tmp_path: Path) -> N
         forks.check()
 
 
-def test_whole_runs_are_assigned_as_before() -> None:
+def test_runs_are_assigned_as_a_whole_by_default() -> None:
     assert small(3).id == small(3, assign="run").id and "assign" not in small(3)._frozen
 
 

@@ -81,7 +81,7 @@ small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds(
 
 
 @pytest.mark.slow("two processes that are killed")
-def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_experiment_resumes_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
     paths = [str(Path(__file__).parents[1] / "support")]
     for where in ("tool", "between") if AT_NIGHT else ("tool",):
         with subtests.test(where):
@@ -108,7 +108,7 @@ def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests:
             assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
-def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
+def test_failed_limited_and_broken_cells_become_rows_with_reasons() -> None:
     class Breaks:
         name = "own:breaks"
 
@@ -133,7 +133,7 @@ def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()
 
 
-def test_unanswered_question_is_a_row_with_its_reason() -> None:
+def test_unanswered_question_becomes_a_row_with_the_reason() -> None:
     def delete(name: str) -> str:
         """Delete a file."""
         return "deleted"
@@ -152,7 +152,7 @@ def test_unanswered_question_is_a_row_with_its_reason() -> None:
     assert "nobody answered the questions of 2 runs ('asks' 2, 'does' 0)" in compare(results, "does", "asks").notes
 
 
-def test_check_that_raises_is_missing_and_counted() -> None:
+def test_value_of_a_raising_check_is_missing_and_counted() -> None:
     def fragile(run: Run, row: Any) -> bool:
         return bool(1 / (1 - int(row["id"][1:]) % 2))
 
@@ -171,7 +171,7 @@ def test_exhausted_budget_starts_no_cell_and_unknown_costs_run_alone() -> None:
     assert "the budget of $0.0001 was reached after 1 of 20 runs" in results.notes
 
 
-def test_budget_counts_spending_of_earlier_processes(tmp_path: Path) -> None:
+def test_budget_includes_spending_of_earlier_processes(tmp_path: Path) -> None:
     settings = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered", "agent": {"tools": [check_line]}}
     first = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
     again = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
@@ -228,7 +228,7 @@ def test_changed_experiment_is_refused_in_its_folder(tmp_path: Path, snapshot: A
     assert str(refused.value) == snapshot(FOLDER=str(tmp_path / "exp"))
 
 
-def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> None:
+def test_extending_after_the_first_run_is_a_recorded_deviation(tmp_path: Path) -> None:
     experiment = small(3, folder=tmp_path / "exp")
     experiment.run_sync(show=False)
     more = experiment.extend(tasks=[{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
@@ -295,7 +295,7 @@ def test_values_stay_hidden_until_the_end_unless_peeked_at(tmp_path: Path) -> No
     assert any("looked at after 7 of 12 runs" in note for note in compare(whole, "matrix", "off").notes)
 
 
-def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_peeking_at_the_logs_before_the_end_is_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     folder = tmp_path / "exp"
     experiment = small(6, folder=folder, places=1)
     started(experiment, 4, LiveExperiment.stop, []).result(LONG)
@@ -328,7 +328,7 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
     assert not cover.exists()
 
 
-def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> None:
+def test_experiment_continues_once_a_full_disk_has_space(tmp_path: Path) -> None:
     full = [True]
     write = os.write
 
@@ -348,7 +348,7 @@ def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> Non
     assert not experiment.results().failures
 
 
-def test_look_at_a_run_in_memory_is_noted_early() -> None:
+def test_peeking_at_a_run_in_memory_is_noted() -> None:
     experiment = small(3, places=1)
     part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
     part.run(part.rows[0].run_id)
@@ -357,7 +357,7 @@ def test_look_at_a_run_in_memory_is_noted_early() -> None:
     assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
 
 
-def test_look_during_the_run_is_noted(tmp_path: Path) -> None:
+def test_peeking_while_running_is_noted(tmp_path: Path) -> None:
     def look(progress: Progress) -> None:
         if progress.done == 1:
             tables.runs(tmp_path / "exp")
@@ -387,7 +387,7 @@ def _leave_out(folder: Path, count: int) -> None:
         (folder / f"{msgspec.json.decode(line)['run_id']}.jsonl").unlink()
 
 
-def test_workflows_and_agents_are_variants_too() -> None:
+def test_workflows_and_agents_can_be_variants() -> None:
     flow = Workflow.from_yaml(
         """
 workflow:
@@ -405,7 +405,7 @@ agents:
     assert results.table().groupby("variant").answered.mean().to_dict() == {"flow": 1.0, "agent": 1.0}
 
 
-def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
+def test_tasks_can_fork_recorded_runs_at_a_round(tmp_path: Path) -> None:
     first = small(2, {"a": "off"}, folder=tmp_path / "first", agent={"tools": [check_line]}, primary="answered")
     first.run_sync(show=False)
     forks = Experiment(

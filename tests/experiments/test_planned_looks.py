@@ -73,7 +73,7 @@ def test_p_value_below_its_level_agrees_with_the_interval() -> None:
         assert one.mde is None and fixed.mde is not None
 
 
-def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
+def test_experiment_pauses_at_each_look_and_continues(tmp_path: Path) -> None:
     experiment = small(24, looks=2, repeats=2, folder=tmp_path / "exp")
     first = experiment.run_sync(show=False)
     first.run(first.rows[0].run_id)  # at a planned look, logs are open too
@@ -103,7 +103,7 @@ def test_unplanned_look_is_noted_as_a_peek() -> None:
     assert any(f"looked at after {len(looked.rows)} of 48 runs" in note for note in experiment.run_sync(show=False).notes)
 
 
-def test_looks_are_frozen_and_extensions_come_after_the_last(tmp_path: Path) -> None:
+def test_looks_are_frozen_and_extensions_follow_the_last_look(tmp_path: Path) -> None:
     def experiment(**settings: object) -> Experiment:
         return small(24, folder=tmp_path / "exp", **settings)
 

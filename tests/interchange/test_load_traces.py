@@ -34,7 +34,7 @@ def said(runs: list[Run]) -> list[str]:
     return [run.text for run in runs]
 
 
-def test_foreign_trace_is_a_run_with_its_origin(tmp_path: Path) -> None:
+def test_foreign_trace_becomes_a_run_with_its_origin(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.json")
     run = load_trace(path)
     assert (run.text, run.status, run.stop_reason, run.model) == ("It is here.", "unknown", None, "openai:x")
@@ -56,7 +56,7 @@ def test_equal_prompts_in_equally_named_files_have_different_ids(tmp_path: Path)
     assert ids[0] == ids[2] != ids[1]
 
 
-def test_runs_of_a_file_are_separated_by_place_and_task(tmp_path: Path) -> None:
+def test_runs_in_a_file_are_distinguished_by_position_and_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
@@ -152,7 +152,7 @@ def test_archives_that_expand_excessively_are_refused(
         load_traces(tmp_path / "long.jsonl")
 
 
-def test_damaged_archives_are_errors_with_their_names(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_damaged_archives_raise_errors_with_their_names(tmp_path: Path, subtests: pytest.Subtests) -> None:
     packed = gzip.compress(json.dumps({"messages": SAID}).encode())
     for name, data in {"cut.gz": packed[:-9], "odd.zip": b"PK\x03\x04 nothing"}.items():
         with subtests.test(name), pytest.raises(TraceError, match=rf"{name}.* cannot be unpacked"):

@@ -51,7 +51,7 @@ def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
     ]
 
 
-def test_complete_trace_is_a_run_without_a_warning() -> None:
+def test_complete_trace_yields_a_run_without_warnings() -> None:
     made = writer(agent="retail", tags=("tau",), run_id="r-7", parent_id="r-6")
     made.system("Be kind.")
     made.say("Look.", at=NOON)
@@ -176,7 +176,7 @@ def test_gaps_in_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_
             assert all(len(round_.calls) == len(round_.results) for round_ in run.rounds)
 
 
-def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
+def test_reply_without_context_gets_prompt_model_and_tools() -> None:
     writer = RunWriter(e.Origin("by_hand"))
     writer.reply("Hello.", [ToolCall("", {}, "c1")])
     run = writer.finish(None)
@@ -250,7 +250,7 @@ def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
         odd.finish()
 
 
-def test_guidance_and_todos_are_in_their_round() -> None:
+def test_guidance_and_todos_belong_to_their_round() -> None:
     made, once = writer(), Guidance("mine", "text", "Go.")
     made.say("Go.")
     made.event(e.GuidanceGiven, guidance=once)
@@ -328,7 +328,7 @@ def test_summary_replaces_earlier_messages_except_those_kept() -> None:
     assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
-def test_leading_system_messages_join_and_later_ones_stay_messages() -> None:
+def test_leading_system_messages_are_joined_and_later_ones_kept() -> None:
     made = writer()
     for text in ("Be kind.", "Be brief."):
         made.system(text)
@@ -394,7 +394,7 @@ PLACES: dict[str, Callable[[RunWriter, Any], object]] = {
 }
 
 
-def test_odd_trace_values_give_a_readable_run_or_trace_error(subtests: pytest.Subtests) -> None:
+def test_odd_trace_values_yield_a_run_or_trace_error(subtests: pytest.Subtests) -> None:
     for name, put in PLACES.items():
         with subtests.test(name):
             for odd in ODD:

@@ -44,7 +44,7 @@ def test_todo_tool_of_each_product_sets_the_list(subtests: pytest.Subtests) -> N
         assert lists(("todo_operations", {"operation": "write", "todoList": written})) == expected
 
 
-def test_title_keeps_its_id_when_the_list_is_rewritten() -> None:
+def test_todo_keeps_its_id_when_the_list_is_rewritten() -> None:
     first = {"todos": [{"content": "Look", "status": "completed"}, {"content": "Fix", "status": "pending"}]}
     anew = {"todos": [{"content": "Plan", "status": "completed"}, *first["todos"], {"content": "Fix", "status": "cancelled"}]}
     assert lists(("TodoWrite", first), ("TodoWrite", first), ("TodoWrite", anew)) == [
@@ -53,7 +53,7 @@ def test_title_keeps_its_id_when_the_list_is_rewritten() -> None:
     ]
 
 
-def test_updates_and_additions_change_the_list_that_a_run_continues() -> None:
+def test_updates_and_additions_apply_to_an_inherited_list() -> None:
     update = {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}, {"id": 9, "status": "completed"}]}
     add = {"operation": "add", "newTodos": [{"title": "Test"}]}
     read = {"operation": "read"}

@@ -48,7 +48,7 @@ def test_saved_run_is_identical_to_its_log(store: Store, tmp_path: Path) -> None
     assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 
-def test_saving_replaces_a_file_and_leaves_no_others(tmp_path: Path) -> None:
+def test_saving_replaces_a_file_and_leaves_no_temporary_files(tmp_path: Path) -> None:
     path = tmp_path / "only" / "run.jsonl"
     save_trace(do(text="one"), path)
     run = do(text="two")
@@ -82,7 +82,7 @@ def test_unwritable_target_is_a_one_line_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTM"])
-def test_page_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> None:
+def test_html_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> None:
     run = do(text="Done. </template><script>alert(1)</script> ✓")
     page = save_trace(run, tmp_path / name)
     assert list(tmp_path.iterdir()) == [page]
@@ -91,7 +91,7 @@ def test_page_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> N
     assert load_trace(page) == run and load_traces(tmp_path) == [run]
 
 
-def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_page_with_a_damaged_or_missing_log_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = save_trace(do(), tmp_path / "run.html").read_text("utf-8")
     start = text.index('<template id="agentnb-log">') + 27
     damaged = {
@@ -156,7 +156,7 @@ def test_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
             load(tmp_path / "gone.jsonl")
 
 
-def test_missing_folder_and_mistaken_id_say_where_logs_are(tmp_path: Path) -> None:
+def test_missing_folder_and_id_errors_say_where_logs_are(tmp_path: Path) -> None:
     for load in (load_trace, load_traces):
         with pytest.raises(StoreError, match=r"Logs are in \.agentnb/runs, beside the notebook") as caught:
             load(tmp_path / "runs")
@@ -165,7 +165,7 @@ def test_missing_folder_and_mistaken_id_say_where_logs_are(tmp_path: Path) -> No
             load("20261122-202337-5588b9deb93")
 
 
-def test_pattern_without_matches_says_so(tmp_path: Path) -> None:
+def test_pattern_without_matches_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"No file matches .*\*\.jsonl"):
         load_traces(str(tmp_path / "*.jsonl"))
 
@@ -192,7 +192,7 @@ def test_file_named_like_a_pattern_is_read_as_a_file(tmp_path: Path) -> None:
     assert load_traces(save_trace(run, tmp_path / "run[1].jsonl")) == [run]
 
 
-def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> None:
+def test_foreign_file_warns_in_a_folder_but_raises_when_named(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
@@ -203,7 +203,7 @@ def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> 
         load_traces(tmp_path / "other.jsonl")
 
 
-def test_save_replaces_only_files_and_keeps_links(tmp_path: Path) -> None:
+def test_saving_replaces_only_regular_files_and_keeps_links(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(StoreError, match=r"cannot be saved as .* it already exists and is not a file"):

@@ -63,7 +63,7 @@ ANSWERS = [
 ]
 
 
-def test_announcement_at_the_end_names_the_tool(subtests: pytest.Subtests) -> None:
+def test_announced_call_at_the_end_is_recognized(subtests: pytest.Subtests) -> None:
     for text in ANNOUNCED:
         with subtests.test(text):
             assert announced_call(text, TOOLS) in TOOLS

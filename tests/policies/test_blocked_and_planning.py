@@ -35,7 +35,7 @@ def test_planning_nudge_without_a_list_does_not_mention_todos() -> None:
 
 
 @pytest.mark.req("K0.2", "R0.48")
-def test_completion_is_accepted_after_the_intervention_cap() -> None:
+def test_completion_marker_is_accepted_after_the_intervention_cap() -> None:
     policy = Matrix(strict_todos=True, intervention_cap=1)
     run, _ = scripted(write("One"), "Soon.", "Done.\n[WORKFLOW_COMPLETE]", policy=policy)
     assert run.stop_reason == "complete_with_open_todos"

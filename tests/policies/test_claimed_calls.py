@@ -194,7 +194,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_text_is_scanned_once(subtests: pytest.Subtests) -> None:
+def test_hostile_text_is_scanned_only_once(subtests: pytest.Subtests) -> None:
     """A backtracking search would not finish."""
     for kind in HOSTILE:
         with subtests.test(kind=kind):

@@ -58,7 +58,7 @@ def test_max_tokens_counts_both_directions_and_summaries() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_exhausted_budget_ends_the_run_under_its_name() -> None:
+def test_exhausted_budget_ends_the_run_with_its_name() -> None:
     session = Budget(1.0, name="session_budget")
     budget = Budget(0.5, within=session)
     run = run_of(*rounds(1))

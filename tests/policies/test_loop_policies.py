@@ -45,7 +45,7 @@ def test_third_answer_that_repeats_an_earlier_one_is_a_loop(snapshot: Snapshot) 
 
 
 @pytest.mark.req("R0.81")
-def test_repeats_count_across_other_rounds() -> None:
+def test_repeated_answers_count_across_other_rounds() -> None:
     facts = [
         *a_round(0, LONG_ANSWER),
         *a_round(1, OTHERS[0]),
@@ -65,7 +65,7 @@ def test_run_ends_only_on_a_repeated_answer() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_answer_is_compared_with_the_last_five_only() -> None:
+def test_answer_is_compared_only_with_the_last_five() -> None:
     five = [fact for index, text in enumerate(OTHERS, start=1) for fact in a_round(index, text)]
     assert (
         SaidTooOften(1)(tool_run(*a_round(0, LONG_ANSWER), *five[: -len(a_round(5, OTHERS[4]))], *a_round(5, LONG_ANSWER)))
@@ -125,7 +125,7 @@ def test_loop_detection_precedes_interventions_for_open_todos() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_nearly_equal_answers_are_equal() -> None:
+def test_nearly_identical_answers_count_as_repeats() -> None:
     texts = [LONG_ANSWER.replace("twelve", word) for word in ("twelve", "eleven", "twenty", "thirty")]
     run, _ = scripted(*texts, policy=WORKFLOW)
     assert ended(run) == ("stopped", "loop_detected")
@@ -139,7 +139,7 @@ def test_repeats_followed_by_completion_are_not_a_loop() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_number_of_repeats_is_a_setting() -> None:
+def test_number_of_allowed_repeats_is_configurable() -> None:
     run, _ = scripted(LONG_ANSWER, LONG_ANSWER, policy=Matrix(workflow_mode=True, repeats=1))
     assert ended(run) == ("stopped", "loop_detected")
 

@@ -84,7 +84,7 @@ def test_marker_beside_other_text_is_not_a_marker(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R0.40")
-def test_text_resembling_a_marker_is_text(subtests: pytest.Subtests) -> None:
+def test_text_resembling_a_marker_is_kept_as_text(subtests: pytest.Subtests) -> None:
     for text in [
         "[workflow_complete]",
         "[WORKFLOW COMPLETE]",
@@ -104,7 +104,7 @@ def test_text_resembling_a_marker_is_text(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None:
+def test_marker_in_a_code_fence_is_kept_as_text(subtests: pytest.Subtests) -> None:
     for (line, _), (before, after) in itertools.product(
         LINES,
         [
@@ -126,7 +126,7 @@ def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
+def test_marker_after_a_code_fence_is_recognized(subtests: pytest.Subtests) -> None:
     for before in [
         "```\nx\n```\n",
         "~~~\n```\n~~~\n",
@@ -175,7 +175,7 @@ FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    `
 @examples(500)
 @given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
 @example(["    ```", "[CONTINUE]", "    ```"])
-def test_code_is_recognized_as_in_markdown(lines: list[str]) -> None:
+def test_code_blocks_are_recognized_by_markdown_rules(lines: list[str]) -> None:
     """Paragraphs stay separate, as Markdown would join an indented line to the one above."""
     lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]
     code: set[int] = set()
@@ -208,7 +208,7 @@ anything = examples(500)
 @example('Look:\n{\n"status": "complete"\n}\n', [])
 @example(" " * 61 + "[CONTINUE]\n", list(range(80)))
 @example("[CONTINUE]" + " " * 60 + "\nx", list(range(80)))
-def test_stream_split_anywhere_shows_the_stored_text(text: str, places: list[int]) -> None:
+def test_streamed_text_equals_the_stored_text_however_split(text: str, places: list[int]) -> None:
     stored, signals = taken(text)
     shown = streamed(*cut(text, places))
     if signals:
@@ -250,7 +250,7 @@ def test_text_is_shown_at_once_but_possible_markers_are_held() -> None:
     assert shown.rest() == ""
 
 
-def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Subtests) -> None:
+def test_marker_in_html_quotation_or_code_is_kept_as_text(subtests: pytest.Subtests) -> None:
     examples = {
         "pre": "<pre>\n[CONTINUE]\n</pre>",
         "pre with blank lines": "<pre class='x'>\na\n\n[CONTINUE]\n\n</pre>\nDone.",
@@ -279,7 +279,7 @@ def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Su
                 assert streamed(*pieces).rstrip() == expected
 
 
-def test_long_line_is_not_held_back() -> None:
+def test_long_line_is_streamed_without_delay() -> None:
     shown = MarkerFilter()
     assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])
 

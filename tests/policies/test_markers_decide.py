@@ -97,7 +97,7 @@ def test_complete_marker_wins_over_other_markers(text: str) -> None:
 
 @pytest.mark.req("K0.1")
 @pytest.mark.parametrize("text", ["Say [WORKFLOW_COMPLETE] at the end.", "- [WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]."])
-def test_marker_inside_a_line_is_text(text: str) -> None:
+def test_marker_inside_a_line_is_kept_as_text(text: str) -> None:
     run, _ = scripted(text)
     assert ended(run) == ("completed", "natural")
     assert run.text == text
@@ -112,7 +112,7 @@ def test_completing_with_open_todos_has_its_own_reason_and_warning(snapshot: Sna
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_let_the_model_correct_its_list() -> None:
+def test_strict_todos_let_the_model_update_its_list() -> None:
     policy = Matrix(strict_todos=True)
     run, model = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "[WORKFLOW_COMPLETE]", policy=policy)
     assert ended(run) == ("completed", "workflow_complete")
@@ -122,7 +122,7 @@ def test_strict_todos_let_the_model_correct_its_list() -> None:
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_do_not_hold_a_model_that_insists() -> None:
+def test_strict_todos_accept_a_second_complete_marker() -> None:
     run, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]", policy=Matrix(strict_todos=True))
     assert ended(run) == ("completed", "complete_with_open_todos")
     assert run.warnings
@@ -209,7 +209,7 @@ def test_stuck_marker_is_refused_while_workable_todos_are_open() -> None:
 
 
 @pytest.mark.req("R0.41")
-def test_refused_stop_is_one_intervention_with_unchanged_list() -> None:
+def test_refused_stop_marker_brings_one_intervention() -> None:
     run, model = scripted(write("One"), '{"status": "stop"}', "[WORKFLOW_COMPLETE]")
     assert reminder(model.requests[2]).startswith("REMINDER:")
     assert todo_statuses(run) == ["not-started"]

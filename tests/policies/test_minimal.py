@@ -77,7 +77,7 @@ def test_calls_continue_the_run_and_text_alone_ends_it() -> None:
     assert cells(run) == [[], [], []]
 
 
-def test_markers_decide_nothing_and_stay_in_the_text() -> None:
+def test_minimal_policy_ignores_markers_and_keeps_them() -> None:
     run, _ = scripted("First.\n[CONTINUE]", policy="minimal")
     assert (ended(run), run.text) == (("completed", "natural"), "First.\n[CONTINUE]")
     run, _ = scripted('{"status": "complete"}', policy="minimal")

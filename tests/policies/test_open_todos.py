@@ -80,7 +80,7 @@ def test_calls_or_a_finished_list_bring_no_intervention() -> None:
 
 
 @pytest.mark.req("R0.49")
-def test_executed_work_or_completed_todo_resets_the_count() -> None:
+def test_executing_work_or_completing_a_todo_resets_the_count() -> None:
     assert level(nudged()) == 3
     assert level(nudged((CALL,))) == 1
     assert level(nudged((complete(1),), todos=todos_of("in-progress", "in-progress"), after=OPEN)) == 1
@@ -154,7 +154,7 @@ def test_intervention_count_continues_without_guidance_text() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
-def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot) -> None:
+def test_model_that_only_talks_gets_five_interventions(snapshot: Snapshot) -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
     reminders = [reminder(request) for request in model.requests]
     assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in reminders[2:]] == LEVELS
@@ -166,7 +166,7 @@ def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot
 
 
 @pytest.mark.req("R0.50", "K0.6")
-def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
+def test_intervention_precedes_only_the_guidance_of_its_round() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
     text = reminder(model.requests[2])
@@ -254,7 +254,7 @@ def test_user_added_or_blocked_todos_count_from_the_next_round() -> None:
 
 
 @pytest.mark.req("R0.44", "R0.49")
-def test_todo_completed_by_the_user_is_not_model_progress() -> None:
+def test_completion_by_the_user_is_not_model_progress() -> None:
     board = TodoBoard(["One", "Two"])
     run, _ = scripted("Hm.", acting(lambda: board.complete(1), "Well."), "[WORKFLOW_COMPLETE]", todos=board)
     assert [guidance[0] for guidance in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]

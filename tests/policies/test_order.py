@@ -80,7 +80,7 @@ def test_any_single_reason_suffices_to_continue() -> None:
 
 
 @pytest.mark.req("R0.7", "R0.48")
-def test_max_rounds_stops_continuations_but_not_endings() -> None:
+def test_max_rounds_stops_further_rounds_but_not_endings() -> None:
     for signals, todos in [((), OPEN), (("continue",), ()), ((), ())]:
         assert verdict_on(signals, todos, most=1) == "max_rounds"
     assert verdict_on(("complete",), OPEN, most=1) == "complete_with_open_todos"
@@ -169,7 +169,7 @@ def test_user_stop_wins_over_todos_workflow_mode_and_markers() -> None:
 
 
 @pytest.mark.req("R0.80", "R0.13")
-def test_user_stop_ends_a_run_held_by_an_intervention() -> None:
+def test_user_stop_ends_a_run_despite_an_intervention() -> None:
     begun, handle = threading.Event(), []
 
     def stopping(request: Request) -> list[Any]:
@@ -188,7 +188,7 @@ def test_user_stop_ends_a_run_held_by_an_intervention() -> None:
 
 
 @pytest.mark.req("R0.35", "R0.87")
-def test_user_message_in_time_is_read_before_the_end() -> None:
+def test_timely_user_message_is_read_before_the_end() -> None:
     begun, handle = threading.Event(), []
 
     def saying(request: Request) -> str:
@@ -218,7 +218,7 @@ def test_custom_policy_is_any_object_with_name_and_rules() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("rounds", [1, 5])
-def test_number_of_tolerated_planning_rounds_is_a_setting(rounds: int) -> None:
+def test_planning_tolerance_is_configurable(rounds: int) -> None:
     thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(7)]
     run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
         "go"

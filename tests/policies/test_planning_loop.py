@@ -47,14 +47,14 @@ def test_fourth_round_of_planning_brings_an_intervention() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("most", [1, 2, 6])
-def test_tolerated_planning_rounds_are_a_setting(most: int) -> None:
+def test_number_of_tolerated_planning_rounds_is_configurable(most: int) -> None:
     assert PlanningLoop(most)(rounds(*[THINK] * most)) is None
     assert PlanningLoop(most)(rounds(*[THINK] * (most + 1))) is not None
 
 
 @pytest.mark.req("R0.64", "R0.66")
 @pytest.mark.parametrize("between", [WORK, (THINK, WORK), ToolCall("read_notes")])
-def test_any_other_tool_is_work_and_resets_the_count(between: ToolCall) -> None:
+def test_any_other_tool_counts_as_work(between: ToolCall) -> None:
     assert PlanningLoop()(rounds(THINK, THINK, THINK, between, THINK, THINK, THINK)) is None
     assert PlanningLoop()(rounds(THINK, THINK, THINK, between)) is None
 
@@ -109,7 +109,7 @@ def test_reaching_the_cap_without_open_todos_is_a_loop(todos: tuple[Todo, ...]) 
 
 
 @pytest.mark.req("R0.66", "R0.48", "R0.53")
-def test_planning_model_gets_final_warnings_and_is_stopped() -> None:
+def test_model_that_only_plans_is_warned_and_stopped() -> None:
     run, model = scripted(write("One", "Two"), *[thought(number) for number in range(8)])
     assert reasons(run) == ["prompt", *["tool_results"] * 3, *["planning_only"] * 5]
     assert [reminder(request).startswith("FINAL WARNING:") for request in model.requests] == [False] * 4 + [True] * 5
@@ -127,7 +127,7 @@ def test_model_that_only_thinks_without_a_list_is_looping() -> None:
 
 
 @pytest.mark.req("R0.49", "R0.66")
-def test_work_satisfies_the_planning_intervention() -> None:
+def test_doing_work_satisfies_the_planning_intervention() -> None:
     replies = [write("One"), READ, thought(1), thought(2), start(1), do(1), complete(1), "Done."]
     run, _ = scripted(*replies)
     assert reasons(run)[4:] == ["planning_only", "planning_only", "tool_results", "tool_results"]

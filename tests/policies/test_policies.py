@@ -132,7 +132,7 @@ def test_run_without_a_verdict_continues_for_its_pending_reason() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_limit_stops_continuations_of_other_policies() -> None:
+def test_limit_stops_continuing_by_other_policies() -> None:
     run = run_of(*a_round(0, "Done."))
     go_on = Continue("nudge")
     assert decide([lambda _: go_on, natural_stop, MaxRounds(2)], run) == go_on

@@ -46,7 +46,7 @@ def test_cap_limits_consecutive_rounds() -> None:
 
 
 @pytest.mark.req("R0.37", "K0.7")
-def test_talking_model_is_reminded_five_times_and_then_stopped() -> None:
+def test_model_that_only_talks_gets_five_reminders() -> None:
     run, model = scripted(*WORDS, policy=WORKFLOW)
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run) == ["prompt", *["workflow_mode"] * 5]
@@ -84,7 +84,7 @@ def test_text_alone_ends_the_run_without_workflow_mode() -> None:
 
 
 @pytest.mark.req("R0.37")
-def test_workflow_mode_needs_a_policy_that_has_it() -> None:
+def test_workflow_mode_requires_a_policy_that_supports_it() -> None:
     assert in_workflow_mode(Matrix(intervention_cap=2)) == Matrix(intervention_cap=2, workflow_mode=True)
     with pytest.raises(SettingsError, match="minimal has no workflow mode"):
         in_workflow_mode(Minimal())

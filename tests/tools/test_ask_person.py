@@ -32,7 +32,7 @@ def test_agent_asks_through_the_ask_person_tool() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_model_gets_the_answer() -> None:
+def test_model_receives_the_answer() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which table?"}))
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which table?", {"type": "string"})

@@ -373,7 +373,7 @@ def test_method_marked_as_a_tool_keeps_its_settings_when_bound() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_bound_method_takes_settings_or_is_refused() -> None:
+def test_bound_method_accepts_tool_settings_or_is_refused() -> None:
     try:
         marked = tool(name="close_it")(Bank().close)
     except InvalidTool:

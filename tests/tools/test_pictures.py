@@ -85,7 +85,7 @@ def test_figure_becomes_a_picture_with_text() -> None:
     assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
 
 
-def test_artist_becomes_its_figure(subtests: pytest.Subtests) -> None:
+def test_artist_is_shown_as_its_figure(subtests: pytest.Subtests) -> None:
     cases = {
         "axes": lambda figure: figure.axes[0],
         "line": lambda figure: figure.axes[0].lines[0],
@@ -100,14 +100,14 @@ def test_artist_becomes_its_figure(subtests: pytest.Subtests) -> None:
             assert shown(part(figure)) == shown(figure)
 
 
-def test_subfigure_becomes_the_whole_figure() -> None:
+def test_subfigure_is_shown_as_the_whole_figure() -> None:
     figure = Figure(figsize=(4, 3), dpi=100)
     left, _ = figure.subfigures(1, 2)
     axes = left.subplots()
     assert shown(left)[0] == shown(axes)[0] == "a figure of 400 x 300 pixels"
 
 
-def test_large_figure_is_scaled_to_what_a_model_sees(subtests: pytest.Subtests) -> None:
+def test_large_figure_is_scaled_to_the_size_models_see(subtests: pytest.Subtests) -> None:
     for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
         with subtests.test(size=size):
             description, picture = shown(drawn(*size))
@@ -130,7 +130,7 @@ def test_content_beyond_the_edge_is_included() -> None:
     assert width == 600 and 300 < height < 500
 
 
-def test_figure_that_grows_while_drawn_is_drawn_again() -> None:
+def test_figure_that_grows_during_drawing_is_redrawn() -> None:
     figure = drawn(15, 3)
     figure.text(3.0, 0.5, "far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):

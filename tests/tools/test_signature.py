@@ -359,7 +359,7 @@ def test_union_keeps_its_json_members(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_untyped_parameter_has_the_type_of_the_docstring() -> None:
+def test_untyped_parameter_takes_its_type_from_the_docstring() -> None:
     def f(x, y: int) -> None:  # type: ignore[no-untyped-def]
         """Do it.
 
@@ -432,7 +432,7 @@ def test_function_without_a_signature_is_refused(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_function_without_parameters_takes_none() -> None:
+def test_function_without_parameters_has_an_empty_schema() -> None:
     def now() -> str:
         """Tell the time."""
         return "noon"

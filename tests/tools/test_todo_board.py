@@ -35,7 +35,7 @@ def statuses(of: Board) -> list[str]:
     return [todo.status for todo in of.read()]
 
 
-def test_titles_become_todos_with_ids_from_one() -> None:
+def test_titles_become_todos_numbered_from_one() -> None:
     assert [(todo.id, todo.title, todo.status) for todo in board()] == [
         (1, "Load the data", "not-started"),
         (2, "Describe it", "not-started"),

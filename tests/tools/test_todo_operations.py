@@ -372,7 +372,7 @@ def test_completed_list_suggests_adding_new_work() -> None:
 
 
 @pytest.mark.req("R0.55")
-def test_other_values_than_a_list_are_refused_by_parameter_name(subtests: pytest.Subtests) -> None:
+def test_values_other_than_lists_are_refused_naming_the_parameter(subtests: pytest.Subtests) -> None:
     cases = [(write, "todoList"), (update, "todoUpdates"), (add, "newTodos")]
     for (operation, parameter), value in product(cases, [None, 3, "Load the data", "[broken"]):
         with subtests.test(parameter, value=value):

@@ -153,7 +153,7 @@ def test_every_scenario_has_each_file_form_or_a_reason() -> None:
 
 
 @pytest.mark.usefixtures("virtual_time")
-def test_recovered_run_makes_the_same_calls_in_each_form(tmp_path: Path, subtests: Any) -> None:
+def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
         shown = set()
         for form, what in forms(course, tmp_path):

@@ -140,7 +140,7 @@ def test_step_that_waits_to_retry_is_cancelled_with_its_block() -> None:
     assert statuses(run) == {"p": "failed", "p/x": "failed", "p/y": "cancelled"}
 
 
-def test_failed_block_continues_with_a_value() -> None:
+def test_failed_block_can_continue_with_a_substitute_value() -> None:
     run = played(
         steps("""
   - {id: p, type: parallel, on_error: {continue: none}, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: ok}]}
@@ -187,7 +187,7 @@ workflow:
     assert run.status == "completed" and threads == [threading.current_thread().name] * 3
 
 
-def test_surrogates_and_odd_values_stay_data() -> None:
+def test_surrogates_and_odd_values_are_treated_as_data() -> None:
     async def half() -> dict[str, Any]:
         """Half a character."""
         return {"a": "half \ud83d", "n": [1]}

@@ -44,7 +44,7 @@ def test_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests
 
 
 @pytest.mark.req("R4.36")
-def test_states_are_classes_and_loops_are_counted() -> None:
+def test_mermaid_shows_states_as_classes_and_counts_loops() -> None:
     spec = spec_of(LOOP)
     text = mermaid(drawing_of(spec), node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND)))
     assert 'n2 -.->|"(1x)"| n0' in text

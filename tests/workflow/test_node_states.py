@@ -22,7 +22,7 @@ def test_node_state_counts_starts_attempts_and_loops() -> None:
     assert states["enough"].loops == {"expand": 1}
 
 
-def test_branch_logged_by_condition_and_goto_counts_once() -> None:
+def test_branch_logged_by_condition_and_goto_is_counted_once() -> None:
     graph = drawing_of(spec_of(LOOP))
     facts = [started("enough", "condition"), taken("enough", "true"), taken("enough", "print"), finished("enough")]
     assert node_states(graph, workflow_run(LOOP, facts))["enough"].loops == {"print": 1}
@@ -45,7 +45,7 @@ def test_open_question_shows_as_waiting_or_interrupted() -> None:
     assert node_states(graph, ended)["approve"].status == "interrupted"
 
 
-def test_step_is_retrying_between_two_attempts() -> None:
+def test_step_counts_as_retrying_between_two_attempts() -> None:
     graph, facts = drawing_of(spec_of(BRANCH)), [started("load", "tool")]
     for event, expected in [
         ((StepAttempted, {"step": "load", "attempt": 1, "error": "no", "wait": 5.0}), ("retrying", 1)),

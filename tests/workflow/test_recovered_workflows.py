@@ -157,7 +157,7 @@ workflow:
 
 
 @pytest.mark.slow("it dies after each of 80 events")
-def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_questions_and_failures_survive_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     class Person:
         def __init__(self, said: int) -> None:
             self.said = said
@@ -189,7 +189,7 @@ def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path,
             assert len(here.ids()) == len(store.ids())  # nested runs were resumed, not repeated
 
 
-def test_cancelled_steps_rerun_if_the_process_died_before_their_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_cancelled_steps_rerun_if_the_process_died_first(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
@@ -228,7 +228,7 @@ workflow:
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
 
 
-def test_abandoned_step_is_not_restarted_and_the_log_says_why(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_abandoned_step_is_not_restarted_and_logs_the_reason(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - id: outer
@@ -378,7 +378,7 @@ def test_log_contains_every_file_even_if_changed_later(tmp_path: Path, monkeypat
         assert set(work.done) <= {"i", "j"}
 
 
-def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
+def test_answered_run_continues_with_the_files_in_its_log(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     outer.write_text('workflow: [{id: h, type: human, ask: "Which?"}, {id: n, type: workflow, file: deep/inner.yaml}]')
     store, work = Store(tmp_path / "runs"), Work()
@@ -389,7 +389,7 @@ def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
     assert (run.status, run.text, set(work.done)) == ("completed", "j done", {"i", "j"})
 
 
-def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
+def test_run_whose_log_lacks_files_reads_them_from_disk(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
@@ -403,7 +403,7 @@ def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
     assert (run.text, set(work.done)) == ("k done", {"k"})
 
 
-def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
+def test_rerun_from_a_step_also_uses_the_logged_files(tmp_path: Path) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     workflow = Workflow.from_yaml(outer, tools=[Work().work])

@@ -141,7 +141,7 @@ def test_misspelt_names_are_found_before_anything_starts(subtests: pytest.Subtes
         assert str(caught.value) == snapshot(name)
 
 
-def test_actions_and_approval_of_task_files_name_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_actions_and_approvals_in_task_files_accept_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
     allows = "approval: {{mode: deny, allow: [{0}]}}\n"
     cases: dict[str, tuple[str, list[Any]]] = {
         "by its word": (TASKS.format(action="mcp:bench/add"), []),
@@ -222,7 +222,7 @@ def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None
     assert not is_alive(processes.pop())
 
 
-def test_planner_calls_tools_of_servers(servers: Servers) -> None:
+def test_planner_can_call_server_tools(servers: Servers) -> None:
     reply = '{"steps": [{"type": "tool", "name": "mcp_bench_add", "args": {"a": 1, "b": 2}}]}'
     model = ScriptedModel([reply, "3"])
     with use_host(Host(servers=servers)):

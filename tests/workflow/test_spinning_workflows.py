@@ -88,7 +88,7 @@ def test_step_that_swallows_its_timeout_is_abandoned(subtests: pytest.Subtests) 
             assert late == ["deaf"] and len(run.events) == count
 
 
-def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> None:
+def test_agent_of_an_abandoned_step_makes_no_more_calls(tmp_path: Path) -> None:
     async def deaf() -> str:
         """Swallow a cancellation."""
         try:
@@ -111,7 +111,7 @@ def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> Non
     assert (run.status, nested.status, len(nested.rounds)) == ("completed", "cancelled", 1)
 
 
-def test_timeout_interrupts_a_plain_function_on_the_main_thread() -> None:
+def test_timeout_interrupts_a_sync_function_on_the_main_thread() -> None:
     ends: list[str] = []
 
     def slow() -> str:

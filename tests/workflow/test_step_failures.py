@@ -35,7 +35,7 @@ def words(failure: StepFailure) -> set[str]:
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_nested_run_is_retried_by_status_stop_reason_and_error(subtests: pytest.Subtests) -> None:
+def test_nested_run_is_retried_by_status_reason_or_error(subtests: pytest.Subtests) -> None:
     cases = {
         ("limited", "max_rounds"): {"limited", "max_rounds"},
         ("limited", "max_seconds"): {"limited", "timeout"},

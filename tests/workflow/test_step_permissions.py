@@ -223,7 +223,7 @@ def test_rerun_call_is_judged_by_its_actual_arguments(tmp_path: Path) -> None:
         assert done == expected and again.status == ("failed" if len(expected) == 1 else "completed")
 
 
-def test_nested_calls_of_a_dead_step_are_answered_once(tmp_path: Path) -> None:
+def test_nested_calls_of_an_interrupted_step_are_answered_once(tmp_path: Path) -> None:
     async def add(a: int) -> int:
         return a
 
@@ -253,7 +253,7 @@ workflow:
 """
 
 
-def test_unanswered_approval_has_a_result_when_its_block_fails(tmp_path: Path) -> None:
+def test_unanswered_approval_gets_a_result_when_its_block_fails(tmp_path: Path) -> None:
     @tool(effects=["read"])
     async def fail() -> str:
         await asyncio.sleep(0.05)

@@ -98,7 +98,7 @@ def test_unknown_name_in_an_instruction_is_found_before_anything_runs() -> None:
     assert [word for word in ("gen_9", "gen_1", "gen_2", 'agent "editor"') if word not in str(problem)] == []
 
 
-def test_problem_in_a_long_text_has_its_own_line() -> None:
+def test_problem_in_a_multiline_text_has_its_own_line() -> None:
     text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
     assert [problem.line for problem in found_in(text)] == [FIRST + 4]
 
@@ -378,7 +378,7 @@ def test_steps_after_an_error_or_a_condition_are_reachable() -> None:
     assert [problem.code for problem in problems] == ["W_DEFERRED_CONDITION"]
 
 
-def test_inputs_are_checked_where_they_are_declared() -> None:
+def test_undeclared_inputs_are_reported() -> None:
     text = AGENTS + '  - {type: agent, name: writer, prompt: "{{ $inputs.lang }}"}\n'
     assert found_in(text, is_logged=True) == []
     for undeclared in (text, f"inputs: {{tone: dry}}\n{text}"):
@@ -390,7 +390,7 @@ def test_inputs_are_checked_where_they_are_declared() -> None:
 
 
 @pytest.mark.req("R4.4")
-def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Subtests) -> None:
+def test_task_file_template_syntax_is_warned_about_with_its_line(subtests: pytest.Subtests) -> None:
     cases = {"Say ${station} now": True, "{{ '${station}' }}": False, "costs $5 {a}": False, "${}": False}
     for prompt, warned in cases.items():
         with subtests.test(prompt):
@@ -401,7 +401,7 @@ def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Sub
             assert len(found_in(text, strict=True)) == warned
 
 
-def test_tools_are_checked_where_their_names_are_given() -> None:
+def test_tool_names_are_checked_only_if_tools_are_known() -> None:
     text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
     assert found_in(text) == []
     problems = found_in(text, tools=["search", "fetch"])
@@ -550,7 +550,7 @@ def test_misspelt_back_to_id_is_a_warning() -> None:
     ]
 
 
-def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapshot) -> None:
+def test_problems_in_python_steps_are_reported_before_the_run(snapshot: Snapshot) -> None:
     spec = WorkflowSpec(
         steps=(
             AgentStep(id="first", path="first", agent="jugde"),

@@ -331,7 +331,7 @@ def test_step_declares_the_schema_of_its_question(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")
-def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Snapshot) -> None:
+def test_outer_loop_resets_inner_counters_and_retries_are_uncounted(snapshot: Snapshot) -> None:
     counters = LoopCounters(3)
     for _ in range(2):
         assert [counters.go_back(2, 1, "inner", "b") for _ in range(2)] == [1, 2]
@@ -357,7 +357,7 @@ def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Sna
     assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
 
 
-def test_map_takes_a_list_or_json_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+def test_map_accepts_a_list_or_json_and_nothing_else(subtests: pytest.Subtests) -> None:
     text = """
   - {id: x, type: agent, name: a}
   - {id: m, type: map, over: "{{ $steps.x.output }}", step: {type: agent, name: b, prompt: "{{ $item }}{{ $index }}"}}
@@ -390,7 +390,7 @@ def test_path_through_a_workflow_is_deterministic_and_stops_at_end() -> None:
 
 
 @pytest.mark.req("R4.14", "R4.15")
-def test_condition_accepts_truth_words_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+def test_condition_accepts_truth_words_and_nothing_else(subtests: pytest.Subtests) -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output.ok }}", true: [{id: y, type: agent, name: b}], false: {goto: end}}
@@ -567,7 +567,7 @@ def test_python_agents_replace_those_of_the_file() -> None:
     assert replaced.text == "Mine."
 
 
-def test_scripted_replies_belong_to_a_step_or_its_agent() -> None:
+def test_scripted_replies_apply_to_a_step_or_its_agent() -> None:
     text = "\n  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: a}\n  - {id: z, type: agent, name: a}"
     run = played(steps(text), "Go", {"a": ["one", "two"], "y": ["mine"]})
     assert [run.steps[name]["output"] for name in "xyz"] == ["one", "mine", "two"]

@@ -14,7 +14,7 @@ from agentnb.errors import WorkflowProblems
 
 @pytest.mark.req("R4.6", "R4.7", "R4.8", "R4.9", "R4.16", "R4.17", "R4.20", "R4.21", "R4.23", "R4.26", "R4.27", "R4.29")
 @pytest.mark.req("K4.1", "K4.11")
-def test_every_example_gives_the_expected_step_context(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_example_produces_the_expected_step_context(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in RUNS:
         scripted, store = script(name), Store(tmp_path / name)
         with subtests.test(name):

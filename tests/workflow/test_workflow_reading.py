@@ -65,7 +65,7 @@ def test_qa_loop_example_is_read_completely() -> None:
 
 
 @pytest.mark.req("R4.1", "R4.17", "K4.9")
-def test_overrides_win_over_the_workflow_and_the_default() -> None:
+def test_overrides_take_precedence_over_the_workflow_and_defaults() -> None:
     assert example("loop-limit.yaml").max_loop_iterations == 2
     steps = "  steps: [{type: agent, name: writer}]\n"
     assert read(f"  max_loop_iterations: 5\n{steps}").max_loop_iterations == 5

@@ -75,7 +75,7 @@ def test_json_is_read_verbatim() -> None:
     assert read(json.dumps(value, indent="\t")) == value
 
 
-def test_every_node_has_its_line() -> None:
+def test_every_yaml_node_has_its_line_number() -> None:
     node = read_yaml("a: 1\nb:\n  - x\n  - {c: y}\n\r\nd: |\n  one\n  two\n", Problems())
     assert isinstance(node, MappingNode)
     assert {key: (entry.line, entry.value.line) for key, entry in node.entries.items()} == {

@@ -44,7 +44,7 @@ def ask(judge: Judge, run: Run, bench: Bench | None = None) -> Verdict:
     return asyncio.run(judge.ask(run, bench or Bench(), run.prompt)).verdict
 
 
-def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
+def test_judge_can_serve_as_the_primary_check(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     results = small(6, folder=tmp_path / "exp", primary=judge, checks=[was_called]).run_sync(show=False)
     table = results.table()
@@ -172,7 +172,7 @@ def test_interrupted_runs_are_not_judged() -> None:
     assert results.table().judge.tolist() == [0] * 4
 
 
-def test_judge_runs_in_the_kernel_for_process_workers(tmp_path: Path) -> None:
+def test_judge_runs_in_the_kernel_even_with_process_workers(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     here = small(2, primary=judge).run_sync(show=False).table()
     there = small(2, folder=tmp_path / "exp", primary=judge, executor="processes", places=1).run_sync(show=False).table()

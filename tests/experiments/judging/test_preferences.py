@@ -51,7 +51,7 @@ def test_equal_runs_tie_without_a_call_and_prompts_stay_hidden() -> None:
     assert "Think" not in sent(model.requests[0]) and "city" not in sent(model.requests[0])
 
 
-def test_preferences_are_paired_by_task_and_asked_once(tmp_path: Path) -> None:
+def test_preferences_are_paired_by_task_and_requested_once(tmp_path: Path) -> None:
     judge, model = judge_by(
         lambda text: verdict("tie" if text.count('"tool": "check_line"') != 1 else side_of(text, '"tool": "check_line"'))
     )

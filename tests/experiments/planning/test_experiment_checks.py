@@ -25,7 +25,7 @@ def checks(*given: Any, primary: Any = "answered") -> tuple[Check, ...]:
     return found
 
 
-def test_shipped_checks_read_the_run(subtests: pytest.Subtests) -> None:
+def test_built_in_checks_evaluate_the_run(subtests: pytest.Subtests) -> None:
     healthy, failing = load_trace("healthy"), load_trace("complex-fails")
     cases = {
         "answered": (True, True),

@@ -101,7 +101,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert len(found) == 3
 
 
-def test_refusal_precedes_any_call() -> None:
+def test_plan_problems_are_reported_before_any_model_call() -> None:
     model = ScriptedModel(["never"], repeat=True)
     experiment = Experiment([*rows(1), *rows(1)], {"a": "off"}, models=[model], folder=False)
     with pytest.raises(ExperimentProblems):
@@ -123,7 +123,7 @@ def test_variants_may_differ_only_in_their_permission_rules() -> None:
     assert problems(Experiment(rows(2), twice, models=[CHATTY], agent=agent))
 
 
-def test_data_frames_lists_and_functions_are_tasks() -> None:
+def test_tasks_may_be_data_frames_lists_or_functions() -> None:
     def drawn(seed: int) -> dict[str, Any]:
         return {"prompt": f"- Check `check_line('{seed}')`", "number": seed}
 

@@ -49,7 +49,7 @@ def test_seed_depends_on_task_and_repeat_unless_independent() -> None:
     assert len({*own}) == 6
 
 
-def test_cell_changes_with_the_source_of_its_tools() -> None:
+def test_cell_key_changes_with_the_source_of_its_tools() -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         return f"{name} is well"
@@ -60,7 +60,7 @@ def test_cell_changes_with_the_source_of_its_tools() -> None:
     assert {cell.key for cell in schedule(agent={"tools": [globals()["check_line"]]})} == keys
 
 
-def test_cell_changes_with_the_method_that_is_its_tool() -> None:
+def test_cell_key_changes_with_a_method_used_as_tool() -> None:
     class Plant:
         def check_line(self, name: str) -> str:
             """Check a line of the plant."""

@@ -143,7 +143,7 @@ def test_report_contains_custom_guidance_sets(tmp_path: Path) -> None:
     assert "| own | guidance own (tools: Now.; text: Call it.) (content " in text and "| off | guidance off (content " in text
 
 
-def test_report_without_pyarrow_says_so(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_without_pyarrow_notes_its_absence(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("agentnb.experiments.report.data.find_spec", lambda name: None if name == "pyarrow" else find(name))
     text = results.report(tmp_path / "paper.md").read_text("utf-8")

@@ -86,7 +86,7 @@ def test_flips_list_both_runs_of_each_task() -> None:
     assert [*found.run_a] == [f"at{n}0" for n in range(7)] and [*found.run_b] == [f"bt{n}0" for n in range(7)]
 
 
-def test_single_repeat_has_an_exact_mcnemar_test() -> None:
+def test_single_repeat_is_tested_with_exact_mcnemar() -> None:
     found = comparison(TEN, NONE).discordant
     assert found is not None and (found.only_a, found.only_b) == (7, 0)
     twice = {task: values * 2 for task, values in TEN.items()}
@@ -204,7 +204,7 @@ def test_difference_of_incomplete_runs_is_separate() -> None:
     assert not comparison(TEN, NONE).rests_on_incomplete
 
 
-def test_flips_are_between_known_values() -> None:
+def test_flips_are_counted_only_between_known_values() -> None:
     found = comparison({**TEN, "t0": [None], "t1": ["failed"]}, NONE).flips
     assert [*found.task] == [f"t{n}" for n in range(2, 7)]
 
@@ -250,7 +250,7 @@ def test_each_looping_run_counts_in_its_first_loop_round() -> None:
     assert [step.round for step in found.a.steps if step.share] == [3] and (found.a.events, found.b.events) == (10, 0)
 
 
-def test_comparison_names_its_experiment() -> None:
+def test_comparison_records_its_experiment_id() -> None:
     results = small(2).run_sync(show=False)
     assert compare(results, "matrix", "off").experiment == results.plan.id == compare(results)[0].experiment
     assert repr(compare(results)) == "\n\n".join(map(repr, compare(results))), "as text, not as a list"

@@ -20,7 +20,7 @@ from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun, rates_of
 
 
-def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtests) -> None:
+def test_judge_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtests) -> None:
     for hits, misses, false, right in ((20, 5, 3, 22), (12, 0, 4, 9), (7, 2, 0, 11)):
         with subtests.test(f"{hits} {misses} {false} {right}"):
             rates = rates_of(table(hits, misses, false, right))
@@ -115,7 +115,7 @@ def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> No
         compared(rows, quality(labels)).equivalence(0.1)
 
 
-def test_missing_verdicts_differ_from_missing_values() -> None:
+def test_missing_verdicts_are_distinguished_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness

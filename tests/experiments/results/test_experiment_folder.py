@@ -75,7 +75,7 @@ def test_plan_is_read_completely_or_refused(tmp_path: Path) -> None:
         folder.plan()
 
 
-def test_plan_of_an_earlier_version_has_no_seal(tmp_path: Path) -> None:
+def test_plan_of_an_earlier_version_loads_without_a_checksum(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     plan = Plan("id", "hash", {"primary": "answered"})
     folder.keep_plan(plan)

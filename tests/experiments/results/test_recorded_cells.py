@@ -47,7 +47,7 @@ def outcome(passed: bool, prompt: str, run_id: str, end: str = "completed", **fi
     return story.over(end).run  # type: ignore[arg-type]
 
 
-def test_tasks_of_several_benchmarks_are_separated(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tasks_of_different_benchmarks_are_kept_separate(tmp_path: Path, subtests: pytest.Subtests) -> None:
     better, worse = ([1.0] * 8, [0.0] * 8), ([0.0] * 8, [1.0] * 8)
     made = {
         "inspect": lambda values, name: inspect_log(name, values),

@@ -39,7 +39,7 @@ LONG = 60.0
 
 
 @pytest.mark.slow("kills and replaces a worker")
-def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
+def test_killed_cluster_worker_loses_an_attempt_but_no_cell(tmp_path: Path, cluster: Any) -> None:
     killed = tmp_path / "killed"
 
     def check_line(name: str) -> str:
@@ -59,7 +59,7 @@ def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, clus
 
 
 @pytest.mark.slow("a worker that polls every second for a stop")
-def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
+def test_stop_ends_running_cluster_work_and_records_it_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)  # opening for reading waits for the writer
 
@@ -122,7 +122,7 @@ def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cl
     assert [path.name for path in (folder / CUT).iterdir()] == [f"{lost.run_id}.jsonl.cut"]
 
 
-def test_pieces_of_a_log_keep_their_order_until_its_end(tmp_path: Path) -> None:
+def test_streamed_log_pieces_arrive_in_order(tmp_path: Path) -> None:
     there, here = tmp_path / "there", Store(tmp_path / "here")
     there.mkdir()
     here.prepare()
@@ -321,7 +321,7 @@ def test_worker_killed_during_distribution_causes_no_delay(cluster: Any) -> None
     made.scatter(b"more")  # nor is anything later
 
 
-def test_work_is_redistributed_where_workers_die() -> None:
+def test_work_is_redistributed_when_workers_die() -> None:
     errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
     given: list[bytes] = []
 

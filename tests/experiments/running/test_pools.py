@@ -181,13 +181,13 @@ def test_pool_closed_during_an_experiment_fails_no_cell(tmp_path: Path) -> None:
     assert KEY.encode() not in (tmp_path / ROWS).read_bytes()
 
 
-def test_log_from_a_pool_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+def test_log_from_a_pool_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         small(1, executor=pool, folder=tmp_path).run_sync(show=False)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.jsonl")} == {0o600}
 
 
-def test_lost_attempts_count_in_the_budget_of_later_processes(tmp_path: Path) -> None:
+def test_lost_attempts_count_against_the_budget_of_later_processes(tmp_path: Path) -> None:
     given = {"budget": 0.5, "folder": tmp_path, **PRICED}
     experiment = small(2, **given)
     rows = experiment.run_sync(show=False).rows
@@ -210,7 +210,7 @@ def test_object_without_submit_is_refused_as_executor() -> None:
         small(1, executor="threads").design()
 
 
-def test_cost_of_an_abandoned_attempt_counts() -> None:
+def test_cost_of_an_abandoned_attempt_counts_against_the_budget() -> None:
     spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
     with ThreadPoolExecutor(1) as threads:
         pool = InPool(threads, here.work, here.records, spending, 1, here)

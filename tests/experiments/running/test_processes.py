@@ -117,7 +117,7 @@ def test_work_containing_a_key_is_not_sent_to_workers() -> None:
 
 
 @pytest.mark.slow("starts a worker process")
-def test_budget_counts_all_workers() -> None:
+def test_budget_covers_all_workers() -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}
     results = small(10, budget=0.0001, executor="processes", places=2, **given).run_sync(show=False)

@@ -266,7 +266,7 @@ def test_stopped_search_can_be_resumed(tmp_path: Path, monkeypatch: pytest.Monke
     assert controls[-2].progress.state == "done", "the last is that of the judgement"
 
 
-def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_a_search_ends_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
     async def run(self: InKernel, job: Any) -> Any:

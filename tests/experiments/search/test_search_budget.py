@@ -72,7 +72,7 @@ def cost_of(folder: Path) -> float:
 
 
 @pytest.mark.slow("searches of up to a hundred runs with many budgets")
-def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
+def test_search_cells_never_exceed_the_budget(tmp_path: Path) -> None:
     whole = searched(small_search(model=PRICED, folder=tmp_path / "whole"))
     assert whole.spent == pytest.approx(cost_of(tmp_path / "whole")) and whole.claims_gain
     cut = 0

@@ -42,7 +42,7 @@ def test_looks_too_early_for_any_result_spend_no_alpha() -> None:
     assert levels[0] < 1e-12 and levels[2] == approx(0.05)
 
 
-def test_interval_at_a_lower_level_is_wider() -> None:
+def test_interval_at_a_stricter_level_is_wider() -> None:
     assert compare_widths(0.05, 12) == approx(1)
     assert compare_widths(0.003, 1_000_000) == approx(norm.isf(0.0015) / norm.isf(0.025), rel=1e-5)
     assert compare_widths(0.003, 12) > compare_widths(0.003, 100)

@@ -210,7 +210,7 @@ def test_rounding_errors_do_not_make_p_value_and_interval_disagree() -> None:
 
 @examples(200)
 @given(two_arms())
-def test_swapped_arms_negate_the_difference(arms: tuple[Values, Values]) -> None:
+def test_swapping_the_arms_negates_the_difference(arms: tuple[Values, Values]) -> None:
     one, other = estimated(*arms), estimated(*arms[::-1])
     assert other.value == approx(-one.value, abs=1e-9) and other.p_value == approx(one.p_value, abs=1e-9)
     assert (one.interval is None) == (other.interval is None)
@@ -231,7 +231,7 @@ def test_constant_added_to_an_arm_shifts_the_interval(arms: tuple[Values, Values
 
 @examples(200)
 @given(two_arms(), st.randoms(use_true_random=False))
-def test_order_of_tasks_changes_nothing(arms: tuple[Values, Values], random: object) -> None:
+def test_order_of_tasks_does_not_matter(arms: tuple[Values, Values], random: object) -> None:
     pairs = [*zip(*arms, strict=True)]
     random.shuffle(pairs)  # type: ignore[attr-defined]
     one, other = estimated(*arms), estimated([a for a, _ in pairs], [b for _, b in pairs])
@@ -239,7 +239,7 @@ def test_order_of_tasks_changes_nothing(arms: tuple[Values, Values], random: obj
     assert (one.interval and approx(one.interval, abs=1e-9)) == other.interval
 
 
-def test_wrong_values_are_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_values_are_refused(subtests: pytest.Subtests) -> None:
     cases = {
         "other number of tasks": ([[1.0]] * 6, [[1.0]] * 7),
         "NaN": ([[float("nan")]] * 6, [[1.0]] * 6),

@@ -61,7 +61,7 @@ def test_pass_k_of_under_six_tasks_has_no_band() -> None:
     assert (share.interval, share.method, share.tasks) == (None, None, 5) and share.value is not None
 
 
-def test_models_of_a_task_are_averaged_not_tasks() -> None:
+def test_pass_k_averages_over_the_models_of_a_task() -> None:
     one = [[1, 1], [0, 0], [1, 0], [1, 1], [1, 1], [0, 0]]
     other = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
     share = estimate_all_pass(one + other, tasks=[*range(6)] * 2)[1]

@@ -56,7 +56,7 @@ def test_variance_components_are_unknown_with_one_repeat() -> None:
     assert estimate_components([[[1.0, 0.0]], [[1.0]], [[1.0], [0.0]]]) is None
 
 
-def test_intraclass_correlation_equals_pingouin(subtests: pytest.Subtests) -> None:
+def test_intraclass_correlation_equals_that_of_pingouin(subtests: pytest.Subtests) -> None:
     for number, row in enumerate(PINGOUIN["correlation"]):
         with subtests.test(f"data {number}"):
             assert estimate_intraclass_correlation(row["values"]) == approx(row["correlation"], abs=1e-9)

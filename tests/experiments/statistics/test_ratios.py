@@ -36,7 +36,7 @@ def test_ratio_is_the_difference_of_logarithms(subtests: pytest.Subtests) -> Non
             assert (ratio.p_value, ratio.interval) == (approx(difference.p_value), approx(tuple(np.exp(difference.interval))))
 
 
-def test_swapped_arms_invert_the_ratio(subtests: pytest.Subtests) -> None:
+def test_swapping_the_arms_inverts_the_ratio(subtests: pytest.Subtests) -> None:
     for tasks in (12, 40):
         with subtests.test(str(tasks)):
             a, b = drawn(tasks)

@@ -146,7 +146,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
     assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)
 
 
-def test_bars_have_contrast_on_white_and_on_dark(subtests: Any) -> None:
+def test_bars_have_contrast_on_light_and_dark_backgrounds(subtests: Any) -> None:
     def light(channel: float) -> float:
         return ((channel / 255 + 0.055) / 1.055) ** 2.4
 

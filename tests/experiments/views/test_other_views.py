@@ -36,7 +36,7 @@ def agree(html: str, text: str) -> None:
     assert missing - {"Note", "·"} == set()
 
 
-def test_results_name_variants_means_reasons_and_notes(snapshot: Snapshot, subtests: Any) -> None:
+def test_results_view_shows_variants_means_reasons_and_notes(snapshot: Snapshot, subtests: Any) -> None:
     arms = {"off": [1, 0, None, 1], EVIL: [1, 1, 1, None]}
     cases = {
         "all runs": results_of(arms, notes=[EVIL]),
@@ -91,7 +91,7 @@ def test_progress_has_the_same_rows_in_every_state(snapshot: Snapshot, subtests:
     assert progress_text(PROGRESS) == snapshot("as text")
 
 
-def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -> None:
+def test_live_progress_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -> None:
     for state in STATES:
         with subtests.test(state):
             parts = progress_parts(replace(PROGRESS, state=state), "found")

@@ -147,7 +147,7 @@ def test_canned_answer_is_not_exported_as_a_model_call() -> None:
     assert len(otel_spans([built.add(w.ModelCalled, operation="judge").run])) == 2
 
 
-def test_nested_runs_join_their_root_trace_in_any_order() -> None:
+def test_nested_runs_join_the_trace_of_their_root_run() -> None:
     for runs in (family(), family()[::-1]):
         assert len({span["traceId"] for span in otel_spans(runs)}) == 1
     roots = [span for span in otel_spans(family()) if not span["parentSpanId"]]
@@ -213,7 +213,7 @@ def test_exports_omit_placeholders_for_missing_prompts(subtests: pytest.Subtests
             assert counts[0] == (form == "sam") and counts[1] > counts[0]  # in SAM's form, the title
 
 
-def test_text_streamed_before_a_kill_is_exported(subtests: pytest.Subtests) -> None:
+def test_text_streamed_before_the_process_died_is_exported(subtests: pytest.Subtests) -> None:
     for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
         with subtests.test(form):
             assert b"I have seen" in b"".join(EXPORTS[form].pieces([broken_off()]))
@@ -225,7 +225,7 @@ def _events(path: Path) -> bytes:
     return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()
 
 
-def test_seconds_beyond_a_span_are_capped() -> None:
+def test_durations_too_long_for_a_span_are_capped() -> None:
     events = tools_and_errors().events
     endless = [replace(event, seconds=1e308) if isinstance(event, e.ToolFinished) else event for event in events]
     tools = [span for span in otel_spans([Run.from_events(endless)]) if span["name"].startswith("execute_tool")]

@@ -31,7 +31,7 @@ def contents(run: Run) -> list[bytes]:
     return [lines[0].partition(b'"origin"')[0], *lines[1:]] if run.parent_id is None and run.forked_from is None else []
 
 
-def test_every_format_has_samples_and_every_sample_a_format() -> None:
+def test_every_format_has_samples_and_each_sample_a_format() -> None:
     names = {format_.NAME for format_ in FORMATS}
     assert set(SAMPLES) <= names and names - set(SAMPLES) <= WITHOUT_SAMPLES
     assert all(SAMPLES.values()) and all(format_.TITLE for format_ in FORMATS)

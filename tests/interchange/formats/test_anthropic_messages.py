@@ -77,7 +77,7 @@ def test_usage_counts_cache_reads_and_writes_as_sent(tmp_path: Path) -> None:
     assert (run.model, run.rounds[0].stop_reason, run.stop_reason) == ("claude-x", "end_turn", "natural")
 
 
-def test_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
+def test_content_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": data}}
     asks = [

@@ -174,7 +174,7 @@ def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
     assert [run.origin.position for run in runs if run.origin] == ["exchange 0", "exchange 1", "exchange 3"]
 
 
-def test_retried_request_is_a_warning(tmp_path: Path) -> None:
+def test_retried_request_becomes_a_warning(tmp_path: Path) -> None:
     busy = exchange({"messages": [ASKS]}, {"error": {"message": "Busy."}}, 429)
     run = load_trace(cassette(tmp_path, busy, exchange({"messages": [ASKS]}, chat("7 m"))))
     assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in warning for warning in run.warnings)
@@ -184,7 +184,7 @@ def test_retried_request_is_a_warning(tmp_path: Path) -> None:
     assert (run.status, str(run.error)) == ("failed", "HTTP status 404")
 
 
-def test_results_match_calls_whose_ids_the_client_replaced(tmp_path: Path) -> None:
+def test_results_match_calls_even_if_the_client_replaced_ids(tmp_path: Path) -> None:
     def contents(*parts: Any) -> dict[str, Any]:
         return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
 
@@ -220,7 +220,7 @@ def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
         load_traces(tmp_path / "cut.yaml")
 
 
-def test_credentials_of_requests_are_not_kept(tmp_path: Path) -> None:
+def test_request_credentials_are_not_kept(tmp_path: Path) -> None:
     servers = [{"name": "wiki", "url": "https://example.org", "authorization_token": "hidden-1", "headers": {"k": "hidden-2"}}]
     answered = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "7 m"}]}
     asked = {"messages": [ASKS], "mcp_servers": servers, "api_key": "hidden-3"}

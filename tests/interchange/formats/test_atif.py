@@ -13,7 +13,7 @@ from agentnb.core.messages import Thinking
 SAMPLE = FILES / "atif/research.json"
 
 
-def test_agent_step_is_a_reply_with_calls_and_results() -> None:
+def test_agent_step_becomes_a_reply_with_calls_and_results() -> None:
     run = load_trace(SAMPLE)
     steps = loaded("atif/research.json")["steps"]
     assert len(run.rounds) == sum(step["source"] == "agent" and not step.get("is_copied_context") for step in steps)
@@ -61,13 +61,13 @@ def test_system_step_without_a_message_is_dropped() -> None:
     assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
 
 
-def test_nested_trajectory_is_a_nested_run() -> None:
+def test_nested_trajectory_becomes_a_nested_run() -> None:
     outer, nested = load_traces(SAMPLE)
     assert (outer.id, nested.id, nested.parent_id, nested.agent) == ("lead-1", "lead-1-reader-1", "lead-1", "reader")
     assert (nested.status, results(nested)[0][1]) == ("interrupted", "lost")
 
 
-def test_trajectories_may_be_lines_and_damaged_steps_are_problems(tmp_path: Path) -> None:
+def test_trajectories_may_be_json_lines_and_damaged_steps_are_problems(tmp_path: Path) -> None:
     one = {"schema_version": "ATIF-v1.0", "session_id": "a b", "agent": {"name": "x", "version": "1"}}
     steps = [{"step_id": 1, "source": "user", "message": "Go."}, 7, {"step_id": 3, "source": "agent", "message": "Gone."}]
     runs = runs_of(tmp_path / "t.jsonl", ({**one, "steps": steps}, {**one, "steps": steps[:1]}, {"steps": 7}), strict=False)

@@ -259,7 +259,7 @@ def test_copied_part_of_a_forked_session_becomes_history(tmp_path: Path, subtest
     assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no separate file"
 
 
-def test_parallel_results_are_not_branches(tmp_path: Path) -> None:
+def test_results_of_parallel_calls_are_not_forks(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u1", None, "Go"),
@@ -344,7 +344,7 @@ def test_prompt_excludes_notices_added_by_the_product(tmp_path: Path) -> None:
     assert [author for author, _ in said(run)] == ["", "claude-code", "command", "command", "command"]
 
 
-def test_interrupted_run_is_cancelled_unless_it_continued(tmp_path: Path) -> None:
+def test_interrupted_run_counts_as_cancelled_unless_it_continued(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))]
     stop = claude_user("u2", "a1", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     run = session(tmp_path, *begun, stop)
@@ -353,7 +353,7 @@ def test_interrupted_run_is_cancelled_unless_it_continued(tmp_path: Path) -> Non
     assert run.status == "unknown" and [text for _, text in said(run)][1].startswith("[Request interrupted")
 
 
-def test_api_error_ends_the_run_or_warns(tmp_path: Path) -> None:
+def test_api_error_ends_the_run_or_becomes_a_warning(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it.", claude_call("t1"))]
     zero = {"model": "<synthetic>", "usage": {"input_tokens": 0, "output_tokens": 0}}
     error = claude_reply("e1", "a1", "m0", "API Error: 529 Overloaded", isApiErrorMessage=True, message=zero)
@@ -416,7 +416,7 @@ def test_todo_list_of_a_session_is_tracked() -> None:
     assert run.rounds[2].completed == (1, 2, 3)
 
 
-def test_damaged_line_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_line_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     lines = REPRESENTATIVE.read_text().splitlines(keepends=True)
     for damage in ("7\n", '{"type": "user", "uuid": "x", "sessionId": "s", "message": 3}\n'):
         path = tmp_path / "damaged.jsonl"

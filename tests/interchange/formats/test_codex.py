@@ -83,7 +83,7 @@ def test_reply_extends_to_its_result_and_events_add_no_duplicates(tmp_path: Path
     assert (run.prompt, run.status, run.stop_reason, run.id) == ("Go", "completed", "natural", "c-1")
 
 
-def test_aborted_turn_cancels_and_error_fails_the_run(tmp_path: Path) -> None:
+def test_aborted_turn_cancels_the_run_and_error_fails_it(tmp_path: Path) -> None:
     begun = [message("user", "Go"), item("function_call", name="shell", arguments="{}", call_id="c1")]
     aborted = line("event_msg", type="turn_aborted", reason="interrupted")
     assert session(tmp_path, *begun, aborted).status == "cancelled"
@@ -101,7 +101,7 @@ def test_compaction_replaces_earlier_messages_except_the_prompt(tmp_path: Path) 
         assert [one.text for one in sent_request(run, 2).request.messages][1:] == ["Done.", "More"]
 
 
-def test_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
+def test_sub_agent_run_records_the_session_that_started_it(tmp_path: Path) -> None:
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "c-0", "depth": 1}}}
     path = write_lines(tmp_path / "sub.jsonl", [line("session_meta", id="c-1", source=source), message("user", "Count")])
     run = load_trace(path)

@@ -85,7 +85,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
     assert [message.text for message in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
 
 
-def test_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:
+def test_abort_cancels_the_run_and_failed_tools_state_reasons(tmp_path: Path) -> None:
     failed = {"success": False, "error": {"message": "Denied by the user", "code": "denied"}}
     path = write_lines(
         tmp_path / "events.jsonl",

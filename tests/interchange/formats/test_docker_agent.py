@@ -91,7 +91,7 @@ def test_wal_database_is_read_without_leaving_files(tmp_path: Path) -> None:
     assert is_as_filled(load_traces(path)) and list(tmp_path.iterdir()) == [path]
 
 
-def test_rows_in_the_wal_file_are_read_without_changes(tmp_path: Path) -> None:
+def test_rows_in_the_wal_file_are_read_without_modifying_it(tmp_path: Path) -> None:
     path = tmp_path / "session.db"
     with closing(sqlite3.connect(path)) as opened:
         fill(opened)

@@ -58,7 +58,7 @@ def test_calls_and_results_are_read_from_their_message(tmp_path: Path) -> None:
     assert run.status == "interrupted"
 
 
-def test_notices_are_warnings_and_the_last_sets_the_status(tmp_path: Path) -> None:
+def test_notices_become_warnings_and_the_last_sets_the_status(tmp_path: Path) -> None:
     begun = [message(1, "user", "Go"), message(2, "gemini", "Yes.")]
     assert "Update available" in session(tmp_path, *begun, message(3, "info", "Update available")).warnings
     assert session(tmp_path, *begun, message(3, "info", "Request cancelled.")).status == "cancelled"

@@ -124,7 +124,7 @@ def test_agent_inside_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
     assert (nested.id, nested.parent_id, lines(nested)) == ("tool", "root", ["user: Measure.", "assistant: 7 m"])
 
 
-def test_second_conversation_of_a_trace_is_a_named_nested_run(tmp_path: Path) -> None:
+def test_second_conversation_in_a_trace_becomes_a_nested_run(tmp_path: Path) -> None:
     runs = tree()
     agent = langsmith_run("node", "chain", "Critic", 8, runs[0])
     asked = {"messages": [[constructed("HumanMessage", content="Is it right?")]]}
@@ -135,7 +135,7 @@ def test_second_conversation_of_a_trace_is_a_named_nested_run(tmp_path: Path) ->
     assert outer.text == "It is 7 m." and (nested.parent_id, nested.agent, nested.text) == ("root", "Critic", "Yes.")
 
 
-def test_agents_sharing_a_conversation_author_their_replies(tmp_path: Path) -> None:
+def test_agents_sharing_a_conversation_are_authors_of_their_replies(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "Team", 0)
     writer, critic = langsmith_run("n1", "chain", "Writer", 1, root), langsmith_run("n2", "chain", "Critic", 3, root)
     draft, verdict = constructed("AIMessage", content="A draft."), constructed("AIMessage", content="Fine.")
@@ -164,7 +164,7 @@ def test_errors_of_tools_models_and_traces_are_kept(tmp_path: Path) -> None:
     assert str(load_trace(document(tmp_path, [broken])).error) == "RateLimitError"
 
 
-def test_trace_without_a_model_has_inputs_tools_and_outputs(tmp_path: Path) -> None:
+def test_trace_without_a_model_yields_inputs_tools_and_outputs(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "pipeline", 0, inputs={"question": "How high?"}, outputs={"answer": "7 m"})
     tool = langsmith_run("t", "tool", "look", 1, root, inputs={"at": "tower"}, outputs={"output": "7"})
     assert lines(load_trace(document(tmp_path, [root, tool]))) == [

@@ -32,7 +32,7 @@ def test_every_message_keeps_its_speaker(subtests: pytest.Subtests) -> None:
             assert not any(round_.calls for round_ in run.rounds)
 
 
-def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
+def test_thoughts_become_thinking_and_messages_name_their_recipient() -> None:
     run = load_trace(FILES / "blamed.json")
     first = run.rounds[0].reply
     assert first is not None and isinstance(first.parts[0], Thinking) and run.rounds[0].text == ""

@@ -97,7 +97,7 @@ def test_run_status_follows_from_the_last_reply(tmp_path: Path, subtests: pytest
     assert load_trace(document(tmp_path, TALK)).stop_reason in ("", None)
 
 
-def test_error_response_fails_the_run_or_warns_if_retried(tmp_path: Path) -> None:
+def test_error_response_fails_the_run_unless_it_was_retried(tmp_path: Path) -> None:
     failed = {"request": {"messages": ASKS}, "response": {"error": {"type": "rate_limit", "message": "Too many."}}}
     run = load_trace(document(tmp_path, failed))
     assert (run.status, str(run.error)) == ("failed", "rate_limit: Too many.")
@@ -186,7 +186,7 @@ def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
 
 
-def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_records_of_other_products_are_rejected(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {
         "roles of others": [{"role": "narrator", "content": 7}],
         "no content": [{"role": "user"}],

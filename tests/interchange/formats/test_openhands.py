@@ -33,7 +33,7 @@ def seen(number: int, cause: int, name: str = "run", content: str = "ok", **extr
     return {"id": number, "source": "agent", "observation": name, "cause": cause, "content": content, "extras": extras}
 
 
-def test_page_events_are_replies_calls_results_usage_and_times() -> None:
+def test_page_events_yield_replies_calls_results_usage_and_times() -> None:
     run = load_trace(FILES / "openhands/wrong_initial_state.json")
     events = loaded("openhands/wrong_initial_state.json")
     made = [event for event in events if "action" in event and event["source"] == "agent"]
@@ -167,7 +167,7 @@ def test_run_status_follows_from_the_record_or_agent_state(tmp_path: Path, subte
             assert (run.status, run.stop_reason) == ended
 
 
-def test_tool_errors_and_rejections_are_errors(tmp_path: Path) -> None:
+def test_tool_errors_and_rejections_become_error_results(tmp_path: Path) -> None:
     events = [
         ASKED,
         action(1, "run"),
@@ -178,7 +178,7 @@ def test_tool_errors_and_rejections_are_errors(tmp_path: Path) -> None:
     assert results(runs_of(tmp_path / "t.json", events)[0]) == [("No such tool.", "tool_error"), ("No.", "rejected")]
 
 
-def test_damaged_event_is_a_problem_and_cut_lines_are_dropped(tmp_path: Path) -> None:
+def test_damaged_event_is_reported_and_truncated_lines_are_dropped(tmp_path: Path) -> None:
     record = {"instance_id": "a", "metrics": {}, "history": [ASKED, 7, {"id": 8}, action(1, "run"), seen(2, 1)]}
     path = tmp_path / "output.jsonl"
     runs_of(path, ({**record, "history": [ASKED]}, record), strict=False)

@@ -33,7 +33,7 @@ def written(path: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def test_actions_of_one_response_are_one_reply() -> None:
+def test_actions_of_one_response_form_one_reply() -> None:
     run, events = load_trace(FILES / EVENTS), loaded(EVENTS)
     responses = {event["llm_response_id"] for event in events if event["kind"] == "ActionEvent"}
     assert len(run.rounds) == len(responses)
@@ -121,7 +121,7 @@ def test_run_status_follows_from_the_last_state_or_error(tmp_path: Path, subtest
             assert (run.status, run.stop_reason) == ended
 
 
-def test_damaged_event_is_a_problem(tmp_path: Path) -> None:
+def test_damaged_event_is_reported_as_a_problem(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     path = written(tmp_path / "t.json", *events[:3], {"id": "x", "kind": "MessageEvent", "source": "user"}, *events[3:])
     assert [problem.position for problem in load_traces(path, strict=False).problems] == ["event 3"]
@@ -151,7 +151,7 @@ def test_folder_is_recognized_by_whichever_event_file_comes_first(tmp_path: Path
     assert run.prompt == "Why does the build fail?"
 
 
-def test_unreadable_event_file_is_a_problem_and_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unreadable_event_file_is_reported_and_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def dangle(path: Path) -> None:
         path.unlink()
         path.symlink_to("gone")

@@ -67,7 +67,7 @@ def test_usage_times_errors_thinking_and_tools_are_read() -> None:
     assert not outer.warnings
 
 
-def test_numbered_attributes_sort_as_numbers_without_doubling_history() -> None:
+def test_numbered_attributes_are_sorted_numerically_without_duplicating_history() -> None:
     run = load_trace(FILES / "openllmetry-numbered.json")
     assert told(run) == [
         *[(f"Note {n}.", [("note", {"text": str(n)}, f"noted {n}")]) for n in range(1, 7)],
@@ -159,7 +159,7 @@ def test_damaged_spans_are_omitted_and_reported(tmp_path: Path) -> None:
     assert [problem.position for problem in runs.problems] == ["line 4", "trace cd"]
 
 
-def test_opentelemetry_instrumentation_is_read_without_gaps() -> None:
+def test_opentelemetry_instrumentation_output_is_read_completely() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]

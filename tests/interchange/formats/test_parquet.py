@@ -58,7 +58,7 @@ def test_compressed_and_archived_tables_are_read(tmp_path: Path) -> None:
     assert load_trace(tmp_path / "run.parquet.gz") == load_traces(tmp_path / "runs.zip")[0] == a_run(1)
 
 
-def test_foreign_table_is_refused_and_damaged_run_a_problem(tmp_path: Path) -> None:
+def test_foreign_table_is_refused_and_damaged_run_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
     with pytest.raises(TraceError, match="it has no column run_id, event"):
         load_traces(tmp_path / "other.parquet")

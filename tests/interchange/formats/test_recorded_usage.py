@@ -100,7 +100,7 @@ def inspect_log(**sample: Any) -> dict[str, Any]:
     return {"version": 2, "status": "success", "eval": {"model": "openai/x"}, "samples": [one]}
 
 
-def test_older_inspect_logs_have_usage_and_times(tmp_path: Path) -> None:
+def test_usage_and_times_are_read_from_older_inspect_logs(tmp_path: Path) -> None:
     usage = {"input_tokens": 53, "output_tokens": 46}
     output = {"model": "x", "choices": [{"message": SAYS, "stop_reason": "stop"}], "usage": usage}
     in_output = load_trace(document(tmp_path, inspect_log(output=output)))

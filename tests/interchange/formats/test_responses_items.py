@@ -54,7 +54,7 @@ def test_every_file_layout_yields_the_same_conversation(tmp_path: Path, subtests
             assert run.origin is not None and run.origin.format == "openai_responses"
 
 
-def test_server_side_calls_have_their_results(tmp_path: Path) -> None:
+def test_server_side_calls_are_read_with_their_results(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     items = [
         {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "tower"}},

@@ -27,7 +27,7 @@ def rounds_of(run: Run) -> list[tuple[str, list[str], list[str]]]:
 
 
 @pytest.mark.req("R0.83")
-def test_assistant_message_with_its_results_is_a_round() -> None:
+def test_assistant_message_with_its_results_becomes_a_round() -> None:
     run = load_trace(FILES / "sam-conversation.json")
     assert rounds_of(run) == [
         ("", ["todo_operations"], ["call_a"]),
@@ -41,7 +41,7 @@ def test_assistant_message_with_its_results_is_a_round() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> None:
+def test_bulk_export_preserves_pictures_thinking_errors_and_agents() -> None:
     bread, picture = load_traces(FILES / "sam-bulk.json")
     assert [run.origin.position for run in (bread, picture) if run.origin] == ["0", "1"]
     assert (bread.prompt, bread.text) == ("Do gulls steal bread?", "Yes.")
@@ -120,7 +120,7 @@ def test_agentnb_run_round_trips_as_far_as_sam_allows(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_export_validates_as_sam() -> None:
+def test_exported_run_is_valid_sam() -> None:
     export = conversation_export(own_run())
     conversation = export["conversation"]
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

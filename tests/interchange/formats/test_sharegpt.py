@@ -29,7 +29,7 @@ def test_calls_in_their_own_message_are_answered_in_order() -> None:
     assert run.tools[0].description == "Tells the weather." and run.origin is not None and run.origin.task == "weather-1"
 
 
-def test_tagged_thinking_and_calls_are_taken_from_the_text() -> None:
+def test_tagged_thinking_and_calls_are_extracted_from_the_text() -> None:
     run = load_traces(TOOLS)[1]
     reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I look.") and reply.text == "Let me see."

@@ -61,7 +61,7 @@ def test_batches_are_compared_by_arguments_not_their_spelling() -> None:
     assert blocked == [[None, None], [None, None], [BATCH, BATCH]]
 
 
-def test_single_calls_are_left_to_the_duplicate_guard() -> None:
+def test_single_calls_are_handled_by_the_duplicate_guard() -> None:
     assert GatedRun(BatchGuard()).one_by_one("AAAAA") == [None] * 5
     assert GatedRun(BatchGuard(batches=2)).one_by_one("AAAAA") == [None] * 5
 

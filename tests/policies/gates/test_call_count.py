@@ -22,7 +22,7 @@ def test_calls_above_the_run_limit_are_blocked() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_turn_limit_counts_since_the_last_user_message() -> None:
+def test_turn_limit_counts_calls_since_the_last_user_message() -> None:
     bench = GatedRun(CallCount(in_turn=2))
     assert bench.ask("a", "b", "c") == [None, None, MAX_TOOL_CALLS_PER_TURN]
     bench.say()
@@ -54,5 +54,5 @@ def test_model_is_informed_which_calls_were_not_run_and_why(most: int, noun: str
     assert noun in result.text and "was not run" in result.text
 
 
-def test_every_call_passes_without_limits() -> None:
+def test_every_call_is_allowed_without_limits() -> None:
     assert set(GatedRun(CallCount()).one_by_one("abcdefgh")) == {None}

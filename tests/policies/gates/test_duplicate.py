@@ -75,7 +75,7 @@ def test_reordered_or_respelled_arguments_are_the_same_call() -> None:
 
 
 @pytest.mark.req("R1.33")
-def test_other_arguments_are_another_call() -> None:
+def test_calls_with_different_arguments_are_different_calls() -> None:
     assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", {"n": n}) for n in range(20)]) == [None] * 20
 
 
@@ -116,7 +116,7 @@ def test_frequency_and_window_are_configurable(subtests: pytest.Subtests) -> Non
 
 
 @pytest.mark.req("K1.3")
-def test_window_holds_only_executed_calls() -> None:
+def test_window_contains_only_executed_calls() -> None:
     calls = "AbAcAdAe"
     assert rules(calls + "AAf") == [None] * 8 + [OFTEN, OFTEN, None]
     assert rules(calls + "AAAA" + "f" + "A") == [None] * 8 + [OFTEN, OFTEN, ROW, ROW, None, None]
@@ -195,7 +195,7 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 @example("AABBAABBAABB", 3, 8, 4)
 @example("AAAABBBBAAAA", 4, 4, 6)
 @example("AAAAAA", 5, 3, 6)
-def test_generated_calls_are_blocked_exactly_by_the_rules(calls: str, row: int, window: int, frequency: int) -> None:
+def test_generated_calls_are_blocked_exactly_as_the_rules_say(calls: str, row: int, window: int, frequency: int) -> None:
     blocked = rules(calls, DuplicateGuard(row, window, frequency))
     assert [rule is not None for rule in blocked] == expected(calls, row, window, frequency)
     # With constant results, `same_result` makes no difference.
@@ -245,7 +245,7 @@ def test_blocked_call_that_only_failed_gets_its_last_error() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_blocked_result_is_not_repeated_as_earlier_result() -> None:
+def test_result_of_a_blocked_call_is_never_repeated() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AAAA")
     assert [len(told.parts) for told in bench.blocks] == [2, 2]
@@ -360,7 +360,7 @@ def test_successful_call_may_be_repeated_unless_configured_otherwise() -> None:
 
 
 @pytest.mark.req("K1.4")
-def test_failed_call_may_be_retried_at_once() -> None:
+def test_failed_call_may_be_retried_immediately() -> None:
     bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     bench.failing = {"A"}
     assert bench.one_by_one("AAA") == [None, None, ROW]

@@ -48,7 +48,7 @@ def test_denial_overrides_every_allow_and_ask() -> None:
         assert together(*verdicts) == BLOCK
 
 
-def test_first_denial_gives_reason_and_rule() -> None:
+def test_first_denial_determines_reason_and_rule() -> None:
     verdict = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
     assert isinstance(verdict, Block) and verdict.rule == "folders"
     assert (verdict.result.call_id, verdict.result.is_error, verdict.result.error_code) == ("c1", True, DENIED)

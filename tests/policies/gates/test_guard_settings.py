@@ -26,7 +26,7 @@ def test_invalid_settings_are_refused(subtests: pytest.Subtests) -> None:
                 DuplicateGuard(**given)
 
 
-def test_exempt_tools_are_names_or_functions() -> None:
+def test_exempt_tools_may_be_names_or_functions() -> None:
     @tool(name="poll_it")
     def poll() -> str:
         """Polls."""

@@ -147,7 +147,7 @@ def test_polling_tool_may_be_called_repeatedly() -> None:
 
 @pytest.mark.req("R1.38", "R1.41")
 @pytest.mark.parametrize("make", [Matrix, Minimal])
-def test_guard_limits_are_options_in_code(make: Any) -> None:
+def test_guard_limits_can_be_set_in_code(make: Any) -> None:
     for guard, ran in (
         (DuplicateGuard(consecutive=2), 1),
         (DuplicateGuard(consecutive=4), 3),
@@ -288,7 +288,7 @@ def test_no_call_runs_five_times_in_nine_or_keeps_alternating(calls: str, policy
 
 
 @pytest.mark.req("R1.41", "R0.43")
-def test_reading_the_list_after_each_change_is_not_repetition() -> None:
+def test_reading_the_todo_list_after_changes_is_not_repetition() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     marks = [
         ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": number, "status": status}]})

@@ -209,7 +209,7 @@ def test_denial_names_its_flag_or_rule() -> None:
 
 @examples(60)
 @given(ALL_MODES, ALL_MODES, ALL_MODES)
-def test_nested_mode_is_the_strictest_and_survives_the_log(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
+def test_nested_mode_is_the_strictest_and_can_be_reloaded(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
     assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)

@@ -168,7 +168,7 @@ SETTLED = [
 ]
 
 
-def test_rule_or_grant_naming_the_program_settles_its_part(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_rule_or_grant_naming_the_program_decides_its_part(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for line, rule, runs in SETTLED:
         with subtests.test(f"{line} {rule}"):
@@ -268,7 +268,7 @@ COMPOUNDS = [
 ]
 
 
-def test_command_list_is_allowed_where_each_part_is(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_command_list_is_allowed_if_every_part_is(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "mine" / "sub").mkdir(parents=True)
     (tmp_path / "mine" / "up").symlink_to("..")
     rules = {"shell(git diff *)": "allow", "shell(head *)": "allow"}

@@ -64,7 +64,7 @@ def test_content_becomes_texts_and_pictures_in_order(subtests: pytest.Subtests) 
     assert outcome_of({"toolResult": {"sum": 3}}).text == f'{NOT_OF_THE_PROTOCOL}\n{{"toolResult":{{"sum":3}}}}'
 
 
-def test_any_result_passes_through_the_client() -> None:
+def test_client_accepts_any_tool_result() -> None:
     for raw in ("three", None, [1], {"content": [text("three")], "structuredContent": [1]}):
         read = t.CallToolResult.model_validate(readable_result(raw), by_name=False)
         assert unwrap(read.structured_content) == raw

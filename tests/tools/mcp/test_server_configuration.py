@@ -25,7 +25,7 @@ def loaded(*commands: str) -> ServerList:
     return ServerList(tuple(server(command) for command in commands))
 
 
-def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_servers_take_precedence_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = Configuration()
     assert configuration.source("clock") == "" and configuration.servers == {}
     monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read at lookup

@@ -36,7 +36,7 @@ def test_tool_names_are_made_valid_for_every_provider(subtests: pytest.Subtests)
 
 @examples(300)
 @given(SERVERS, TOOLS)
-def test_every_name_fits_all_providers_and_has_its_server(server: str, tool: str) -> None:
+def test_every_tool_name_suits_all_providers_and_contains_its_server(server: str, tool: str) -> None:
     name = wire_name(server, tool)
     assert WIRE_NAME.fullmatch(name)
     assert len(name) <= MAX_CHARACTERS

@@ -43,7 +43,7 @@ def test_plan_check_accepts_agent_tools_and_skips_names_without_tools() -> None:
     assert validate_plan(plan) == []
 
 
-def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtests) -> None:
+def test_hostile_plan_texts_are_problems_and_never_executed(subtests: pytest.Subtests) -> None:
     many = ", ".join(["{type: noop}"] * (MAX_PLAN_STEPS + 1))
     cases = {
         "tag": "steps: [!!python/object/apply:os.system ['true']]",

@@ -66,7 +66,7 @@ def test_native_tool_calls_become_steps_without_duplicates() -> None:
 
 
 @pytest.mark.req("R1.22")
-def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
+def test_plan_is_found_in_code_fences_and_prose(subtests: pytest.Subtests) -> None:
     yaml = "intention: look\nsteps:\n  - type: tool\n    name: tides.fetch\n    args: {station: brest}"
     for name, (text, reason) in {
         "alone": (TEXT, None),
@@ -89,7 +89,7 @@ def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
             assert validate_plan(text) == []
 
 
-def test_problems_in_a_fenced_plan_have_lines_of_the_reply(subtests: pytest.Subtests) -> None:
+def test_problems_in_a_fenced_plan_have_reply_line_numbers(subtests: pytest.Subtests) -> None:
     for name, text in {
         "YAML": "Look:\n\n```yaml\nsteps:\n- {type: sleep}\n```\nThat is all.",
         "JSON": 'Look at this\nplan:\n\n{"steps": [\n{"type": "sleep"}]}\nThat is all.',

@@ -78,7 +78,7 @@ def test_planner_sees_results_and_errors_until_it_answers() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_planning_counts_in_usage_and_budget() -> None:
+def test_planning_calls_count_in_usage_and_budget() -> None:
     reply = Reply(Message("assistant", (Text(steps(fetch("brest"))),)), Usage(input=100, output=10, cost=0.5))
     run, _ = planned([reply, DONE])
     assert (run.usage.input, run.usage.cost, run.status) == (100, 0.5, "completed")

@@ -59,7 +59,7 @@ def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None
 
 
 @pytest.mark.req("R1.27", "R1.43")
-def test_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_answer_to_a_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             seen: list[WaitingOnUser] = []

@@ -69,7 +69,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_emit_results_are_collected_by_await(subtests: pytest.Subtests) -> None:
+def test_await_collects_the_results_of_emit(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, Any, list[str]]] = [
         ("all", "append", ["after 3", "after 1", "after 2"], []),
         ("all", "replace", "after 3", []),
@@ -125,7 +125,7 @@ def test_awaiting_an_emit_returns_its_list_of_results(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("R1.10", "R1.50")
-def test_failure_handled_by_await_does_not_fail_the_run_later(subtests: pytest.Subtests) -> None:
+def test_failure_handled_by_await_does_not_fail_the_run(subtests: pytest.Subtests) -> None:
     handled = "onError: {action: do:give, input: {value: handled}}"
     awaits = {
         "all": "await: {on: [slow, bad]}",
@@ -181,7 +181,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_run_waits_for_background_tasks_and_fails_with_them(subtests: pytest.Subtests) -> None:
+def test_run_waits_for_background_tasks_and_fails_if_they_fail(subtests: pytest.Subtests) -> None:
     for action, status in (("wait", "completed"), ("fail", "failed")):
         with subtests.test(action):
             bench = Bench()
@@ -191,7 +191,7 @@ def test_run_waits_for_background_tasks_and_fails_with_them(subtests: pytest.Sub
 
 
 @pytest.mark.req("R1.10")
-def test_dependents_of_a_block_need_all_its_tasks_to_succeed(subtests: pytest.Subtests) -> None:
+def test_dependents_of_a_block_require_all_tasks_to_succeed(subtests: pytest.Subtests) -> None:
     text = """
 stage:
   both:
@@ -253,7 +253,7 @@ stage:
 
 
 @pytest.mark.req("R1.10", "K4.3")
-def test_retry_waits_for_its_delay(subtests: pytest.Subtests) -> None:
+def test_retry_waits_for_the_configured_delay(subtests: pytest.Subtests) -> None:
     cases = {
         "{type: fixed, maxRetries: 3, delay: 50ms}": [0.05, 0.05, 0.05],
         "{type: exponential, maxRetries: 4, delay: 10ms, multiplier: 3, maxDelay: 5m}": [0.01, 0.03, 0.09, 0.27],
@@ -338,7 +338,7 @@ tasks:
 
 
 @pytest.mark.req("R1.3")
-def test_post_resolves_result_fields_then_variables_then_its_assignments() -> None:
+def test_names_in_post_resolve_to_result_fields_then_variables() -> None:
     bench = Bench()
     run = bench.played(
         """

@@ -15,7 +15,7 @@ RUNS = sorted(path.name for path in HERE.glob("*.run.yaml"))
 
 
 @pytest.mark.req("R1.2", "R1.3", "R1.7", "R1.8", "R1.9", "R1.10", "R1.48", "R1.49", "R1.50", "K1.7")
-def test_every_example_gives_the_results_in_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_example_produces_the_results_in_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     assert len(RUNS) == 5
     for name in RUNS:
         scripted, store = script(name), Store(tmp_path / name)

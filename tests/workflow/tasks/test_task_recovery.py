@@ -145,7 +145,7 @@ def test_killed_task_run_recovers_to_the_same_result(tmp_path: Path, subtests: p
                 assert called_again() <= called() - len(done_calls)
 
 
-def test_long_run_of_background_tasks_has_the_expected_decisions(tmp_path: Path) -> None:
+def test_long_background_task_run_makes_the_expected_decisions(tmp_path: Path) -> None:
     case = counting()
     run = run_of(case.workflow, case.inputs, Store(tmp_path), **case.settings(0)[0])
     assert run.status == "completed", run.error

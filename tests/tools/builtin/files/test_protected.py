@@ -53,7 +53,7 @@ def test_protected_names_are_recognized_in_any_spelling(subtests: pytest.Subtest
                 assert is_protected_name(name) is expected
 
 
-def test_protected_paths_are_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_protected_paths_cannot_be_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({".git/config": "[core]\n", ".agentnb/runs/r.jsonl": "{}\n", "sub/.git/config": "[core]\n", "a.txt": "a\n"})
     (desk.folder / "link").symlink_to(".git")
     (desk.folder / "to_config").symlink_to(".git/config")
@@ -91,7 +91,7 @@ def test_protected_paths_are_not_written(subtests: pytest.Subtests, desk: FileDe
 
 
 @pytest.mark.parametrize("kind", ["separate", "linked", "worktree", "submodule", "bare", "swapped"])
-def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, kind: str) -> None:
+def test_renamed_git_directory_is_still_protected(desk: FileDesk, kind: str) -> None:
     work = desk.folder
     if kind == "separate":
         git(work, "init", "--separate-git-dir=store")

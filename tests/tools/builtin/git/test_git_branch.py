@@ -135,7 +135,7 @@ def test_switch_creates_neither_a_nested_repository_nor_agentnb_files(
     assert repository.call("git_branch", action="switch", name="main").ok, "switching back removes the protected files"
 
 
-def test_branch_without_commits_can_be_left() -> None:
+def test_switching_away_from_an_empty_branch_is_possible() -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.git("switch", "--quiet", "--orphan", "empty")

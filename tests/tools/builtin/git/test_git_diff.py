@@ -25,7 +25,7 @@ def test_diff_shows_unstaged_or_staged_changes_below_a_path(repository: GitRepos
     assert repository.refusal("git_diff", path="../x") == "outside_work_dir"
 
 
-def test_staged_changes_before_the_first_commit(tmp_path: Path) -> None:
+def test_staged_changes_are_shown_before_the_first_commit(tmp_path: Path) -> None:
     repository = GitRepository.make(tmp_path / "new")
     repository.write("a.txt", "1\n")
     repository.git("add", "a.txt")

@@ -10,7 +10,7 @@ from agentnb.tools.builtin.git.path_text import confined_path, is_below, join_na
 from agentnb.tools.tool import ToolRefused
 
 
-def test_names_are_read_as_git_writes_them(subtests: pytest.Subtests) -> None:
+def test_unusual_file_names_are_quoted_as_git_does(subtests: pytest.Subtests) -> None:
     cases = {
         b"a/b c.txt": "a/b c.txt",
         "größe".encode(): "größe",

@@ -34,7 +34,7 @@ def test_process_that_does_not_read_its_input_succeeds() -> None:
     assert result.code == 0
 
 
-def test_program_that_does_not_start_is_refused() -> None:
+def test_program_that_cannot_be_started_is_an_error() -> None:
     with pytest.raises(ToolRefused) as refused:
         asyncio.run(run_process(["true"], HERE / "nothing", ENVIRONMENT))
     assert refused.value.outcome.error_code == "git_error"

@@ -31,7 +31,7 @@ OF_KERNEL = {
 }
 
 
-def test_environment_of_the_kernel_does_not_reach_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_does_not_inherit_the_kernel_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.write("a.txt", "2\n")

@@ -54,7 +54,7 @@ def test_github_refusals_become_errors_with_a_hint(monkeypatch: pytest.MonkeyPat
             assert len(server.asked) == 2 and server.problems == []  # no second try
 
 
-def test_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
+def test_token_is_never_sent_to_another_host(subtests: pytest.Subtests) -> None:
     with GitHubServer() as other:
         for status in (301, 302, 303, 307, 308):
             for location in (

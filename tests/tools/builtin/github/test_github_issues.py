@@ -22,7 +22,7 @@ def test_pull_requests_and_missing_issue_fields_are_reported(snapshot: Snapshot)
     assert issue_text({"number": 1, "title": "A", "state": "open", "labels": ["old form"]}, TIDES) == snapshot("few fields")
 
 
-def test_issue_list_is_cut_at_the_requested_length(snapshot: Snapshot) -> None:
+def test_issue_list_is_truncated_at_the_requested_length(snapshot: Snapshot) -> None:
     assert issue_lines([issue(3), issue(2), issue(1)], TIDES, 2).splitlines() == snapshot
 
 

@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_links_and_dots_do_not_lead_outside(work: Path, subtests: pytest.Subtests) -> None:
+def test_symlinks_and_dot_dot_paths_cannot_leave_the_folder(work: Path, subtests: pytest.Subtests) -> None:
     secret = work.parent / "secret.txt"
     (work / "given").symlink_to(secret)
     for case, command in {
@@ -98,7 +98,7 @@ def test_kernel_processes_are_invisible(work: Path) -> None:
     assert len([line for line in text.splitlines() if line.startswith("/proc/")]) < 10
 
 
-def test_environment_keys_stay_with_the_kernel(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_the_kernel_environment_are_hidden_from_commands(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
     assert "0123456789abcdef" not in tried(work, "env; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ")
 

@@ -155,7 +155,7 @@ def test_home_and_temporary_folders_are_hidden_but_writable(work: Path) -> None:
     assert shown(work, "ls -A /run /home") == "/home:\n\n/run:\n"
 
 
-def test_key_files_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_files_appear_empty_in_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = work / "a" / "b"
     deep.mkdir(parents=True)
     (work / "envs" / "lib").mkdir(parents=True)

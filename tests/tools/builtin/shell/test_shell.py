@@ -91,7 +91,7 @@ def test_environment_contains_only_path_home_and_configured_variables(tmp_path: 
 
 
 @pytest.mark.req("R2.23")
-def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
+def test_long_output_is_truncated_in_the_middle(tmp_path: Path) -> None:
     outcome = call_bash(SHELL, tmp_path, "echo first; yes | head -c 3000000; echo last")
     assert outcome.text.startswith("first\n") and outcome.text.endswith("last\n")
     assert "bytes left out" in outcome.text and len(outcome.text) < 60_000

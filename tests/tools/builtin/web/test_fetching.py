@@ -48,7 +48,7 @@ def test_text_is_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts == [['{"a": "<b>"}']] * len(types)
 
 
-def test_other_content_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_page_content_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     pages: dict[str, Answer] = {
         "/pdf": Reply(b"%PDF-1.7", "application/pdf"),
         "/picture": Reply(b"\x89PNG", "image/png"),
@@ -90,7 +90,7 @@ def test_long_pages_are_truncated_with_a_note(monkeypatch: pytest.MonkeyPatch, s
             assert outcome.text.replace("a" * 1_000, "A").splitlines() == snapshot(path)
 
 
-def test_compression_bomb_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compression_bomb_does_not_exhaust_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     bomb = gzip.compress(b"a" * 20_000_000)
     with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
