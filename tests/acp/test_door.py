@@ -124,7 +124,7 @@ def test_command_disguised_as_a_function_call_is_judged(fake: Make) -> None:
     assert run.text == "no"
 
 
-def test_bridge_without_the_secret_is_not_served(fake: Make) -> None:
+def test_connection_without_the_secret_is_not_served(fake: Make) -> None:
     run = fake(tools=[total]).run_sync("keyless", approve="auto")
     assert (run.text, [record for current in run.rounds for record in current.records]) == ("refused", [])
 

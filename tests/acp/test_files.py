@@ -18,7 +18,7 @@ Make = Callable[..., Agent]
 
 
 @pytest.mark.parametrize(("prompt", "file", "text"), [("through", "a.txt", "Written."), ("unannounced", "b.txt", None)])
-def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
+def test_written_file_can_be_restored_by_undo(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync(prompt, approve="auto", store=store)
     made = [
@@ -82,7 +82,7 @@ def test_only_open_calls_are_searched(fake: Make, monkeypatch: pytest.MonkeyPatc
     assert {*looked_at} == {"call-3"}
 
 
-def test_probing_a_missing_file_is_not_a_call(fake: Make) -> None:
+def test_probing_for_a_missing_file_is_not_logged_as_call(fake: Make) -> None:
     run = fake().run_sync("probe AGENTS.md")
     assert (run.text, _records(run)) == ("-32002", [])
 

@@ -26,7 +26,7 @@ Make = Callable[..., Agent]
 STEPS = "workflow: [{type: agent, name: worker, prompt: hello}]"
 
 
-def test_external_agent_is_a_tool_of_an_agent(fake: Make) -> None:
+def test_external_agent_can_be_a_tool_of_an_agent(fake: Make) -> None:
     model = ScriptedModel([ToolCall("helper", {"prompt": "hello"}), "Done."])
     run = Agent(model, tools=[fake(name="helper")], todos=False).run_sync("Go.", approve="auto")
     (record,) = run.rounds[0].records

@@ -34,7 +34,7 @@ def test_unenforceable_options_are_refused_before_the_start(
         fake(mode="auto").run_sync("write", **options)
 
 
-def test_unsupported_system_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_operating_system_is_reported(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "RUNS_HERE", False)
     with pytest.raises(SettingsError, match="POSIX"):
         fake().run_sync("hello")
@@ -89,7 +89,7 @@ def test_unknown_agent_starts_without_asking_in_auto_mode(fake: Callable[..., Ag
 
 
 @pytest.mark.usefixtures("unsure")
-def test_asking_mode_is_refused_for_an_unknown_agent(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+def test_ask_mode_is_refused_for_an_unknown_agent(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
     with pytest.raises(SettingsError, match="ask would have no effect on acp:fake") as raised:
         fake().run_sync("hello", approve="ask")
     assert ("npm install -g fake@1.1" in str(raised.value)) is table["fake"].asks

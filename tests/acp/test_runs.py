@@ -58,7 +58,7 @@ def test_text_and_thinking_are_streamed_and_logged(fake: Make) -> None:
         ("two", [("read_file", {"path": "b.txt"}, "beta"), ("bash", {"command": "ls"}, "b.txt")], "Both."),
     ],
 )
-def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
+def test_calls_are_logged_with_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
     run = fake().run_sync(prompt, approve="auto")
     made = [record for current in run.rounds for record in current.records]
     assert [(item.call.name, item.call.arguments, item.result.text) for item in made if item.result] == calls
@@ -66,7 +66,7 @@ def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, 
     check_events(run.events, "the log")
 
 
-def test_arguments_streamed_as_growing_text_are_judged_whole(fake: Make) -> None:
+def test_streamed_arguments_are_checked_only_when_complete(fake: Make) -> None:
     run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
@@ -79,7 +79,7 @@ def test_unreadable_permission_request_is_answered(fake: Make, monkeypatch: pyte
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 
-def test_prompt_has_its_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_prompt_includes_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
     prompt = Message("user", (Text("blocks"), Image("image/png", b"png")))
     with pytest.raises(ModelError, match="acp:fake takes no pictures"):
         fake().run_sync(prompt)
@@ -99,7 +99,7 @@ def test_pattern_rule_does_not_allow_unknown_arguments(fake: Make) -> None:
     assert asked == [{"title": "Run something"}]
 
 
-def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
+def test_approval_is_requested_before_a_call_takes_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 
     def approve(call: object, run: object) -> bool:
@@ -175,7 +175,7 @@ def test_unknown_update_kind_is_counted_and_otherwise_ignored(fake: Make) -> Non
     assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
 
 
-def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
+def test_repeatedly_sent_growing_content_is_logged_once(fake: Make) -> None:
     run = fake().run_sync("grow", approve="auto")
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
@@ -193,7 +193,7 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
-def test_question_with_a_diff_changes_no_arguments(fake: Make) -> None:
+def test_permission_request_with_a_diff_changes_no_arguments(fake: Make) -> None:
     run = fake().run_sync("through", approve="auto")
     (record,) = run.rounds[0].records
     assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
@@ -373,7 +373,7 @@ def test_message_sent_now_ends_the_turn_and_starts_another(fake: Make, prompt: s
     assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
-def test_message_during_a_turn_is_the_next_prompt(fake: Make) -> None:
+def test_message_during_a_turn_becomes_the_next_prompt(fake: Make) -> None:
     def approve(call: object, run: object) -> bool:
         live.say("hello")
         return True

@@ -83,7 +83,7 @@ def test_output_limit_never_splits_a_character(fake: Make) -> None:
     assert json.loads(fake().run_sync("short printf €€€€", approve="auto").text)[:2] == ["€€€", True]
 
 
-def test_command_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
+def test_command_folders_must_be_inside_the_working_folder(fake: Make, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     run = fake().run_sync("below pwd", approve="auto")
     assert json.loads(run.text)[0] == f"{tmp_path.resolve() / 'sub'}\n"

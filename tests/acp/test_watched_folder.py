@@ -131,7 +131,7 @@ def test_change_after_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_path
     assert "Deleted (created by the run): alone" in undo_text(undo_run(store, run.id))
 
 
-def test_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_folder, "MAX_WATCHED_ENTRIES", 3)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.txt").write_text("more")

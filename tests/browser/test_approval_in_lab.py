@@ -150,7 +150,7 @@ def test_call_is_rejected_with_a_reason(lab: Any) -> None:
     went_on(lab, index, "The <i>other</i> folder", "You rejected: The <i>other</i> folder")
 
 
-def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:
+def test_every_answer_is_reachable_by_keyboard_alone(lab: Any) -> None:
     index, question = asked(lab, "keys", WRITE)
     keys = lab.page.keyboard
     question.get_by_role("button", name="Approve", exact=True).focus()
@@ -192,7 +192,7 @@ AGAIN = """element => {
 }"""
 
 
-def test_typed_text_survives_redrawing_and_questions_survive_a_reload(lab: Any) -> None:
+def test_typed_text_survives_redraws_and_questions_survive_reloads(lab: Any) -> None:
     index, question = asked(lab, "reload", BASH, GO.replace("--approve", "--background --approve"))
     lab.save()
     question.get_by_role("button", name="Edit").click()

@@ -83,7 +83,7 @@ def test_nested_run_is_shown_in_its_call_live_and_saved(lab: Any) -> None:
     lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
 
 
-def test_eight_concurrent_runs_are_one_expandable_line(lab: Any) -> None:
+def test_eight_concurrent_runs_share_one_expandable_line(lab: Any) -> None:
     index = shared(
         lab,
         "def one(n):\n"

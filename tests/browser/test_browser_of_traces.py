@@ -85,7 +85,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day the list is opened by clicks")
-def test_keys_move_between_runs_and_rounds_except_in_fields(lab: Any) -> None:
+def test_keys_navigate_runs_and_rounds_except_in_fields(lab: Any) -> None:
     live = opened(lab, TRACES)
     keys, at = lab.page.keyboard, live.locator("[data-at]")
     live.locator("[data-place]").first.focus()
@@ -184,7 +184,7 @@ def test_saved_trace_browser_works_with_and_without_a_kernel(lab: Lab, subtests:
 
 
 @pytest.mark.nightly("by day the contrast of the styles is computed")
-def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
+def test_every_word_is_readable_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
     live = opened(lab, MADE + "Runs([*map(made, range(9))])")
     lab.write_last(DIFF)
     lab.start_active()

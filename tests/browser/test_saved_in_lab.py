@@ -45,7 +45,7 @@ def cards(notebook: Path) -> list[str]:
     return [html for html in found if 'class="agentnb-run"' in html]
 
 
-def test_file_has_html_and_text_and_no_widget(saved: Path) -> None:
+def test_saved_file_has_html_and_text_but_no_widget(saved: Path) -> None:
     content = json.loads(saved.read_text("utf-8"))
     assert "widgets" not in content["metadata"]
     assert len(cards(saved)) >= 6

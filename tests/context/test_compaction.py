@@ -72,7 +72,7 @@ def test_result_at_the_boundary_keeps_its_call() -> None:
 
 @pytest.mark.req("R2.35")
 @given(whole_histories(), st.integers(1, 8), st.none() | st.integers(0, 200))
-def test_generated_histories_keep_no_result_without_its_call(messages: list[Message], keep: int, most: int | None) -> None:
+def test_no_result_is_kept_without_its_call(messages: list[Message], keep: int, most: int | None) -> None:
     start = start_of_recent(messages, keep, most)
     if start is None:
         assert len(messages) <= max(keep, 2) + 2
@@ -133,7 +133,7 @@ def test_long_texts_and_huge_records_are_truncated() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_previous_summary_is_included_whole() -> None:
+def test_previous_summary_is_included_in_full() -> None:
     earlier = summary_text("\n".join(f"- fact {number}" for number in range(2_000)), 20, ())
     assert len(earlier) > 3 * WORDS
     for message in (words("assistant", earlier), words("user", f"go\n\n{earlier}")):

@@ -224,7 +224,7 @@ def test_previous_tool_use_is_known_until_the_model_replies() -> None:
 
 
 @pytest.mark.req("R0.23")
-def test_round_with_only_blocked_calls_had_tool_results() -> None:
+def test_round_with_only_blocked_calls_counts_as_having_results() -> None:
     model = ScriptedModel([ToolCall("look")] * 3 + ["Done."])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
     assert last_results(model.requests[3])[0].error_code == "duplicate_call_blocked"

@@ -167,7 +167,7 @@ def numbers(request: Request) -> list[int]:
 
 
 @pytest.mark.req("R0.77")
-def test_failed_rounds_above_the_number_are_omitted_whole() -> None:
+def test_failed_rounds_beyond_the_limit_are_omitted_entirely() -> None:
     script = [do(0), fails(1), [fails(2), do(3)], fails(4), do(5), "Done."]
     run, model = sent(script, history=History(failed_rounds_above=8))
     assert [numbers(request) for request in model.requests] == [
@@ -182,7 +182,7 @@ def test_failed_rounds_above_the_number_are_omitted_whole() -> None:
 
 
 @pytest.mark.req("R0.77")
-def test_failed_rounds_up_to_the_number_are_kept() -> None:
+def test_failed_rounds_up_to_the_limit_are_kept() -> None:
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=7))
     assert numbers(model.requests[-1]) == [0, 1, 2]
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=6))
@@ -190,7 +190,7 @@ def test_failed_rounds_up_to_the_number_are_kept() -> None:
 
 
 @pytest.mark.req("R0.77")
-def test_newly_failed_round_is_sent_once() -> None:
+def test_newly_failed_round_is_still_sent_once() -> None:
     _, model = sent([do(0), fails(1), fails(2), "Done."], history=History(failed_rounds_above=1))
     assert [numbers(request) for request in model.requests] == [[], [0], [0, 1], [0, 2]]
 
@@ -226,7 +226,7 @@ def test_workflow_text_is_omitted_from_request_but_not_run() -> None:
 
 
 @pytest.mark.req("R0.52", "R0.77", "K2.4")
-def test_combined_history_settings_give_valid_reproducible_requests(subtests: pytest.Subtests) -> None:
+def test_combined_history_settings_produce_valid_reproducible_requests(subtests: pytest.Subtests) -> None:
     for seed in range(4):
         with subtests.test(seed=seed):
             history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)

@@ -155,7 +155,7 @@ def unreadable(path: Path) -> None:
     ],
     ids=["a folder", "Latin-1", "UTF-16", "UTF-16 without its mark", "a ring of links", "a dead link", "a pipe", "forbidden"],
 )
-def test_unreadable_text_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
+def test_unreadable_instruction_file_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
     make(repo / "CLAUDE.md")
     assert repo_instructions(repo) == NOTHING
     (repo / "AGENT.md").write_text("Be kind.")

@@ -30,12 +30,12 @@ def shape(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.87")
-def test_first_request_is_the_user_message() -> None:
+def test_first_request_contains_only_the_user_message() -> None:
     assert shape(request_of(run_of())) == [("user", "go")]
 
 
 @pytest.mark.req("R0.87", "R2.10")
-def test_results_of_a_round_are_one_message_after_its_calls() -> None:
+def test_results_of_a_round_form_one_message_after_calls() -> None:
     run = run_of(*a_round(0, "I look.", called("look", "a"), called("look", "b")))
     last = request_of(run).messages[-1]
     assert last.role == "tool"
@@ -154,7 +154,7 @@ def test_run_can_be_built_from_its_first_event() -> None:
     assert Run.from_events([opening()]) == run_of()
 
 
-def test_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[int] = []
     add = RequestBuilder._take
 

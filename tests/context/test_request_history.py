@@ -134,7 +134,7 @@ def test_rebuilt_request_of_each_round_equals_the_sent_one(subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.20", "R0.87")
-def test_rebuilt_requests_are_equal_with_a_previous_list() -> None:
+def test_rebuilt_requests_are_equal_with_previous_todos() -> None:
     model = ScriptedModel(["Well.", start(1), do(1), complete(1), "Done."])
     requests = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
     assert "[not-started] A" in requests[0].ephemeral
@@ -351,7 +351,7 @@ def test_omitted_workflow_text_is_reported() -> None:
     assert [seen.left_out_before for seen in requests] == [0, 0, 1, 1]
 
 
-def test_empty_parts_are_reported_as_omitted() -> None:
+def test_empty_message_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
     requests = sent_of(run_of(*facts))
     assert [(omitted.message, omitted.why, omitted.place) for omitted in requests[3].left_out] == [

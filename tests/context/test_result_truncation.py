@@ -34,7 +34,7 @@ def seen(request: Request) -> str:
 
 
 @pytest.mark.req("R0.76")
-def test_result_of_8192_characters_is_sent_whole() -> None:
+def test_result_of_8192_characters_is_sent_in_full() -> None:
     assert RESULT_CHARACTERS == 8_192
     whole = Message("tool", (result("x" * 8_192),))
     assert truncate_results(whole, RESULT_CHARACTERS) is whole
@@ -89,7 +89,7 @@ def names(request: Request) -> list[str]:
 
 
 @pytest.mark.req("R0.76")
-def test_whole_result_is_logged_and_readable_in_pieces() -> None:
+def test_full_result_is_logged_and_readable_in_pieces() -> None:
     text, pieces = "", []
     model = ScriptedModel([ToolCall("big"), read(3_000, 8_000), "Done."])
     run = bare(model, [big]).run_sync("go")

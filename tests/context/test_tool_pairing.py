@@ -92,13 +92,13 @@ def test_consecutive_replies_are_merged_with_all_calls() -> None:
 
 
 @pytest.mark.req("R0.27")
-def test_reply_with_calls_but_no_words_is_kept() -> None:
+def test_reply_with_calls_but_no_text_is_kept() -> None:
     messages = prepared([words("user"), asks("a", text=" "), results("a")])
     assert [type(part) for part in messages[1].parts] == [ToolCall]
 
 
 @pytest.mark.req("R0.28", "KX.11")
-def test_calls_at_the_end_are_answered_before_the_prompt() -> None:
+def test_unanswered_final_calls_get_results_before_the_prompt() -> None:
     messages = prepared([words("user"), asks("a", "b")])
     assert results_in(messages[-1:]) == ["a", "b"] and messages[-1].text == "go"
     run = run_of(history=(words("user"), words("assistant"), words("user")))

@@ -65,7 +65,7 @@ def test_calls_of_results_in_between_are_kept_too() -> None:
 
 @pytest.mark.req("R2.30")
 @given(ANY_HISTORY, st.integers(2, 12))
-def test_truncation_keeps_first_and_suffix_and_is_idempotent(messages: list[Message], most: int) -> None:
+def test_truncation_keeps_first_message_and_suffix_and_is_idempotent(messages: list[Message], most: int) -> None:
     kept = truncate_messages(messages, most)
     start = len(messages) - len(kept) + 1
     assert kept[0] is messages[0]
@@ -95,7 +95,7 @@ def request_of(run: Run, most: int | None) -> list[Message]:
 
 
 @pytest.mark.req("R2.27")
-def test_request_is_truncated_and_the_run_keeps_all_messages() -> None:
+def test_request_is_truncated_but_the_run_keeps_all_messages() -> None:
     run = a_run(6)
     assert request_of(run, 5) == [run.messages[0], *run.messages[-4:]]
     assert len(run.messages) == 13

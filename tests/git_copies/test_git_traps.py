@@ -158,7 +158,7 @@ def test_git_traps_never_affect_the_user(home: Path, subtests: pytest.Subtests) 
             assert untouched(home) == before, (text, seen)
 
 
-def test_missing_submodule_stays_missing(home: Path, subtests: pytest.Subtests) -> None:
+def test_missing_submodule_cannot_be_created(home: Path, subtests: pytest.Subtests) -> None:
     work = home / "work" / "project"
     shutil.copytree(home / "template", work)
     host(work, f"git -c protocol.file.allow=always submodule add -q {home}/template sub; git commit -qm sub")

@@ -94,7 +94,7 @@ def test_findings_of_a_preset_can_be_expected_of_any_run(subtests: pytest.Subtes
     assert expect(load_trace("healthy"), "detected.default.loop == 0", "loops == 0")
 
 
-def test_unknown_preset_or_rule_fails_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+def test_unknown_preset_or_rule_is_refused_before_reading_runs(subtests: pytest.Subtests) -> None:
     wrong = {
         "detected.openhand.all == 0": "detected has no openhand. Did you mean openhands",
         'detected.default["nothing_nwe"] == 0': "has no nothing_nwe. Did you mean nothing_new?",
@@ -174,7 +174,7 @@ def test_unknown_value_makes_any_comparison_fail(subtests: pytest.Subtests) -> N
     assert outcome(run, "rounds > 0 || cost < 1").holds  # the file is not read
 
 
-def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+def test_impossible_expectation_is_refused_before_reading_any_run(subtests: pytest.Subtests) -> None:
     for expectation, told in {
         "lops == 0": "lops is unknown. Did you mean loops?",
         "loops = 0": "is not valid",

@@ -59,7 +59,7 @@ def test_watcher_sees_a_fork_from_its_first_event() -> None:
         assert [item for item in seen if isinstance(item, Event)] == [*forked.events]
 
 
-def test_diff_names_where_a_fork_diverges(snapshot: Snapshot) -> None:
+def test_diff_shows_where_a_fork_diverges(snapshot: Snapshot) -> None:
     run = recorded()
     forked = asyncio.run(fork(run, 3, model=ScriptedModel([do(9), "Done."]), tools=[work]))
     assert diff(run, forked).sentence == snapshot

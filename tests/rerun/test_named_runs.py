@@ -30,7 +30,7 @@ def test_run_can_be_referred_to_by_name(tmp_path: Path, subtests: pytest.Subtest
             assert way()
 
 
-def test_misspelled_name_is_answered_with_a_similar_one(subtests: pytest.Subtests) -> None:
+def test_misspelled_run_name_error_suggests_a_similar_one(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Callable[[], Any], type[AgentnbError], str]] = {
         "an example": (lambda: load_trace("complex-fail"), StoreError, "Did you mean complex-fails or"),
         "in a list": (lambda: survey(["healty"]), StoreError, "Did you mean healthy?"),

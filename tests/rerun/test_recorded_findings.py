@@ -122,7 +122,7 @@ def test_detectors_passed_to_reproduce_run_again_and_report_differences() -> Non
     assert "round 3 of run" in str(caught.value) and "+" in str(caught.value) and "Two rounds are over" in str(caught.value)
 
 
-def test_findings_are_in_the_rounds_that_made_them() -> None:
+def test_findings_belong_to_the_rounds_that_caused_them() -> None:
     @detector
     def late(run: Run) -> Finding | None:
         return Finding("mine", "loop", 0, 0, "nudge", "It began so") if len(run.rounds) == 3 else None
@@ -135,7 +135,7 @@ def test_findings_are_in_the_rounds_that_made_them() -> None:
     assert found(again) == found(run)
 
 
-def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
+def test_fork_keeps_only_findings_of_earlier_rounds() -> None:
     run = live(second)
     assert [finding.last for finding in run.findings] == [1]
     for at_round, sentences in ((2, []), (3, ["The second round is over"])):

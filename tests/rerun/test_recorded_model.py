@@ -87,7 +87,7 @@ def test_requests_equal_except_call_ids_have_the_same_digest() -> None:
     assert digest(RecordedModel(runs[0]).recordings[0].request) != digest(one)
 
 
-def test_markers_are_returned_and_parsed_again() -> None:
+def test_recorded_markers_are_returned_and_parsed_again() -> None:
     policy = Matrix(workflow_mode=True)
     run, _ = scripted("Half.\n[CONTINUE]", "Now.\n[WORKFLOW_COMPLETE]", policy=policy)
     replayed = again(run, RecordedModel(run), policy=policy)

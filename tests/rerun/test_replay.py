@@ -159,7 +159,7 @@ def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     assert [round_.reason for round_ in replayed.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
-def test_turn_that_would_continue_is_the_divergence() -> None:
+def test_turn_that_would_continue_is_the_first_divergence() -> None:
     run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
     assert [todo.status for todo in run.todos] == ["not-started"]
     replayed = replay(run)
@@ -222,7 +222,7 @@ def test_discipline_notice_does_not_count_as_catching_a_failure(subtests: pytest
             assert [finding.rule for finding in replayed.rounds[1].findings] == ["seen"] and replayed.caught_at == caught_at
 
 
-def test_loop_that_also_ended_the_record_is_caught() -> None:
+def test_loop_that_ended_the_recorded_run_counts_as_caught() -> None:
     run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
     replayed = replay(run)
     assert run.stop_reason == "loop_detected" and replayed.first_divergence is None
@@ -274,7 +274,7 @@ def test_run_with_detectors_replays_as_recorded(lines: list[Any]) -> None:
     assert "the extension detect" not in replayed.not_replayed
 
 
-def test_detector_preset_acts_as_it_would_have_live() -> None:
+def test_detector_preset_acts_as_in_a_live_run() -> None:
     lines = [*[do(1)] * 9, "Done."]
     off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
     assert on.findings

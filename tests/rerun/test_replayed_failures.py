@@ -83,7 +83,7 @@ def test_complex_fails_goes_as_recorded_until_the_loop_guard() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
+def test_complex_fails_in_workflow_mode_would_end_as_a_loop() -> None:
     replayed = replay("complex-fails", workflow_mode=True)
     would_be = [*[(True, 0, True, True)] * 2, *[(False, 0, True, True)] * 3, (False, 0, True, False), None]
     assert decisions(replayed, "would_be") == would_be

@@ -115,7 +115,7 @@ def test_failed_run_fails_again_when_reproduced() -> None:
     assert (again.status, str(again.error)) == (run.status, str(run.error)) and again.error is not None
 
 
-def test_log_with_a_changed_end_is_detected(snapshot: Snapshot) -> None:
+def test_log_with_an_altered_end_is_detected(snapshot: Snapshot) -> None:
     run, _ = scripted(write("one"), start(1), do(1), complete(1), "Done.", tools=[work, think])
     changed = Run.from_events(
         [

@@ -67,7 +67,7 @@ def test_result_that_failed_in_only_one_run_counts_as_different() -> None:
     assert pairs(runs[0], runs[1]) == [(0, 0, "results")] and pairs(runs[1], runs[1]) == [(0, 0, "same")]
 
 
-def test_first_divergence_is_in_calls_or_results_not_words(snapshot: Snapshot) -> None:
+def test_first_divergence_is_in_calls_or_results_not_text(snapshot: Snapshot) -> None:
     found = diff(run_of(LOOK, DIG, DONE), run_of(("Hm.", *LOOK[1:]), ("", [("dig", 2)], "a stone"), DONE))
     assert found.first_divergence is not None and found.first_divergence == found.rounds[1]
     assert found.sentence == snapshot

@@ -37,7 +37,7 @@ def test_survey_counts_caught_failures_and_disturbed_runs_per_variant() -> None:
     assert table["caught_at_median"].dropna().tolist() == [4, 6]
 
 
-def test_failures_come_from_a_predicate_labels_or_status() -> None:
+def test_failures_are_determined_by_predicate_labels_or_status() -> None:
     runs = [load_trace(name) for name in NAMES]
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
@@ -105,7 +105,7 @@ def test_survey_accepts_guards_and_detectors_as_variants() -> None:
     assert table["caught"].tolist() == [0, 1]
 
 
-def test_folder_is_read_run_by_run(tmp_path: Path) -> None:
+def test_survey_reads_a_folder_run_by_run(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         copy(examples.path(name), tmp_path)
     assert survey(tmp_path, failed="loops == 0")["runs"].tolist() == [2]

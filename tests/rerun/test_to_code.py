@@ -51,7 +51,7 @@ def test_generated_code_repeats_the_calls_with_equal_results() -> None:
     ]
 
 
-def test_agent_call_has_a_comment_with_its_code() -> None:
+def test_generated_code_for_agent_calls_has_a_comment() -> None:
     agent = Agent(ScriptedModel(["Found it."]), name="researcher")
     run = Agent(ScriptedModel([ToolCall("researcher", {"prompt": "Find it."}), "Done."]), tools=[agent]).run_sync("Go")
     (begun,) = run.rounds[0].records[0].nested
@@ -71,7 +71,7 @@ def test_generated_code_omits_failed_calls_and_todo_calls() -> None:
     assert "todo_operations" not in healthy and healthy.count(" = web_search(query=") == 12
 
 
-def test_run_without_calls_says_so() -> None:
+def test_run_without_calls_generates_only_a_note() -> None:
     assert "# The run called no tools." in to_code(run_of())
 
 
@@ -100,7 +100,7 @@ def test_odd_names_and_deep_arguments_stay_comments(subtests: pytest.Subtests) -
 
 @examples(60)
 @given(NAMES, st.dictionaries(KEYWORDS | st.text(), json_values, max_size=3), st.booleans())
-def test_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: bool) -> None:
+def test_generated_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: bool) -> None:
     writer = RunWriter(Origin("by_hand"))
     writer.reply("", [ToolCall(name, arguments)])
     writer.result("", "no" if fails else "yes", is_error=fails)

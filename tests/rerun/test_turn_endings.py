@@ -80,7 +80,7 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             assert reasons[: len(run.rounds)] == [round_.reason for round_ in run.rounds]
 
 
-def test_survey_of_healthy_loops_disturbs_none_under_any_policy(snapshot: Snapshot) -> None:
+def test_healthy_loops_are_disturbed_by_no_policy(snapshot: Snapshot) -> None:
     runs = [recorded_loop(name) for name in LOOPS]
     for failed in (True, False):
         table = survey(runs, **VARIANTS, failed=lambda run, failed=failed: failed)
@@ -141,7 +141,7 @@ def test_marker_beside_calls_does_not_end_a_continued_turn() -> None:
     assert followed(replayed) == 2 and isinstance(replayed.rounds[0].not_knowable, Stop) and replayed.caught_at is None
 
 
-def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
+def test_workflow_mode_applies_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
     run = foreign(LOOK, "A hat.", "Another hat.", "Done.")
     cases = {None: (4, ["text"]), True: (4, ["workflow", "text"]), False: (2, [])}
     for mode, (rounds, cells) in cases.items():

@@ -24,13 +24,13 @@ def test_table_has_a_row_for_each_event_and_kind() -> None:
     assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, None, 1, 1, 1, 1, 1, None]
 
 
-def test_message_names_its_author() -> None:
+def test_message_row_names_its_author() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     story.add(e.ModelReplied, message=Message("assistant", (Text("Hi."),), author="Orchestrator"))
     assert [None if pd.isna(one) else one for one in tables.messages(story.run).author] == [None, "Orchestrator"]
 
 
-def test_runs_table_has_the_fields_of_a_run() -> None:
+def test_runs_table_includes_the_metadata_of_a_run() -> None:
     run = RunBuilder(
         run_kind="judge",
         tags=("night", "a b"),

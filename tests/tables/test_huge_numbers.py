@@ -69,7 +69,7 @@ def test_numbers_too_large_for_a_column_break_no_table(log: str, subtests: pytes
             assert summary(data.splitlines(keepends=True), "interrupted").id == run.id
 
 
-def test_guidance_of_an_impossible_level_is_refused(tmp_path: Path) -> None:
+def test_guidance_with_an_impossible_level_is_refused(tmp_path: Path) -> None:
     path, text = tmp_path / "run.jsonl", (LOGS / "schema-1-guidance.jsonl").read_text("utf-8")
     assert '"guidance":{' in text
     path.write_text(text.replace('"guidance":{', f'"guidance":{{"level":{10**30},'), "utf-8")

@@ -37,7 +37,7 @@ def test_repeated_answer_appears_before_it_ends_the_run(snapshot: Snapshot) -> N
     assert tables.loops(ended).sentence[0] == snapshot
 
 
-def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
+def test_each_blocked_call_has_a_row(snapshot: Snapshot) -> None:
     run = run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")
     assert rows(run) == [
         (record.rule, round_.index + 1, round_.index + 1, "block") for round_ in run.rounds[2:4] for record in round_.records
@@ -73,7 +73,7 @@ def test_finding_of_a_custom_detector_is_a_row() -> None:
     assert rows(run) == [("mine", 1, 1, "notice"), ("mine", 2, 2, "notice")]
 
 
-def test_each_finding_has_its_family() -> None:
+def test_each_finding_row_has_its_family() -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
     planned = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert set(tables.loops(planned).family) == {"stall"}

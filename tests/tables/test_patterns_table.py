@@ -91,7 +91,7 @@ def test_commonest_failure_comes_first(runs: list[Run]) -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_tools_are_sorted_by_errors_with_their_own_calls(runs: list[Run]) -> None:
+def test_tools_are_sorted_by_errors_with_call_counts(runs: list[Run]) -> None:
     found = of(tables.patterns(runs), "tool", "value", "runs", "tool_calls", "tool_errors", "error_rate", "example_run")
     assert found == [("load", 1, 2, 2, 1.0, "r-4"), ("look", 3, 6, 1, 1 / 6, "r-2")]
 

@@ -21,7 +21,7 @@ def rows(run: Run, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in table.where(table.notna(), None).itertuples(index=False)]
 
 
-def test_each_plan_is_a_row(tmp_path: Any) -> None:
+def test_each_plan_has_a_row(tmp_path: Any) -> None:
     run = planner_run(HARBOURS, ASKING, LACKING, FINAL)
     assert rows(run, "plan", "status", "steps", "calls", "edits", "cost", "mode", "context", "verdict") == [
         (1, "completed", 5, 4, 0, 0.0, None, None, None),

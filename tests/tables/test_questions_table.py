@@ -38,7 +38,7 @@ def run() -> Run:
     return story.extend(closed("q5", declined=True, cancelled=True)).run
 
 
-def test_question_is_a_row_with_its_answer(run: Run) -> None:
+def test_question_has_a_row_with_its_answer(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4", "q5"]
     assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open", "cancelled"]
@@ -78,7 +78,7 @@ def test_questions_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Pat
     pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))
 
 
-def test_former_column_name_warns_and_is_never_exported(run: Run) -> None:
+def test_old_column_name_warns_and_is_never_exported(run: Run) -> None:
     frame = tables.questions(run)
     expected = frame["answered"].tolist()
     with pytest.warns(DeprecationWarning, match="The column outcome is now called answered"):

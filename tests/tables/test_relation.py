@@ -49,7 +49,7 @@ def test_relations_are_joined_by_their_names_in_sql(tmp_path: Path) -> None:
     assert (runs.shape[0], rounds.shape[0]) == (2, 2)
 
 
-def test_relation_shows_a_growing_log_and_survives_changes(tmp_path: Path) -> None:
+def test_relation_reflects_a_growing_log_and_survives_changes(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("first", store=store)
     kept = []

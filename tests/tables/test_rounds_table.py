@@ -119,7 +119,7 @@ def test_each_speaker_is_named_in_rounds_calls_and_usage() -> None:
         assert rows(frame, "author") == [("Orchestrator",), (None,)]
 
 
-def test_round_has_its_end_time() -> None:
+def test_round_row_has_its_end_time() -> None:
     run = RunBuilder().round(called("look")).round("Done.").run
     frame = tables.rounds(run)
     assert [at.to_pydatetime() for at in frame["ended_at"]] == [round_.ended_at for round_ in run.rounds]

@@ -150,7 +150,7 @@ def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: 
     assert sum(written(tmp_path).get(path) == at for path, at in before.items()) >= len(before) - 1  # a small one is merged
 
 
-def test_new_logs_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_logs_are_opened_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     load = files.load_if_log
     monkeypatch.setattr(files, "load_if_log", lambda path, fold: [opened.append(Path(path).stem), load(path, fold)][1])
@@ -241,7 +241,7 @@ def test_growing_log_is_read_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nobody can tell there whether a log is being written")
-def test_run_of_a_dead_process_is_not_running(tmp_path: Path) -> None:
+def test_run_of_a_dead_process_is_not_shown_as_running(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     with log_of(tmp_path, "r-2").open("ab") as file:
         lock(file.fileno())
@@ -391,7 +391,7 @@ for _ in range(8):
 
 @pytest.mark.nightly("by day one process writes and reads the tables")
 @pytest.mark.slow("three processes that load pandas")
-def test_concurrent_processes_all_see_whole_tables(tmp_path: Path) -> None:
+def test_concurrent_processes_all_see_complete_tables(tmp_path: Path) -> None:
     for number in range(60):
         log_of(tmp_path, f"r-{number:03}")
     command = [sys.executable, "-c", KERNEL, str(tmp_path)]

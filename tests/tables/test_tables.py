@@ -347,7 +347,7 @@ def test_list_of_table_names_is_complete() -> None:
 
 
 @pytest.mark.req("R0.71", "R2.14")
-def test_run_row_has_its_status_and_cost(failed: Run) -> None:
+def test_run_row_has_status_and_cost(failed: Run) -> None:
     row = tables.runs(failed).iloc[0]
     assert (row.run_id, row.agent, row.model, row.prompt) == (failed.id, "agent", "scripted:script", "Go")
     assert (row.status, row.stop_reason, row.error) == ("failed", "error", str(failed.error))
@@ -373,7 +373,7 @@ def test_round_that_failed_at_once_has_a_row() -> None:
 
 
 @pytest.mark.req("R0.71", "R0.69")
-def test_call_is_a_row_with_its_success(failed: Run) -> None:
+def test_call_has_a_row_with_its_success(failed: Run) -> None:
     frame = tables.tool_calls(failed)
     assert list(frame.call_id) == ["c1", "c2"] and list(frame.name) == ["add", "gone"]
     assert list(frame["round"]) == [1, 1] and list(frame.position) == [0, 1]
@@ -408,7 +408,7 @@ def test_call_of_an_interrupted_run_has_unknown_success(failed: Run, tmp_path: P
     assert pd.isna(tables.runs(path).seconds[0]) and tables.runs(path).status[0] == "interrupted"
 
 
-def test_each_message_is_a_row(failed: Run) -> None:
+def test_each_message_has_a_row(failed: Run) -> None:
     frame = tables.messages(failed)
     assert list(frame.role) == ["user", "assistant", "tool"] and list(frame.position) == [0, 1, 2]
     assert list(frame.text[:2]) == ["Go", "See."] and frame.text[2].startswith("3\ntool not found")
@@ -424,14 +424,14 @@ def test_messages_of_the_earlier_conversation_are_marked(failed: Run) -> None:
 
 
 @pytest.mark.req("R2.14")
-def test_unknown_values_are_missing_and_not_zero() -> None:
+def test_unknown_values_are_missing_instead_of_zero() -> None:
     frame = tables.rounds(do(said("x")))
     assert frame.input_tokens.isna().all() and frame.output_tokens.isna().all() and frame.cost.isna().all()
     row = tables.runs(do(said("x", input=3))).iloc[0]
     assert row.input_tokens == 3 and pd.isna(row.output_tokens) and pd.isna(row.cost)
 
 
-def test_estimates_are_marked() -> None:
+def test_estimated_usage_is_marked() -> None:
     run = asyncio.run(Agent(SimulatedModel()).run("Hello"))
     row = tables.runs(run).iloc[0]
     assert row.tokens_estimated and row.input_tokens > 0 and row.cost == 0.0

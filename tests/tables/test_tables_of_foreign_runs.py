@@ -123,7 +123,7 @@ def test_mixed_tables_keep_their_columns_and_types(chats: list[Run], tmp_path: P
     pd.testing.assert_frame_equal(tables.rounds(saved), tables.rounds(chats))
 
 
-def test_recorded_findings_of_a_trace_are_rows() -> None:
+def test_recorded_findings_of_a_trace_have_rows() -> None:
     writer = RunWriter(ORIGIN, model="openai:x")
     writer.say("Go.")
     writer.reply("I look.", [ToolCall("look", {}, "c1")])

@@ -89,14 +89,14 @@ def test_final_answer_call_at_a_limit_has_its_own_operation() -> None:
     ("reply", "why", "cost"),
     [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
 )
-def test_failed_summary_call_says_why(reply: Any, why: str, cost: float) -> None:
+def test_failed_summary_call_has_the_reason(reply: Any, why: str, cost: float) -> None:
     run = run_of_script(*calls(4), reply, said(Text("Done.")), history=SHORT)
     row = tables.usage(run).iloc[4]
     assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
     assert run.cost == tables.usage(run).cost.sum()
 
 
-def test_summary_without_a_model_is_not_a_call() -> None:
+def test_summary_without_a_model_is_not_a_model_call() -> None:
     model = ScriptedModel([*[ToolCall("add", {"a": n}) for n in range(5)], "Done."])
     run = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT).run_sync("Go")
     assert tables.runs(run).compactions[0] == 1 and set(tables.usage(run).operation) == {"chat"}
@@ -110,7 +110,7 @@ def test_rounds_mark_compactions_and_messages_table_stays_complete() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_continued_run_says_so_in_every_table(tmp_path: Path) -> None:
+def test_continued_run_is_marked_in_every_table(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = summed_up(store)
     cut_log(store.path(run.id), "compaction_started")

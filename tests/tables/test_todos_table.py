@@ -61,7 +61,7 @@ def test_disciplined_run_has_changes_but_no_breach() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_work_without_a_todo_in_progress_is_a_breach() -> None:
+def test_working_without_a_todo_in_progress_is_a_breach() -> None:
     run = run_of(write("One"), [do(1), do(2)], marked(1, "in-progress"), do(3), "[WORKFLOW_COMPLETE]")
     todo_violations = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
     first, second = (call.id for call in run.rounds[1].calls)
@@ -165,7 +165,7 @@ def test_todo_row_names_the_changed_fields() -> None:
     assert rows(built_run(todos_are(before), todos_are(after)), "changed") == [(None,), ("title, description",)]
 
 
-def test_violation_is_one_row_per_call() -> None:
+def test_violation_has_one_row_per_call() -> None:
     statuses: list[TodoStatus] = [*["completed", "not-started"] * 6, "in-progress", "completed"]  # the last is none
     changes = [todos_are(todo(1, status), by="model", call_id="c") for status in statuses]
     run = built_run(*begun(0), *changes)

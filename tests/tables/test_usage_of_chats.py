@@ -146,7 +146,7 @@ def test_only_rounds_of_profiled_runs_are_planner_streams() -> None:
 
 
 @pytest.mark.req("R3.10")
-def test_call_cut_off_by_the_time_limit_says_so(subtests: pytest.Subtests) -> None:
+def test_call_cut_off_by_the_time_limit_is_marked(subtests: pytest.Subtests) -> None:
     for heard in ([], ["I be"]):
         for on_limit in ("stop", "final_answer"):
             with subtests.test(heard=heard, on_limit=on_limit):

@@ -73,7 +73,7 @@ def test_columns_keep_their_types_with_any_data(make: Any) -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_call_is_a_row_with_all_its_usage() -> None:
+def test_model_call_has_a_row_with_its_usage() -> None:
     run = hard_won()
     first = run.rounds[0]
     assert row(run) == {
@@ -107,14 +107,14 @@ def test_call_is_a_row_with_all_its_usage() -> None:
     }
 
 
-def test_immediate_success_is_one_attempt_without_a_wait() -> None:
+def test_immediate_success_counts_as_one_attempt_without_waiting() -> None:
     second = row(hard_won(), 1)
     assert (second["attempts"], second["waited"], second["answered_by"], second["error"]) == (1, 0.0, "claude-2", None)
     assert (second["cache_read_tokens"], second["cache_write_tokens"], second["reasoning_tokens"]) == (None, None, None)
 
 
 @pytest.mark.req("KX.9")
-def test_failed_call_is_a_row_with_its_reason(snapshot: Snapshot) -> None:
+def test_failed_model_call_has_a_row_with_the_reason(snapshot: Snapshot) -> None:
     run = failed_in_the_end()
     last = row(run, 1)
     assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (2, "chat", 2, 2.0)
@@ -148,7 +148,7 @@ def test_call_stopped_while_waiting_counts_its_attempts() -> None:
     assert 0 <= only["waited"] < 3_000.0
 
 
-def test_responder_is_missing_where_no_provider_names_it(subtests: pytest.Subtests) -> None:
+def test_responding_model_is_missing_if_the_provider_omits_it(subtests: pytest.Subtests) -> None:
     for name in [None, 7, "", ["claude"]]:
         with subtests.test(name=name):
             assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
@@ -184,7 +184,7 @@ def test_failed_attempt_details_survive_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KX.9", "R2.14")
-def test_call_sums_equal_those_of_their_runs() -> None:
+def test_usage_totals_of_calls_equal_those_of_runs() -> None:
     check_sums([hard_won(), failed_in_the_end(), run_of([TextDelta("I"), ConnectionError("cut")])])
 
 

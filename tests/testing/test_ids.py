@@ -16,7 +16,7 @@ def test_seal_with_altered_content_cannot_be_opened() -> None:
     assert open_seal(base64.b64encode(raw.replace(b"thought", b"thinked")).decode()) is None
 
 
-def test_other_text_is_not_a_seal(subtests: pytest.Subtests) -> None:
+def test_other_text_is_not_recognized_as_a_seal(subtests: pytest.Subtests) -> None:
     for other in [None, 7, "", "no!", "c2lnbmVk", {}]:
         with subtests.test(other=other):
             assert open_seal(other) is None

@@ -242,7 +242,7 @@ def test_server_has_no_address_before_it_is_started() -> None:
     server.close()
 
 
-def test_closing_ends_open_connections_and_may_be_repeated() -> None:
+def test_closing_ends_open_connections_and_can_be_repeated() -> None:
     server = LoopbackServer(["one"]).start()
     connection = connect(server)
     begin(connection, "chat").read()
@@ -285,7 +285,7 @@ def test_call_id_in_the_script_is_kept() -> None:
     assert responses["output"][0]["call_id"] == "mine"
 
 
-def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> None:
+def test_stop_reason_uses_the_names_of_its_wire(subtests: pytest.Subtests) -> None:
     cases = [
         (None, "end_turn", "stop", "completed"),
         ("stop", "end_turn", "stop", "completed"),
@@ -311,7 +311,7 @@ def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> No
             assert ends[2][-1][0] == f"response.{whole[2]['status']}"
 
 
-def test_refusal_is_in_the_field_of_its_wire() -> None:
+def test_refusal_is_placed_in_the_field_of_its_wire() -> None:
     with LoopbackServer(lambda _: Answer(["Not that"], stop_reason="refusal")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
         deltas = [event[1]["choices"][0]["delta"] for event in post(server, "chat", streamed("chat")).events[:-1]]
@@ -394,7 +394,7 @@ def test_repr_of_an_unanswered_request_is_short_and_says_so() -> None:
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500
 
 
-def test_key_may_be_in_the_anthropic_header() -> None:
+def test_key_may_be_sent_in_the_anthropic_header() -> None:
     headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
     with LoopbackServer(["one"], key="the-key") as server:
         assert post(server, "messages", headers={**headers, "x-api-key": "another"}).status == 401

@@ -117,7 +117,7 @@ def test_response_can_end_with_a_failed_event() -> None:
     assert data["response"]["error"] == {"code": "server_error", "message": "Overloaded"}
 
 
-def test_stream_error_is_a_status_where_no_stream_was_requested(subtests: pytest.Subtests) -> None:
+def test_stream_error_becomes_a_status_if_nothing_is_streamed(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             assert answer(ErrorInStream(), wire).status == 529

@@ -385,7 +385,7 @@ def test_only_unchanged_server_tool_blocks_are_accepted() -> None:
     assert goes_on(line, lambda message: message["content"][0].update(name="other"), user(text())) == 400
 
 
-def test_unchanged_paused_reply_may_be_last() -> None:
+def test_unchanged_paused_reply_may_end_a_request() -> None:
     paused = Answer(
         [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}), "so"], stop_reason="pause_turn"
     )

@@ -105,7 +105,7 @@ def test_messages_library_lists_the_models() -> None:
     with_server("x", work)
 
 
-def test_parallel_calls_of_the_chat_wire_interleave() -> None:
+def test_parallel_calls_on_the_chat_wire_are_interleaved() -> None:
     with LoopbackServer([LINE]) as server:
         events = post(server, "chat", streamed("chat")).events
     assert events[-1] == (None, "[DONE]")
@@ -158,7 +158,7 @@ def test_chat_library_reads_streamed_and_complete_replies_identically() -> None:
     with_server(LINE, work)
 
 
-def test_responses_events_are_numbered_and_in_real_order() -> None:
+def test_responses_events_are_numbered_in_the_real_order() -> None:
     with LoopbackServer([[Thinking("hm"), "a", ToolCall("add", {"a": 1})]]) as server:
         events = post(server, "responses", streamed("responses")).events
     assert [name for name, _ in events] == [

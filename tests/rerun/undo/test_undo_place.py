@@ -145,7 +145,7 @@ def test_failed_write_leaves_the_file_unchanged(work: Path) -> None:
     assert path.read_text() == "new" and [file.name for file in (work / "data").iterdir()] == ["a.txt"]
 
 
-def test_read_only_file_is_left_alone(work: Path) -> None:
+def test_read_only_file_is_not_changed_by_undo(work: Path) -> None:
     (work / "a.txt").write_text("new")
     for mode in (0o444, 0o464):
         (work / "a.txt").chmod(mode)

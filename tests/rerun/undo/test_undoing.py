@@ -88,7 +88,7 @@ def test_undoing_twice_changes_nothing_the_second_time(desk: Desk, snapshot: Sna
     assert undo_text(undo(desk, with_nothing)) == snapshot("no files", RUN=with_nothing.id)
 
 
-def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_file_changed_since_the_run_is_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     for name in ("edited", "gone", "kept"):
         desk.write(name, "old")
     run = desk.run(*(writes(name, "new") for name in ("edited", "gone", "kept", "created")))
@@ -133,7 +133,7 @@ def test_effects_of_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) 
     assert set(desk.contents()) == {"a.txt", "b.txt"}
 
 
-def test_change_between_two_changes_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
+def test_user_change_between_changes_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old ")
     run = desk.run(writes("a.txt", "new "), ToolCall("bash", {"command": "by bash > a.txt"}), writes("a.txt", "newest"))
     report = undo(desk, run)
@@ -162,7 +162,7 @@ def test_nested_runs_are_undone_with_their_parent(desk: Desk) -> None:
 
 
 @pytest.mark.req("R2.38")
-def test_file_with_a_key_is_left_alone_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_file_with_a_key_is_kept_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     desk.write("config.txt", f"key={KEY}")
     run = desk.run(writes("config.txt", "new"))
@@ -171,7 +171,7 @@ def test_file_with_a_key_is_left_alone_and_named(desk: Desk, monkeypatch: pytest
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_live_run_is_refused(desk: Desk) -> None:
+def test_undoing_a_live_run_is_refused(desk: Desk) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -258,7 +258,7 @@ def test_records_of_another_user_are_skipped_and_counted(desk: Desk, snapshot: S
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_rule_that_denies_writing_is_respected(desk: Desk, snapshot: Snapshot) -> None:
+def test_undo_respects_rules_that_deny_writing(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("data/a.txt", "old")
     desk.write("b.txt", "old")
     rules = {"write_file": "deny"}  # of the tool alone: with brackets it would match edit_file, too
