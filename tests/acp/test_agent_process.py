@@ -81,7 +81,7 @@ def test_no_process_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: 
 
 @needs_proc
 @pytest.mark.slow("two kernels, each killed at another place")
-def test_killing_the_kernel_leaves_no_process_and_loses_nothing(word: str, tmp_path: Path) -> None:
+def test_killing_the_kernel_leaves_no_process_and_loses_no_data(word: str, tmp_path: Path) -> None:
     kills = size(2, nightly=200)
     command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):

@@ -123,7 +123,7 @@ def test_loop_of_external_agent_calls_is_detected_live(fake: Make) -> None:
     assert run.findings
 
 
-def test_listing_agents_starts_none(table: dict[str, KnownAgent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_agents_starts_no_agent(table: dict[str, KnownAgent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "opencode"
     program.write_text("#!/bin/sh\ntouch started\n")
     program.chmod(0o755)

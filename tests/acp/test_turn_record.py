@@ -106,7 +106,7 @@ def test_input_includes_cached_tokens(total: int | None, sent: int) -> None:
     assert usage == Usage(sent, 3, 100)
 
 
-def test_last_request_usage_gives_the_conversation_length() -> None:
+def test_last_request_usage_is_read_as_the_conversation_length() -> None:
     spending = Spending(KnownAgent(command=("x",), usage="last_request"))
     assert spending.tokens({"inputTokens": 12, "outputTokens": 3}) == (UNKNOWN, {"context_tokens": 15})
 

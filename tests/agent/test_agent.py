@@ -320,7 +320,7 @@ def test_started_run_can_ask_questions_with_any_options(tmp_path: Path) -> None:
         assert results(live.result(30))[0].text == "yes"
 
 
-def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> None:
+def test_removed_keywords_are_refused_naming_their_replacement() -> None:
     agent = bare(ScriptedModel(["Done."]))
     with pytest.raises(SettingsError, match=r"Use agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
         agent.start("go", can_ask=False)

@@ -119,7 +119,7 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("KX.11", "R2.10")
-def test_failing_tool_gives_one_error_result_and_siblings_continue(subtests: pytest.Subtests) -> None:
+def test_failing_tool_returns_one_error_result_and_siblings_continue(subtests: pytest.Subtests) -> None:
     for way_out, together in itertools.product(WAYS_OUT, [False, True]):
         with subtests.test(way_out=way_out.__name__, together=together):
             tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
@@ -181,7 +181,7 @@ def test_calls_pending_at_a_limit_are_all_answered() -> None:
 
 @pytest.mark.req("KX.11")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_tool_that_interrupts_its_event_loop_leaves_closed_log(error: type[BaseException], tmp_path: Path) -> None:
+def test_tool_that_interrupts_the_loop_leaves_a_closed_log(error: type[BaseException], tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     async def interrupts() -> None:

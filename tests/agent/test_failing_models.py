@@ -87,7 +87,7 @@ def test_error_outside_user_code_has_no_traceback() -> None:
     assert isinstance(run, Run) and run.error is not None and (run.error.traceback, run.error.hint) == ("", "")
 
 
-def test_invalid_stream_item_is_named_with_the_expected_types(subtests: pytest.Subtests) -> None:
+def test_invalid_stream_item_error_lists_the_expected_types(subtests: pytest.Subtests) -> None:
     class Returns:
         name = "own:returns"
 
@@ -247,7 +247,7 @@ def test_cost_of_an_interrupted_reply_is_estimated_by_model() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_interrupted_stream_costs_its_estimate_if_priced(subtests: pytest.Subtests) -> None:
+def test_interrupted_stream_costs_are_estimated_if_priced(subtests: pytest.Subtests) -> None:
     for wire in ["anthropic", "openai", "openai-responses", "compatible"]:
         with subtests.test(wire=wire):
             for price, known in (("1000/2000", True), (None, False)):

@@ -137,7 +137,7 @@ def test_final_answer_at_a_limit_is_requested_without_tools(subtests: pytest.Sub
 
 
 @pytest.mark.req("K2.2")
-def test_unreached_limit_changes_nothing() -> None:
+def test_limit_that_is_not_reached_changes_nothing() -> None:
     limits = {"max_rounds": 4, "max_tool_calls": 3, "max_tool_calls_per_turn": 3, "max_tokens": 1_000, "budget": 5.0}
     for on_limit in ("stop", "final_answer", "raise"):
         model = ScriptedModel([*script(3), "Done."])
@@ -366,7 +366,7 @@ def test_reply_interrupted_by_max_seconds_keeps_its_beginning(on_limit: Any, ski
 
 
 @pytest.mark.req("KX.2")
-def test_max_seconds_on_an_own_loop_leaves_the_task_uncancelled(skipped: SkippedClock) -> None:
+def test_max_seconds_inside_an_event_loop_leaves_the_task_uncancelled(skipped: SkippedClock) -> None:
     async def around() -> Run:
         slow = waits(lambda: skipped.skip(SOON))
         run = await bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).run("go")

@@ -219,7 +219,7 @@ def test_calls_in_a_final_answer_are_ignored(provider: str) -> None:
 @each_wire
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("line", [Status(400), overflow(), Cut()], ids=lambda line: type(line).__name__)
-def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
+def test_missing_final_answer_leaves_the_run_continuable(provider: str, line: Any) -> None:
     attempts = 1 if line == Status(400) else 2
     with LoopbackServer(answering([do(1), do(2), do(3), *[line] * attempts, "On it goes."], ["Well."])) as server:
         model = model_of(server, provider)

@@ -219,7 +219,7 @@ def test_user_message_resets_output_retries() -> None:
     assert reasons(run) == ["prompt", "invalid_output", "invalid_output", "said", "invalid_output"]
 
 
-def test_empty_truncated_and_refused_replies_keep_their_handling() -> None:
+def test_empty_truncated_or_refused_replies_are_handled_as_usual() -> None:
     assert reasons(ran(reply(), FITS)) == ["prompt", "empty_answer"]
     assert ran(reply(), reply()).error.message.startswith("The model gave two empty")  # type: ignore[union-attr]
     run = ran(reply(Text("No."), stop_reason="refusal"))

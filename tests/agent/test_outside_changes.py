@@ -142,7 +142,7 @@ def test_todo_update_undone_by_others_may_be_repeated() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_blocked_todo_call_gets_the_current_list() -> None:
+def test_blocked_todo_call_returns_the_current_list() -> None:
     run = Agent(ScriptedModel([UPDATE] * 3), tools=[work], todos=TodoBoard(["One"]), max_rounds=3).run_sync("go")
     blocked = run.rounds[2].results[0]
     assert blocked.error_code == "duplicate_call_blocked" and "1. [in-progress] One" in blocked.text

@@ -135,7 +135,7 @@ def test_prompts_are_markdown_files() -> None:
     assert all(path.read_text(encoding="utf-8").strip() for path in folder.rglob("*.md"))
 
 
-def test_notebook_room_imports_nothing_that_decides() -> None:
+def test_notebook_room_imports_no_decision_making_code() -> None:
     """Watching never reaches into running: no policy, gate, guide, loop or dispatch is imported there.
 
     A policy that a person types after ``-p`` is looked up by its name; nothing else is imported from the policies.

@@ -74,7 +74,7 @@ def made(lab: Any, first: int, after: int) -> int:
     return int(marks[after] - marks[first])
 
 
-def test_long_run_stays_smooth(fresh_lab: Any) -> None:
+def test_page_stays_smooth_during_a_long_run(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
@@ -292,7 +292,7 @@ def test_notebook_shortcuts_are_inactive_inside_the_card(lab: Any) -> None:
     stop(lab, index)
 
 
-def test_space_ticks_todos_enter_opens_folds_and_focus_stays(lab: Any) -> None:
+def test_keyboard_ticks_todos_and_opens_folds_without_losing_focus(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")

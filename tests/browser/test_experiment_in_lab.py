@@ -93,7 +93,7 @@ def test_experiment_box_can_be_stopped_after_a_page_reload(lab: Any) -> None:
     wait_until(lambda: "widget-view" not in json.dumps(lab.outputs(2)))
 
 
-def test_experiment_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
+def test_experiment_box_reports_that_its_kernel_was_restarted(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'never'").replace("'rest'", "'never'"), EXPERIMENT])
     lab.run_above(1)

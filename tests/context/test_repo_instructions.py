@@ -78,7 +78,7 @@ def test_root_is_the_nearest_parent_with_git(repo: Path) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_root_outside_a_repository_is_the_folder_itself(tmp_path: Path) -> None:
+def test_root_outside_a_repository_is_the_given_folder(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "CLAUDE.md").write_text("Not of this folder.")

@@ -141,7 +141,7 @@ def test_prepared_messages_alternate_keep_parts_and_are_never_empty(
         assert msgspec.json.encode(list(request.messages)) == then
 
 
-def test_incremental_and_full_request_building_give_equal_messages() -> None:
+def test_incremental_and_full_request_building_agree() -> None:
     facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
     growing = RequestBuilder("", (), {})
     for end in range(len(facts)):

@@ -49,7 +49,7 @@ def test_kept_result_keeps_its_call() -> None:
 
 
 @pytest.mark.req("R2.29")
-def test_calls_of_results_in_between_are_kept_too() -> None:
+def test_calls_for_kept_results_in_between_are_kept() -> None:
     messages = [
         words("user"),
         words("assistant"),

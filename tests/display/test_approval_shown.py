@@ -205,7 +205,7 @@ def test_answered_question_states_what_was_allowed(subtests: pytest.Subtests) ->
             assert words_in(re.findall("<summary>(.*?)</summary>", html)[0])[2:] == told, "one line, behind a mark"
 
 
-def test_answer_about_a_server_tool_states_its_reach(snapshot: Snapshot) -> None:
+def test_answer_about_a_server_tool_states_its_scope(snapshot: Snapshot) -> None:
     for answer in ("always", "always in session", {"always": "mcp:fs"}, {"always": "mcp_fs_read", "reach": "session"}):
         asked = AskedQuestion(question=CASES["server"].question, round=0, outcome="answered", answer=answer)
         assert answer_told(asked) == snapshot(str(answer))

@@ -93,7 +93,7 @@ def test_each_reason_for_compaction_has_a_description(subtests: pytest.Subtests)
             assert compaction_line(Compaction(why), settings) == f"summarizing, because {expected}"
 
 
-def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
+def test_chip_shows_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
     updates: list[tuple[str, str]] = []
     for event in run.events:

@@ -110,7 +110,7 @@ MARK = re.compile(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_each_outcome_has_the_same_tone_and_words_everywhere(name: str) -> None:
+def test_each_outcome_looks_and_reads_the_same_everywhere(name: str) -> None:
     run, tone, words, why = ENDS[name]
     row = summary([encode(event) + b"\n" for event in run.events], "interrupted")
     for html in (run_html(run), compact_html(run), page_html(run), status_html(row), rows_html([row_of(0, run)])):

@@ -145,7 +145,7 @@ def test_saved_formula_has_inline_styles() -> None:
     check_is_harmless(html)
 
 
-def test_formulas_over_the_limit_stay_tex() -> None:
+def test_formulas_over_the_limit_are_shown_as_tex() -> None:
     text = " ".join(f"$x_{{{n}}}$" for n in range(MAX_FORMULAS + 2))
     assert fragment(text).count("<math ") == MAX_FORMULAS and f"$x_{{{MAX_FORMULAS + 1}}}$" in fragment(text)
 

@@ -85,7 +85,7 @@ PLACES = st.integers(0, len(STORY) - 1)
 
 @examples(200)
 @given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
-def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
+def test_browser_shows_the_complete_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
     card, browser = LiveCard(), Browser()
     is_lost = True
     for place, item in enumerate(STORY[:end]):
@@ -108,7 +108,7 @@ def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: 
     assert browser.picture() == other.picture()
 
 
-def test_frames_alone_rebuild_the_whole_live_card() -> None:
+def test_frames_alone_rebuild_the_complete_live_card() -> None:
     card, browser = LiveCard(), Browser()
     browser.take(card.whole())
     for item in STORY:

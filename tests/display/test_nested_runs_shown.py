@@ -194,7 +194,7 @@ def test_runs_of_step_tools_are_listed_in_each_form(tmp_path: Path) -> None:
     ]
 
 
-def test_call_without_nested_runs_shows_none() -> None:
+def test_call_without_nested_runs_shows_no_run_list() -> None:
     assert NestedRuns().html("c", {}) == "" and NestedRuns().changes("c") == 0
 
 

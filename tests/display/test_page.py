@@ -31,7 +31,7 @@ def plain_run() -> Run:
     return Agent(ScriptedModel(script), tools=[essay]).run_sync("What is\nit <i>?")
 
 
-def test_page_shows_the_whole_run() -> None:
+def test_page_shows_the_complete_run() -> None:
     run = plain_run()
     page = page_html(run)
     words = visible_text(page)

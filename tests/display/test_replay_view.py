@@ -72,7 +72,7 @@ def test_text_of_a_trace_or_guidance_set_never_becomes_markup() -> None:
     assert "<script" not in html and "<u>" not in html and "<i>" not in html and "&lt;script&gt;5" in html
 
 
-def test_long_run_is_truncated_and_says_so() -> None:
+def test_long_run_is_truncated_with_a_note() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for at in range(MAX_ROUNDS + 3):

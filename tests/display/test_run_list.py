@@ -53,5 +53,5 @@ def test_prompts_and_models_never_become_markup() -> None:
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 
-def test_empty_run_list_says_so() -> None:
+def test_empty_run_list_shows_a_message() -> None:
     assert "No runs yet" in run_list_html([])

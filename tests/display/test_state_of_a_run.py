@@ -93,7 +93,7 @@ def test_chip_shows_the_current_state_even_in_live_cards() -> None:
         before = word
 
 
-def test_chip_says_retrying_while_the_summary_call_is_retried() -> None:
+def test_chip_shows_retrying_while_the_summary_is_retried() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.CompactionStarted, why="messages", messages=4)
     assert chip(built.run) == "Summarizing 4 messages"
     built.add(e.RetryScheduled, attempt=1, seconds=2.0, reason="overloaded")

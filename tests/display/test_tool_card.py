@@ -232,7 +232,7 @@ def test_folds_and_result_slots_have_stable_names() -> None:
     assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
 
 
-def test_show_all_button_loads_the_whole_body() -> None:
+def test_show_all_button_loads_the_complete_body() -> None:
     call = ToolCall("write", {"text": "x" * 9_000}, "c")
     record = answered(Text("y" * 9_000), call=call)
     html = tool_card_html(record, key="call:0:0", live=True)

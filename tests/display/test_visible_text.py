@@ -53,7 +53,7 @@ def about(arguments: object, message: str = "May shell run?") -> WaitingOnUser:
     return WaitingOnUser("approval", message, approval_schema(), "q1", "c1", call)
 
 
-def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
+def test_complete_call_is_shown_argument_by_argument(subtests: pytest.Subtests) -> None:
     for arguments, expected in {
         '{"command":"ls","n":5}': "shell\n  command: ls\n  n: 5",
         '{"command":"ls\\nrm -rf /\\n  n: 5"}': "shell\n  command: \n    ls\n    rm -rf /\n    ··n: 5",

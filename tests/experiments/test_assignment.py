@@ -114,7 +114,7 @@ def test_forks_of_recorded_runs_cannot_be_assigned_by_round(tmp_path: Path) -> N
         forks.check()
 
 
-def test_runs_are_assigned_as_a_whole_by_default() -> None:
+def test_variants_are_assigned_to_complete_runs_by_default() -> None:
     assert small(3).id == small(3, assign="run").id and "assign" not in small(3)._frozen
 
 

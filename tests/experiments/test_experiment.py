@@ -420,7 +420,7 @@ def test_tasks_can_fork_recorded_runs_at_a_round(tmp_path: Path) -> None:
     assert {run.settings["guidance"]["set"] for run in runs} == {"off", "matrix"}
 
 
-def test_same_seed_for_all_tasks_gives_identical_results() -> None:
+def test_same_seed_for_all_tasks_yields_identical_results() -> None:
     results = small(12, {"off": "off"}).run_sync(show=False)
     assert results.table().was_called.nunique() == 2
 

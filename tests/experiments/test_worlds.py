@@ -37,7 +37,7 @@ def test_intervals_and_errors_are_right_in_every_simulated_world(name: str, subt
             )
 
 
-def test_worlds_too_small_for_any_effect_state_none() -> None:
+def test_worlds_too_small_for_any_effect_state_no_effect() -> None:
     for name in ("all pass", "four tasks"):
         assert measure(name, STATEMENTS).stated is None, name
 

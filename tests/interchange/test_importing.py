@@ -51,7 +51,7 @@ def test_import_into_an_impossible_folder_is_refused(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.req("R0.83")
-def test_import_without_a_choice_asks_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
+def test_import_without_a_choice_raises_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
     before = store.path(ID).read_bytes()
     with pytest.raises(SettingsError, check=snapshot.worded):
         import_traces(FILE, store)

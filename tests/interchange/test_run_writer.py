@@ -232,7 +232,7 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
-def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
+def test_events_of_other_kinds_keep_their_position(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.event(w.StepStarted, step="a", at=NOON)

@@ -72,7 +72,7 @@ def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> N
             assert str(of_gate.value).startswith(f"The gate {rule!r} returned {rule(1, 2)!r}")
 
 
-def test_bundle_binds_its_rules_once_and_copies_bind_anew() -> None:
+def test_bundle_binds_its_rules_once_and_copies_rebind() -> None:
     one = Odd()
     bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
     prepared = (bundle.after_calls, bundle.direct_guides, bundle.direct_gates)

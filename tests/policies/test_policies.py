@@ -107,7 +107,7 @@ def test_max_rounds_stops_exactly_at_its_number() -> None:
 
 
 @pytest.mark.req("R0.3")
-def test_policies_are_asked_in_order_until_the_first_verdict() -> None:
+def test_policies_are_evaluated_in_order_until_the_first_verdict() -> None:
     asked: list[str] = []
 
     def silent(run: Run) -> None:

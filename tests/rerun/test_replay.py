@@ -39,7 +39,7 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 
 @given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))
 @examples(40)
-def test_replay_under_the_same_settings_goes_as_recorded(lines: list[Any], policy: Any, most: int) -> None:
+def test_replay_under_the_same_settings_matches_the_record(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
     replayed = replay(run)
     assert replayed.first_divergence is None and replayed.first_told_otherwise is None

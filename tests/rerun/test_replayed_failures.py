@@ -72,7 +72,7 @@ def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapsh
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_goes_as_recorded_until_the_loop_guard() -> None:
+def test_complex_fails_replays_as_recorded_until_the_loop_guard() -> None:
     replayed = replay("complex-fails")
     assert replayed.turn_ending.kind == "same_agent" and replayed.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
     would_be = [*[(True, 0, False, True)] * 2, *[(False, 0, False, True)] * 3, (False, 0, False, False), None]

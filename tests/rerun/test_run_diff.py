@@ -83,7 +83,7 @@ def test_table_counts_rounds_from_1_and_omits_missing_ones() -> None:
     assert table["calls_b"][1] == 'dig({"at":1})' and table["cost_a"].isna().tolist() == [False, True, False]
 
 
-def test_summary_compares_figures_and_omits_unknown_ones() -> None:
+def test_summary_compares_numbers_and_omits_unknown_ones() -> None:
     healthy, failed = load_trace("healthy"), load_trace("simple-fail")
     rows: dict[str, Any] = diff(healthy, failed).summary().set_index("what").to_dict("index")
     assert (rows["rounds"]["a"], rows["rounds"]["b"], rows["rounds"]["difference"]) == (9, 6, -3.0)

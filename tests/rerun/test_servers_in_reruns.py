@@ -51,7 +51,7 @@ def test_fork_with_recorded_results_needs_no_server(recorded: Run, tmp_path: Pat
     assert not started(same)
 
 
-def test_fork_with_named_servers_connects(recorded: Run, servers: Servers, subtests: pytest.Subtests) -> None:
+def test_fork_connects_to_its_named_servers(recorded: Run, servers: Servers, subtests: pytest.Subtests) -> None:
     with use_host(Host(servers=servers)):
         for name, options in {"tools": {"tools": ["mcp:bench"]}, "at its begin": {"tools": ["mcp:bench"], "at": 1}}.items():
             with subtests.test(name):

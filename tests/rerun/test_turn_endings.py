@@ -63,7 +63,7 @@ def test_turn_ending_lists_its_evidence_as_round_numbers(snapshot: Snapshot) -> 
     assert after == ["harness", "harness", None, None]
 
 
-def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests) -> None:
+def test_unchanged_replay_of_any_loop_matches_the_record(subtests: pytest.Subtests) -> None:
     for name in LOOPS:
         with subtests.test(name):
             run = recorded_loop(name)

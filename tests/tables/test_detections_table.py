@@ -250,7 +250,7 @@ def test_batches_are_limited_in_size_and_keep_the_order(monkeypatch: pytest.Monk
     ]
 
 
-def test_impossible_settings_are_refused_before_reading(tmp_path: Path) -> None:
+def test_impossible_settings_are_refused_before_reading_any_run(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):

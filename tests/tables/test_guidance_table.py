@@ -82,7 +82,7 @@ def test_followed_intervention_resets_the_ignored_count() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.79")
-def test_times_ignored_are_counted_over_the_whole_run() -> None:
+def test_times_ignored_are_counted_over_the_entire_run() -> None:
     frame = tables.guidance(run_of(one_todo(), "Hm.", do(1), "Well.", "So.", marked("completed"), "Done."))
     found = rows(frame, "followed", "ignored_in_a_row", "times_ignored", cell="intervention")
     assert found == [(True, 0, 0), (False, 1, 1), (True, 0, 1)]

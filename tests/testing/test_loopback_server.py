@@ -388,7 +388,7 @@ def test_request_repr_is_one_line_without_content(subtests: pytest.Subtests) -> 
             assert max(len(good), len(bad), len(none)) < 300
 
 
-def test_repr_of_an_unanswered_request_is_short_and_says_so() -> None:
+def test_repr_of_an_unanswered_request_is_short() -> None:
     one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
     assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500

@@ -84,7 +84,7 @@ def test_error_status_can_have_a_custom_error_type(subtests: pytest.Subtests) ->
             assert answer(Status(429, type=name), "messages").body["error"]["type"] == name
 
 
-def test_overlong_conversation_error_uses_the_words_of_its_wire() -> None:
+def test_overlong_conversation_error_uses_the_wording_of_its_wire() -> None:
     said = [answer(overflow(), wire) for wire in WIRES]
     assert [answered.status for answered in said] == [400, 400, 400]
     messages, chat, responses = (answered.body["error"] for answered in said)

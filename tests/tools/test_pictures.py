@@ -215,7 +215,7 @@ def test_large_opaque_rgba_photo_is_sent_as_jpeg() -> None:
     assert shown(opaque)[1].media_type == "image/jpeg"
 
 
-def test_transparency_is_kept_and_oversized_transparent_pictures_are_left_out(snapshot: Snapshot) -> None:
+def test_transparency_is_kept_and_oversized_transparent_pictures_are_omitted(snapshot: Snapshot) -> None:
     assert opened(shown(noise(40, 30, "RGBA"))[1]).mode == "RGBA"
     assert words(noise(1500, 1200, "RGBA")) == snapshot
 
@@ -269,13 +269,13 @@ def test_jpeg_size_is_not_read_from_its_tables() -> None:
     assert size_of(data[:2] + b"\xff\xc4\x00\x13" + bytes(17) + data[2:]) == (41, 17)
 
 
-def test_large_file_is_left_out_with_its_size() -> None:
+def test_large_picture_file_is_omitted_with_its_size() -> None:
     data = saved(noise(1500, 1200), "PNG")
     assert words(data) == f"a picture of 1500 x 1200 pixels (left out: {len(data) / 1e6:.1f} MB)"
     assert words(Image("image/png", data)) == words(IPython.display.Image(data)) == words(data)
 
 
-def test_file_with_too_many_pixels_is_left_out(snapshot: Snapshot) -> None:
+def test_picture_file_with_too_many_pixels_is_omitted(snapshot: Snapshot) -> None:
     assert words(saved(PIL.Image.new("1", (9000, 10)), "PNG")) == snapshot
 
 

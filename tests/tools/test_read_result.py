@@ -39,7 +39,7 @@ def test_result_contains_the_piece_its_position_and_next_offset() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_any_range_returns_a_bounded_piece(subtests: pytest.Subtests) -> None:
+def test_any_requested_range_returns_a_bounded_piece(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, 0, READ_CHARACTERS),
         ({"length": 10**9}, 0, 5_000),

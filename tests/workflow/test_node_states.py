@@ -60,7 +60,7 @@ def test_step_counts_as_retrying_between_two_attempts() -> None:
     assert node_states(graph, died)["load"].status == "interrupted"
 
 
-def test_incremental_states_equal_those_of_the_whole_run(subtests: pytest.Subtests) -> None:
+def test_incremental_states_equal_those_of_the_complete_run(subtests: pytest.Subtests) -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     items = [started("each", "map"), *[started(f"each/{place}") for place in range(3)], finished("each/0"), finished("each/1")]
     asked = [started("approve", "human"), (QuestionAsked, {"question": question}), finished("approve")]

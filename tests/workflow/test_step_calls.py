@@ -205,7 +205,7 @@ def test_every_outcome_of_a_step_closes_its_call(subtests: pytest.Subtests) -> N
             assert_closed(run)
 
 
-def test_approval_of_a_suspended_step_call_is_asked_once(tmp_path: Path) -> None:
+def test_suspended_step_call_is_asked_about_only_once(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def write(path: str) -> str:
@@ -227,7 +227,7 @@ def test_approval_of_a_suspended_step_call_is_asked_once(tmp_path: Path) -> None
     checked(again)
 
 
-def test_approval_suspended_by_an_earlier_version_is_asked_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_call_suspended_by_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for answer, written in {"approve": ["a"], "always": ["a", "b"]}.items():
         with subtests.test(answer):
             disk: list[str] = []

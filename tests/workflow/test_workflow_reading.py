@@ -239,7 +239,7 @@ workflow:
     assert spec.inputs == {"lang": "fr", "deep": {"n": 1}}
 
 
-def test_python_agents_need_no_declaration_and_replace_declared_ones() -> None:
+def test_python_agents_replace_declared_ones_and_need_no_declaration() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
     spec = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
     assert (len(spec.steps), spec.warnings) == (2, ())

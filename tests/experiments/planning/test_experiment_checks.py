@@ -53,7 +53,7 @@ def test_limit_check_passes_fails_or_is_unknown() -> None:
         within()
 
 
-def test_function_gets_the_row_if_requested() -> None:
+def test_check_function_receives_the_row_if_requested() -> None:
     def of_row(run: Any, row: Any) -> float:
         return row["weight"] / 2
 

@@ -102,7 +102,7 @@ def test_links_to_files_missing_from_copies_are_omitted(task: Path) -> None:
     assert folder_content(task) != before
 
 
-def test_links_of_a_task_never_lead_to_originals(task: Path) -> None:
+def test_links_in_a_task_folder_never_lead_to_originals(task: Path) -> None:
     (task / "sub").mkdir()
     (task.parent / "b.txt").write_text("beta\n")
     before, link = folder_content(task), task / "link"

@@ -63,7 +63,7 @@ def shown(folder: Path) -> Iterator[tuple[str, str]]:
     yield "md", " ".join(" ".join(texts + [token.content for token in tokens if token.type == "fence"]).split())
 
 
-def test_report_covers_the_whole_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
+def test_report_covers_all_parts_of_the_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
     (comparison,) = compare(results)
     sentences = [
         verdict(comparison),
@@ -124,7 +124,7 @@ def test_data_and_figures_are_files_beside_the_report(written: Path, results: Re
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (written / "paper_figures").iterdir())
 
 
-def test_identical_results_give_identical_reports(written: Path, results: Results, tmp_path: Path) -> None:
+def test_identical_results_produce_identical_reports(written: Path, results: Results, tmp_path: Path) -> None:
     for name in ("paper.html", "paper.md"):
         results.report(tmp_path / name)
         texts = [DATE.sub("DATE", (folder / name).read_text("utf-8")) for folder in (written, tmp_path)]

@@ -96,7 +96,7 @@ def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
     assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
 
 
-def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> None:
+def test_uncorrectable_estimate_explains_the_reason(subtests: pytest.Subtests) -> None:
     rows, labels = draw(Random(2), 40, 20, (0.7, 0.4), ((0.9, 0.8),) * 2)
     with subtests.test("no quality: a note"):
         assert [note for note in compared(rows).notes if "not corrected" in note]

@@ -89,7 +89,7 @@ def test_plan_of_an_earlier_version_loads_without_a_checksum(tmp_path: Path) -> 
             folder.plan()
 
 
-def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
+def test_damaged_rows_are_skipped(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     for key in "abc":
         folder.add(row(key, primary="ok", status="completed", values={"ok": True}), None)

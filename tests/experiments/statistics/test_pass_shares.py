@@ -33,7 +33,7 @@ def test_pass_k_decreases_with_more_runs() -> None:
     assert together == sorted(together, reverse=True) and together[0] == approx(13 / 24)
 
 
-def test_pass_k_goes_up_to_the_most_repeats() -> None:
+def test_pass_k_goes_up_to_the_largest_number_of_repeats() -> None:
     assert len(estimate_all_pass(TASKS)) == max(map(len, TASKS))
     assert estimate_all_pass([]) == ()
 

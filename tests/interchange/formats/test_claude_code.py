@@ -60,7 +60,7 @@ def test_replies_calls_and_results_match_the_file(path: Path) -> None:
     assert run.origin is not None and run.origin.format == ("claude_code_web" if path is WEB else "claude_code")
 
 
-def test_lines_with_the_same_message_id_are_one_reply(tmp_path: Path) -> None:
+def test_lines_with_the_same_message_id_form_one_reply(tmp_path: Path) -> None:
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000, "output_tokens": 1}
     run = session(
         tmp_path,

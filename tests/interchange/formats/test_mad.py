@@ -95,7 +95,7 @@ def test_log_of_an_unknown_kind_becomes_one_message(tmp_path: Path) -> None:
     assert (run.prompt, run.text) == ("Review it.", "Good.\n\nAccept.")
 
 
-def test_malformed_record_is_reported_by_itself(tmp_path: Path) -> None:
+def test_malformed_record_is_reported_individually(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
     runs = load_traces(tmp_path / "x.json", strict=False)

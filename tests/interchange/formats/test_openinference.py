@@ -56,7 +56,7 @@ def test_openinference_instrumentation_output_is_read_completely() -> None:
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
 
 
-def test_flat_spans_of_phoenix_are_read() -> None:
+def test_flat_phoenix_spans_are_read() -> None:
     run = load_trace(FILES / "phoenix.json")
     assert told(run) == [("", [("look", {"at": "tower"}, "no ladder")]), ("It is 7 m.", [])]
     assert run.rounds[0].records[0].result and run.rounds[0].records[0].result.error_code == "tool_error"

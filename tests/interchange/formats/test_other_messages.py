@@ -58,7 +58,7 @@ def test_langchain_messages_are_read_in_each_form(subtests: pytest.Subtests) -> 
             assert langchain_messages.is_message(message) and langchain_messages.message_steps(message) == [step]
 
 
-def test_google_contents_are_read(subtests: pytest.Subtests) -> None:
+def test_google_message_contents_are_read(subtests: pytest.Subtests) -> None:
     call = {"functionCall": {"name": "look", "args": {"at": 1}, "id": "c"}}
     forms: list[tuple[dict[str, Any], list[Step]]] = [
         ({"role": "user", "parts": [{"text": "a"}]}, [UserMessage([Text("a")])]),

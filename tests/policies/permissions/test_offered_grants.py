@@ -30,7 +30,7 @@ BASH, SAVE, FETCH, PLAIN = (
 )
 
 
-def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_each_offered_grant_allows_the_call_and_states_its_scope(subtests: pytest.Subtests, tmp_path: Path) -> None:
     work = tmp_path.resolve()
     (work / "data").mkdir()
     cases: list[tuple[FunctionTool, str, str | None]] = [
@@ -101,7 +101,7 @@ def test_grant_for_a_command_naming_a_key_file_is_exact(tmp_path: Path) -> None:
         assert ("project" in [grant.reach for grant in grants]) == (line == "cat notes.txt")
 
 
-def test_session_grant_is_not_offered_for_a_whole_tool(tmp_path: Path) -> None:
+def test_session_grant_is_never_offered_for_an_entire_tool(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, reaches=REACHES)
         assert not {(tool.spec.name, "session"), (tool.spec.name, "project")} & {(grant.rule, grant.reach) for grant in grants}

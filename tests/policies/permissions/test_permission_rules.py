@@ -48,7 +48,7 @@ def test_rules_are_ordered_and_logged_unchanged() -> None:
     ]
 
 
-def test_invalid_rule_is_refused_with_valid_ones(subtests: pytest.Subtests) -> None:
+def test_invalid_rule_is_refused_with_valid_examples(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         ({"bash": "permit"}, "'permit' is not a verdict.*allow, ask, deny"),
         ({"bash(": "ask"}, "Invalid permission rule"),

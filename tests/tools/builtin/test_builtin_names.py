@@ -45,7 +45,7 @@ def test_built_in_tools_match_names_and_schemas_of_the_example(subtests: pytest.
             assert (flag_of(tool), spec.effects) == (wanted["permission"], (wanted["effects"],))
 
 
-def test_each_word_names_a_group_or_one_tool() -> None:
+def test_each_name_refers_to_a_group_or_tool() -> None:
     for word, group in GROUPS.items():
         assert tuple(names(word)) == group.tool_names
     assert all(names(word) == [word] for word in GROUP_OF)
@@ -83,7 +83,7 @@ def test_two_tools_with_one_name_are_an_error() -> None:
             Toolbox(values)
 
 
-def test_unknown_word_is_refused_with_suggestions() -> None:
+def test_unknown_tool_name_is_refused_with_suggestions() -> None:
     for word, like in {"fils": "files", "web.fetsh": "web_fetch", "readfile": "read_file", "gitstatus": "git_status"}.items():
         with pytest.raises(UnknownTool, match=like):
             tools_of(word)
@@ -106,7 +106,7 @@ def test_names_in_files_prefer_tools_of_the_user() -> None:
     assert isinstance(bash, BuiltinTool) and bash.group == Shell(timeout=5)
 
 
-def test_log_has_settings_and_restores_the_tools(subtests: pytest.Subtests) -> None:
+def test_tools_and_their_settings_are_restored_from_the_log(subtests: pytest.Subtests) -> None:
     given = Toolbox(["files", Shell(timeout=5, sandbox="bwrap"), GitHub(repo="a/b"), Web(local=True)])
     logged = logged_builtins(given)
     assert logged[LOGGED]["read_file"] == {} and logged[LOGGED]["web_fetch"] == {"local": True}
@@ -146,5 +146,5 @@ def test_tools_keep_their_settings_in_another_process() -> None:
             assert isinstance(again, BuiltinTool) and again.group == group and again.spec == tool.spec
 
 
-def test_tool_and_group_words_are_unique() -> None:
+def test_tool_and_group_names_are_unique() -> None:
     assert len(set(WORDS)) == len(WORDS)

@@ -41,7 +41,7 @@ def test_every_document_format_yields_the_same_value(subtests: pytest.Subtests) 
             )
 
 
-def test_errors_give_the_position_of_the_value(subtests: pytest.Subtests) -> None:
+def test_errors_state_the_position_of_the_value(subtests: pytest.Subtests) -> None:
     for name, text, place in (
         ("a.json", '{"x": 1,\n "a": {"b": [1, {"c": 2}]}}', "a.json, line 2, column 23: wrong"),
         ("a.jsonc", '{"x": 1, // "a": {\n "a": {"b": [1, {/* , */ "c": 2,},],}}', "a.jsonc, line 2, column 31: wrong"),

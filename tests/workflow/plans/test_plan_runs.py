@@ -34,7 +34,7 @@ def answering(*answers: Any) -> Any:
 
 
 @pytest.mark.req("R1.14", "R1.25", "R1.26", "R1.29", "R1.31")
-def test_example_plan_gives_the_expected_results() -> None:
+def test_example_plan_produces_the_expected_results() -> None:
     expected = told("plan.run.yaml")
     tools = ScriptedTools(expected["tools"])
     run = Plan.read(PLANS / "plan.yaml").run_sync(tools=tools.tools, show=False)
@@ -325,7 +325,7 @@ def test_retries_of_a_planning_call_are_logged(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.19", "R1.46")
-def test_custom_template_replaces_the_whole_planner_prompt(tmp_path: Path) -> None:
+def test_custom_template_replaces_the_entire_planner_prompt(tmp_path: Path) -> None:
     inputs = json.loads((HERE / "inputs.json").read_text(encoding="utf-8"))
     _, model = planned([DONE], [tides_fetch], inputs={**inputs, "tools": ["tides.fetch"]})
     (request,) = model.requests

@@ -63,7 +63,7 @@ def test_without_abort_the_run_continues_after_the_error_handler() -> None:
 
 
 @pytest.mark.req("R1.7", "R1.48")
-def test_false_condition_also_skips_post_and_goto_of_a_task() -> None:
+def test_false_condition_also_skips_the_post_and_goto() -> None:
     scripted = script("postproc.run.yaml")
     expected = scripted["without_results"]
     planner = ScriptedPlanner(expected["replies"])

@@ -70,7 +70,7 @@ def test_key_files_are_staged_only_by_name(repository: GitRepository, snapshot: 
     assert "A .env" in staged(repository) and "A d/id_ed25519" not in staged(repository)
 
 
-def test_files_with_a_filter_are_refused_or_left_out(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_files_with_a_filter_are_refused_or_skipped(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.write(".gitattributes", "*.bin filter=lfs diff=lfs\nplain.bin -filter\n")
     for name in ("d/x.bin", "y.bin", "plain.bin"):
         repository.write(name, "x")
@@ -81,7 +81,7 @@ def test_files_with_a_filter_are_refused_or_left_out(repository: GitRepository, 
     assert repository.refusal("git_add", paths=["d"]) == "nothing_staged"
 
 
-def test_nested_repositories_are_left_out(repository: GitRepository) -> None:
+def test_nested_repositories_are_not_staged(repository: GitRepository) -> None:
     inner = GitRepository.make(repository.folder / "inner")
     inner.commit("Inner", x_txt="1\n")
     repository.write("c.txt", "2\n")

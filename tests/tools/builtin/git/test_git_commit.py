@@ -36,7 +36,7 @@ def test_staged_changes_are_committed_with_their_message(repository: GitReposito
     assert repository.text("git_commit", message="Third") == snapshot("detached", COMMIT=commit_id(repository))
 
 
-def test_commit_lists_files_that_were_left_out(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_commit_lists_files_that_were_not_included(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in ("pre-commit", "commit-msg", "post-checkout"):
         repository.write(f".git/hooks/{name}", "#!/bin/sh\nexit 1\n").chmod(0o755)
     repository.write(".git/hooks/post-commit", "not executable")

@@ -62,7 +62,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_files_in_the_folder_are_written(work: Path) -> None:
+def test_sandboxed_command_can_write_inside_the_folder(work: Path) -> None:
     assert shown(work, "pwd; echo text > new.txt; mkdir sub && mv new.txt sub/; cat sub/new.txt") == f"{work}\ntext\n"
     assert (work / "sub" / "new.txt").read_text() == "text\n"
 

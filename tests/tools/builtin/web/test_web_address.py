@@ -60,7 +60,7 @@ def test_permission_check_sees_the_same_host_as_the_connection() -> None:
         assert judged is not None and judged.startswith(f"{address.scheme}://{address.host}:{address.port}/")
 
 
-def test_other_addresses_are_refused(subtests: pytest.Subtests) -> None:
+def test_unsupported_or_malformed_addresses_are_refused(subtests: pytest.Subtests) -> None:
     for url in (
         "ftp://a.test/",
         "file:///etc/passwd",
