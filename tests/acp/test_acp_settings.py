@@ -32,13 +32,13 @@ def test_unsupported_agent_setting_is_refused_by_name(fake: Callable[..., Agent]
         fake(**{name: REFUSED[name]})
 
 
-def test_a_final_answer_without_tools_is_refused(fake: Callable[..., Agent]) -> None:
+def test_final_answer_on_limit_is_refused(fake: Callable[..., Agent]) -> None:
     with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
         fake(on_limit="final_answer")
     assert {fake(on_limit=word).limits.on_limit for word in ("stop", "raise")} == {"stop", "raise"}
 
 
-def test_only_options_of_the_cell_are_refused() -> None:
+def test_unsupported_session_defaults_are_ignored_but_cell_options_refused() -> None:
     session = Session()
     for key, value in (("on-limit", "final_answer"), ("max-tokens", "500"), ("max-seconds", "9")):
         session.set_default(key, value)
@@ -51,7 +51,7 @@ def test_only_options_of_the_cell_are_refused() -> None:
         make_agent(AgentOptions(acp="fake", settings={"on_limit": "final_answer"}), session, {})
 
 
-def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
+def test_copied_agent_is_validated_like_the_original(fake: Callable[..., Agent]) -> None:
     first = fake()
     assert replace(first, mode="auto").run_sync("mode", approve="auto").text == "auto"
     assert replace(first, max_rounds=3) == fake(max_rounds=3)
@@ -59,17 +59,17 @@ def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
         replace(first, system="Be brief.")
 
 
-def test_no_first_request_is_shown(fake: Callable[..., Agent]) -> None:
+def test_first_request_is_not_available(fake: Callable[..., Agent]) -> None:
     with pytest.raises(SettingsError, match="acp:fake builds its requests itself"):
         fake().first_request("hello")
 
 
-def test_a_named_model_is_set() -> None:
+def test_model_in_the_agent_name_is_selected() -> None:
     assert Agent(acp="fake:big").run_sync("model").text == "big"
     assert Agent(acp="fake").run_sync("model").text == ""
 
 
-def test_an_agent_without_model_is_refused() -> None:
+def test_agent_without_a_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()
     with pytest.raises(SettingsError, match="mode is a mode of an external agent"):

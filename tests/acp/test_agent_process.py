@@ -72,7 +72,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 @needs_proc
 @pytest.mark.parametrize("prompt", ["sleep", "deaf", "hello"])
-def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str, prompt: str) -> None:
+def test_no_process_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str, prompt: str) -> None:
     live = fake().start(prompt, watch=lambda item: live.stop() if isinstance(item, TextDelta) and prompt != "hello" else None)
     run = live.result(SECONDS)
     assert run.status == ("completed" if prompt == "hello" else "cancelled")
@@ -81,7 +81,7 @@ def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str
 
 @needs_proc
 @pytest.mark.slow("two kernels, each killed at another place")
-def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_path: Path) -> None:
+def test_killing_the_kernel_leaves_no_process_and_loses_no_data(word: str, tmp_path: Path) -> None:
     kills = size(2, nightly=200)
     command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):
@@ -113,7 +113,7 @@ def ready(tmp_path: Path) -> Path:
 
 
 @needs_proc
-def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
+def test_no_process_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
     live = fake().start("shell " + TREE.format(word=word), approve="auto")
     ready.read_text()
     wait_until(lambda: len(marked(word)) >= 3)  # the guard, the agent, and the detached process of the command
@@ -123,7 +123,7 @@ def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: 
 
 
 @needs_proc
-def test_nothing_of_a_command_survives_a_kill_of_the_kernel(word: str, tmp_path: Path, ready: Path) -> None:
+def test_no_process_of_a_command_survives_killing_the_kernel(word: str, tmp_path: Path, ready: Path) -> None:
     code = KERNEL.format(folder=str(Path(__file__).parent), prompt="shell " + TREE.format(word=word))
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as kernel:
         ready.read_text()
@@ -133,7 +133,7 @@ def test_nothing_of_a_command_survives_a_kill_of_the_kernel(word: str, tmp_path:
 
 
 @needs_proc
-def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent], word: str) -> None:
+def test_command_still_running_ends_with_the_run(fake: Callable[..., Agent], word: str) -> None:
     run = fake().run_sync(f"leave export LANG={word}; echo out; exec tail -f /dev/null", approve="auto")
     (record,) = run.rounds[0].records
     assert record.result is not None
@@ -150,7 +150,7 @@ def test_agent_that_never_reads_is_stopped(fake: Callable[..., Agent], table: di
 
 
 @needs_proc
-def test_agent_ends_although_closing_its_terminals_fails(
+def test_agent_ends_even_if_closing_its_terminals_fails(
     fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def close(terminals: Terminals) -> None:
@@ -162,7 +162,7 @@ def test_agent_ends_although_closing_its_terminals_fails(
     assert not wait_until_gone(word)
 
 
-def test_only_named_variables_reach_the_agent(
+def test_only_named_environment_variables_are_passed_to_the_agent(
     fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("WANTED", "UNNAMED", "OPENAI_API_KEY"):

@@ -58,7 +58,7 @@ def bash(command: str) -> str:
         (written, {"approve": lambda call, run: True}, "total: 6"),
     ],
 )
-def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: Any, options: Any, text: str) -> None:
+def test_agent_can_call_notebook_functions(fake: Make, function: Any, options: Any, text: str) -> None:
     run = fake(tools=[function]).run_sync("function", **options)
     assert text in run.text
     records = [record for current in run.rounds for record in current.records]
@@ -66,7 +66,7 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
 
 
 @pytest.mark.parametrize(("verdict", "text"), [("allow", "3"), ("deny", "The person did not allow it.")])
-def test_tools_of_servers_are_called_through_the_same_door(fake: Make, verdict: str, text: str) -> None:
+def test_agent_can_call_tools_of_servers(fake: Make, verdict: str, text: str) -> None:
     run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync(
         "added", permissions={"mcp_bench_add": verdict}, approve="auto"
     )
@@ -75,7 +75,7 @@ def test_tools_of_servers_are_called_through_the_same_door(fake: Make, verdict: 
     assert (record.call.name, record.call.arguments) == ("mcp_bench_add", {"a": 1, "b": 2})
 
 
-def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_in_a_function_result_is_hidden_from_the_agent(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
 
     @tool(name="total")
@@ -87,7 +87,7 @@ def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("play", ["function", "named"])
-def test_call_of_interest_to_agent_and_door_is_asked_once(fake: Make, play: str) -> None:
+def test_function_call_reported_twice_is_asked_about_once(fake: Make, play: str) -> None:
     run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
     assert run.text == "total: 6"
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
@@ -95,7 +95,7 @@ def test_call_of_interest_to_agent_and_door_is_asked_once(fake: Make, play: str)
 
 
 @pytest.mark.parametrize(("rules", "text"), [({}, "total: 6"), ({"total": "deny"}, "total: The person did not allow it.")])
-def test_a_function_is_called_while_a_command_runs(fake: Make, rules: dict[str, str], text: str) -> None:
+def test_function_can_be_called_while_a_command_runs(fake: Make, rules: dict[str, str], text: str) -> None:
     run = fake(tools=[total]).run_sync("aside", permissions=rules, approve=lambda call, run: True)
     assert run.text == text
     (command,) = [record for current in run.rounds for record in current.records]
@@ -110,7 +110,7 @@ def test_run_warns_if_the_agent_hides_functions(fake: Make, table: dict[str, Kno
     assert ["does not offer the notebook's functions" in warning for warning in warnings] == [True] * len(tools)
 
 
-def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_socket_setup_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -119,18 +119,18 @@ def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypat
     assert not [*folder.iterdir()]
 
 
-def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
+def test_command_disguised_as_a_function_call_is_judged(fake: Make) -> None:
     run = fake(tools=[total]).run_sync("disguise", permissions={"bash": "deny"}, approve="auto")
     assert run.text == "no"
 
 
-def test_bridge_without_the_secret_is_not_served(fake: Make) -> None:
+def test_connection_without_the_secret_is_not_served(fake: Make) -> None:
     run = fake(tools=[total]).run_sync("keyless", approve="auto")
     assert (run.text, [record for current in run.rounds for record in current.records]) == ("refused", [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the process at the other end")
-def test_process_of_another_program_is_not_served(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_outside_the_agent_are_not_served(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "token_hex", lambda: "known")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     answers: list[bytes] = []

@@ -63,7 +63,7 @@ def rows_of(folder: Path, prompt: str = "write", count: int = 6) -> list[dict[st
     return [{"id": f"t{number}", "prompt": prompt, "work_dir": str(folder)} for number in range(count)]
 
 
-def test_external_agents_and_ours_are_compared(task: Path) -> None:
+def test_external_and_built_in_agents_can_be_compared(task: Path) -> None:
     skip_without_sandbox()
     variants = {"theirs": {"acp": "fake"}, "ours": ours()}
     exp = Experiment(rows_of(task), variants, primary=wrote, checks=[is_copy], folder=False)
@@ -80,7 +80,7 @@ def test_external_agents_and_ours_are_compared(task: Path) -> None:
 
 
 @pytest.mark.parametrize("is_outside", [False, True])
-def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outside: bool) -> None:
+def test_agent_sees_only_its_own_settings_and_task_files(task: Path, tmp_path: Path, is_outside: bool) -> None:
     if not is_outside:
         skip_without_sandbox()
     persons = tmp_path / "home" / "notes.txt"
@@ -106,7 +106,7 @@ def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outsid
     assert not (tmp_path / "settings" / "state").exists()
 
 
-def test_walls_hide_originals_below_folders_of_the_system(
+def test_sandbox_hides_originals_below_system_folders(
     task: Path, tmp_path: Path, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_without_sandbox()
@@ -121,7 +121,7 @@ def test_walls_hide_originals_below_folders_of_the_system(
     assert hidden >= {str(tmp_path / name) for name in ("task", "home", "exp")} and "/usr" not in hidden
 
 
-def test_a_rule_holds_inside_the_walls(task: Path) -> None:
+def test_permission_rules_apply_inside_the_sandbox(task: Path) -> None:
     skip_without_sandbox()
     deny: dict[str, Any] = {"permissions": {"write_file": "deny"}}
     never: dict[str, Any] = {"approve": "never"}
@@ -131,7 +131,7 @@ def test_a_rule_holds_inside_the_walls(task: Path) -> None:
         assert exp.run_sync(show=False).table()["wrote"].tolist() == [0.0]
 
 
-def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
+def test_notebook_functions_can_be_called_from_the_sandbox(task: Path) -> None:
     skip_without_sandbox()
 
     def total(numbers: list[int]) -> int:
@@ -162,7 +162,7 @@ def test_run_without_row_or_folder_is_repeated(task: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "is_part"), [("b.txt", True), ("new.txt", True), (".env", False), (".agentnb", False)])
-def test_no_run_starts_in_a_changed_folder(task: Path, name: str, is_part: bool) -> None:
+def test_run_does_not_start_if_its_folder_changed(task: Path, name: str, is_part: bool) -> None:
     exp = Experiment(rows_of(task, count=1), {"ours": ours()}, primary=wrote, folder=False)
     exp.check()
     (task / name).write_text("changed\n")
@@ -215,7 +215,7 @@ def test_unenforceable_setting_is_refused_by_name(
         Experiment(**given).check()
 
 
-def test_files_of_tasks_and_settings_are_frozen(task: Path, tmp_path: Path) -> None:
+def test_experiment_id_depends_on_task_and_settings_files(task: Path, tmp_path: Path) -> None:
     (tmp_path / "settings").mkdir()
     variants = {"theirs": {"acp": "fake", "home": str(tmp_path / "settings")}}
 
@@ -231,12 +231,12 @@ def test_files_of_tasks_and_settings_are_frozen(task: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("variant", "count"), [({"acp": "fake"}, 2), ({"model": "simulated:chatty"}, 1)])
-def test_the_default_of_approve_is_frozen_as_it_acts(task: Path, variant: dict[str, Any], count: int) -> None:
+def test_experiment_id_depends_on_the_effective_approve_default(task: Path, variant: dict[str, Any], count: int) -> None:
     exps = [Experiment(rows_of(task), {"a": variant}, folder=False, approve=approve) for approve in (None, "never")]
     assert len({exp.id for exp in exps}) == count
 
 
-def test_yaml_names_external_agents(task: Path) -> None:
+def test_yaml_experiment_can_name_external_agents(task: Path) -> None:
     text = f"""
 tasks: [{{id: a, prompt: write, work_dir: {task}}}]
 variants: {{a: {{acp: fake}}, b: {{acp: "fake:big", home: {task}}}, ours: {{model: "simulated:chatty"}}}}

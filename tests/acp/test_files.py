@@ -18,7 +18,7 @@ Make = Callable[..., Agent]
 
 
 @pytest.mark.parametrize(("prompt", "file", "text"), [("through", "a.txt", "Written."), ("unannounced", "b.txt", None)])
-def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
+def test_written_file_can_be_restored_by_undo(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync(prompt, approve="auto", store=store)
     made = [
@@ -32,7 +32,7 @@ def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, fil
     assert not (tmp_path / file).exists()
 
 
-def test_a_file_elsewhere_is_refused(fake: Make, tmp_path: Path) -> None:
+def test_file_outside_the_folder_is_refused(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("unannounced", approve="auto")
     assert run.text == "refused "
     second = _records(run)[1].result
@@ -56,7 +56,7 @@ def test_disallowed_file_is_not_written(fake: Make, tmp_path: Path) -> None:
         ("fetch .env", {"approve": lambda call, run: False}, None, "-32602"),
     ],
 )
-def test_a_file_is_read_within_the_call_about_it(
+def test_file_is_read_during_the_call_that_names_it(
     fake: Make, tmp_path: Path, prompt: str, options: dict[str, Any], text: str | None, code: str
 ) -> None:
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
@@ -69,7 +69,7 @@ def test_a_file_is_read_within_the_call_about_it(
     assert run.text == code
 
 
-def test_only_open_calls_are_looked_through(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_open_calls_are_searched(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
     covers = ForeignCall.covers
 
@@ -82,12 +82,12 @@ def test_only_open_calls_are_looked_through(fake: Make, monkeypatch: pytest.Monk
     assert {*looked_at} == {"call-3"}
 
 
-def test_probing_a_missing_file_is_not_a_call(fake: Make) -> None:
+def test_probing_for_a_missing_file_is_not_logged_as_call(fake: Make) -> None:
     run = fake().run_sync("probe AGENTS.md")
     assert (run.text, _records(run)) == ("-32002", [])
 
 
-def test_a_key_in_a_file_does_not_reach_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_in_a_file_is_hidden_from_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
     (tmp_path / "keys.txt").write_text(f"one\n{key}\n")
     run = fake().run_sync("peek keys.txt", approve="auto")

@@ -12,7 +12,7 @@ from agentnb.acp.known_agents import KnownAgent
 
 
 @pytest.mark.parametrize(("package", "version"), [({"version": "1.2.3"}, "1.2.3"), ([], ""), (None, "")])
-def test_the_version_is_read_without_starting_the_program(
+def test_version_is_read_without_starting_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: object, version: str
 ) -> None:
     program = tmp_path / "package" / "bin" / "an-agent"
@@ -42,6 +42,6 @@ def test_python_package_version_is_read_from_its_metadata(tmp_path: Path, monkey
     assert found.version == "1.2.3"
 
 
-def test_program_outside_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_outside_the_path_counts_as_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert find_installed(KnownAgent(command=("an-agent",))) is None

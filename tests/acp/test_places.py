@@ -26,7 +26,7 @@ Make = Callable[..., Agent]
 STEPS = "workflow: [{type: agent, name: worker, prompt: hello}]"
 
 
-def test_external_agent_is_a_tool_of_an_agent(fake: Make) -> None:
+def test_external_agent_can_be_a_tool_of_an_agent(fake: Make) -> None:
     model = ScriptedModel([ToolCall("helper", {"prompt": "hello"}), "Done."])
     run = Agent(model, tools=[fake(name="helper")], todos=False).run_sync("Go.", approve="auto")
     (record,) = run.rounds[0].records
@@ -41,7 +41,7 @@ def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_place")
-def test_run_without_a_place_waits_with_its_clock_held(fake: Make) -> None:
+def test_run_waiting_for_a_slot_pauses_its_clock(fake: Make) -> None:
     sleeps, told = Event(), Event()
     first = fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None)
     assert sleeps.wait(10)
@@ -57,7 +57,7 @@ def test_run_without_a_place_waits_with_its_clock_held(fake: Make) -> None:
 
 @pytest.mark.usefixtures("one_place")
 @pytest.mark.parametrize("threads", [0, 2])
-def test_agent_within_an_agent_waits_for_no_place(fake: Make, threads: int) -> None:
+def test_nested_external_agent_does_not_wait_for_a_slot(fake: Make, threads: int) -> None:
     def hello(number: int = 0) -> str:
         return fake().run_sync("hello", approve="auto").text
 
@@ -74,7 +74,7 @@ def test_agent_within_an_agent_waits_for_no_place(fake: Make, threads: int) -> N
 
 
 @pytest.mark.usefixtures("one_place")
-def test_agent_that_outlives_its_parent_holds_a_place(fake: Make) -> None:
+def test_agent_that_outlives_its_parent_occupies_a_slot(fake: Make) -> None:
     started: list[LiveRun] = []
     sleeps = Event()
 
@@ -91,24 +91,24 @@ def test_agent_that_outlives_its_parent_holds_a_place(fake: Make) -> None:
     assert not acp_model.places().is_full
 
 
-def test_external_agent_works_in_a_step(fake: Make) -> None:
+def test_external_agent_works_in_a_workflow_step(fake: Make) -> None:
     run = Workflow.from_yaml(STEPS, agents={"worker": fake()}).run_sync("Go.")
     assert (run.status, run.text) == ("completed", "Hello there.")
 
 
-def test_workflow_file_declares_no_external_agent() -> None:
+def test_workflow_file_cannot_declare_an_external_agent() -> None:
     with pytest.raises(WorkflowProblems, match='agent "worker": unknown key "acp"'):
         Workflow.from_yaml(f"agents: {{worker: {{acp: fake}}}}\n{STEPS}")
 
 
-def test_fork_of_its_run_needs_a_model_of_agentnb(fake: Make) -> None:
+def test_fork_of_an_external_agent_run_needs_a_model(fake: Make) -> None:
     run = fake().run_sync("write", approve="auto")
     with pytest.raises(SettingsError, match=r"used acp:fake, a model that .*model=\"provider:name\""):
         fork_sync(run, 1)
     assert fork_sync(run, 1, model=ScriptedModel(["Other."]), store=None).text == "Other."
 
 
-def test_gates_decide_about_its_calls(fake: Make, tmp_path: Path) -> None:
+def test_gates_decide_about_external_agent_calls(fake: Make, tmp_path: Path) -> None:
     def gate(call: ToolCall, run: RunFacts) -> Deny | None:
         return Deny("Not this file.") if call.name == "write_file" else None
 
@@ -117,15 +117,13 @@ def test_gates_decide_about_its_calls(fake: Make, tmp_path: Path) -> None:
     assert (run.text, (tmp_path / "a.txt").exists()) == ("Was rejected.", False)
 
 
-def test_a_loop_of_its_calls_is_detected_live(fake: Make) -> None:
+def test_loop_of_external_agent_calls_is_detected_live(fake: Make) -> None:
     run = fake(detect="default").run_sync("burst burst burst burst", approve="auto")
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
     assert run.findings
 
 
-def test_command_lists_agents_and_starts_none(
-    table: dict[str, KnownAgent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listing_agents_starts_no_agent(table: dict[str, KnownAgent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "opencode"
     program.write_text("#!/bin/sh\ntouch started\n")
     program.chmod(0o755)
@@ -139,7 +137,7 @@ def test_command_lists_agents_and_starts_none(
     assert not (tmp_path / "started").exists()
 
 
-def test_command_adds_an_agent_to_this_kernel(table: dict[str, KnownAgent]) -> None:
+def test_acp_command_adds_an_agent_to_this_kernel(table: dict[str, KnownAgent]) -> None:
     assert "%%agent --acp mine" in acp_command("add mine 'my agent' --acp")
     assert (table["mine"].command, table["mine"].asks) == (("my agent", "--acp"), False)
     for words in ("remove mine", "add mine", "add my-agent x", "add mine 'my agent"):

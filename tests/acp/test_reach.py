@@ -34,13 +34,13 @@ def test_unenforceable_options_are_refused_before_the_start(
         fake(mode="auto").run_sync("write", **options)
 
 
-def test_unsupported_system_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_operating_system_is_reported(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "RUNS_HERE", False)
     with pytest.raises(SettingsError, match="POSIX"):
         fake().run_sync("hello")
 
 
-def test_person_is_warned_about_unasked_effects(fake: Callable[..., Agent]) -> None:
+def test_user_is_warned_about_effects_without_approval(fake: Callable[..., Agent]) -> None:
     run = fake(mode="auto").run_sync("hello", approve="auto")
     assert [
         "does not ask for permission in its mode auto" in event.message for event in run.events if isinstance(event, Warned)
@@ -58,7 +58,7 @@ def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeyp
 
 @pytest.mark.usefixtures("unsure")
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_unknown_agent_start_is_asked_once(fake: Callable[..., Agent], is_approved: bool) -> None:
+def test_starting_an_unknown_agent_asks_once(fake: Callable[..., Agent], is_approved: bool) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: object) -> bool:
@@ -71,7 +71,7 @@ def test_unknown_agent_start_is_asked_once(fake: Callable[..., Agent], is_approv
 
 
 @pytest.mark.usefixtures("unsure")
-def test_message_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
+def test_message_sent_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
     def approve(call: ToolCall, run: object) -> bool:
         live.say("hello")
         return True
@@ -82,20 +82,20 @@ def test_message_during_the_question_follows_the_prompt(fake: Callable[..., Agen
 
 
 @pytest.mark.usefixtures("unsure")
-def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Agent]) -> None:
+def test_unknown_agent_starts_without_asking_in_auto_mode(fake: Callable[..., Agent]) -> None:
     run = fake().run_sync("hello", approve="auto")
     assert (run.text, len(run.rounds)) == ("Hello there.", 1)
     assert ["without asking" in event.message for event in run.events if isinstance(event, Warned)] == [True]
 
 
 @pytest.mark.usefixtures("unsure")
-def test_asking_mode_is_refused_for_an_unknown_agent(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+def test_ask_mode_is_refused_for_an_unknown_agent(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
     with pytest.raises(SettingsError, match="ask would have no effect on acp:fake") as raised:
         fake().run_sync("hello", approve="ask")
     assert ("npm install -g fake@1.1" in str(raised.value)) is table["fake"].asks
 
 
-def test_agent_in_the_tested_version_is_known(
+def test_agent_at_the_tested_version_counts_as_known(
     fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reach, "find_installed", lambda agent: Installed(Path(agent.command[0]), "1.1"))

@@ -37,7 +37,7 @@ from agentnb.runtime.host.live_run import LiveRun
 Make = Callable[..., Agent]
 
 
-def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
+def test_text_and_thinking_are_streamed_and_logged(fake: Make) -> None:
     heard: list[object] = []
     run = fake().run_sync("hello", watch=heard.append)
     assert [item for item in heard if isinstance(item, TextDelta | ThinkingDelta)] == [
@@ -58,7 +58,7 @@ def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
         ("two", [("read_file", {"path": "b.txt"}, "beta"), ("bash", {"command": "ls"}, "b.txt")], "Both."),
     ],
 )
-def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
+def test_calls_are_logged_with_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
     run = fake().run_sync(prompt, approve="auto")
     made = [record for current in run.rounds for record in current.records]
     assert [(item.call.name, item.call.arguments, item.result.text) for item in made if item.result] == calls
@@ -66,20 +66,20 @@ def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, 
     check_events(run.events, "the log")
 
 
-def test_arguments_streamed_as_growing_text_are_judged_whole(fake: Make) -> None:
+def test_streamed_arguments_are_checked_only_when_complete(fake: Make) -> None:
     run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
 
 
-def test_unreadable_question_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_permission_request_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
     monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 
-def test_prompt_has_its_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_prompt_includes_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
     prompt = Message("user", (Text("blocks"), Image("image/png", b"png")))
     with pytest.raises(ModelError, match="acp:fake takes no pictures"):
         fake().run_sync(prompt)
@@ -88,7 +88,7 @@ def test_prompt_has_its_texts_and_pictures(fake: Make, table: dict[str, KnownAge
     assert json.loads(fake().run_sync(prompt).text) == [{"type": "text", "text": "blocks"}, picture]
 
 
-def test_rule_with_a_pattern_allows_no_unknown_arguments(fake: Make) -> None:
+def test_pattern_rule_does_not_allow_unknown_arguments(fake: Make) -> None:
     asked: list[object] = []
 
     def approve(call: ToolCall, run: object) -> bool:
@@ -99,7 +99,7 @@ def test_rule_with_a_pattern_allows_no_unknown_arguments(fake: Make) -> None:
     assert asked == [{"title": "Run something"}]
 
 
-def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
+def test_approval_is_requested_before_a_call_takes_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 
     def approve(call: object, run: object) -> bool:
@@ -136,14 +136,14 @@ def test_denial_is_sent_while_other_calls_run(fake: Make, denied: str) -> None:
     check_events(run.events, "the log")
 
 
-def test_arguments_edited_by_the_person_are_a_rejection(fake: Make, tmp_path: Path) -> None:
+def test_editing_the_arguments_rejects_the_call(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(("verdict", "answer"), [("allow", "yes"), ("deny", "no")])
-def test_a_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: str) -> None:
+def test_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: str) -> None:
     run = fake().start("subagent", permissions={"bash": verdict}, approve="auto").result(20)
     (task,) = run.rounds[0].records
     assert (run.text, [record.call.name for record in task.inner]) == (answer, ["bash"])
@@ -161,13 +161,13 @@ def test_unlisted_mode_is_refused(fake: Make) -> None:
         fake(mode="autp").run_sync("mode", approve="auto")
 
 
-def test_a_plan_is_the_todo_list(fake: Make) -> None:
+def test_agent_plan_becomes_the_todo_list(fake: Make) -> None:
     run = fake().run_sync("plan")
     assert [(todo.title, todo.status) for todo in run.todos] == [("Load", "completed"), ("Tell", "not-started")]
     assert {event.by for event in run.events if isinstance(event, TodosChanged)} == {"model"}
 
 
-def test_unknown_update_kind_is_counted_and_ends_nothing(fake: Make) -> None:
+def test_unknown_update_kind_is_counted_and_otherwise_ignored(fake: Make) -> None:
     run = fake().run_sync("odd")
     assert run.text == "Odd."
     updates = run.last_round.metadata[UNKNOWN_UPDATES]
@@ -175,14 +175,14 @@ def test_unknown_update_kind_is_counted_and_ends_nothing(fake: Make) -> None:
     assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
 
 
-def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
+def test_repeatedly_sent_growing_content_is_logged_once(fake: Make) -> None:
     run = fake().run_sync("grow", approve="auto")
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
     assert len(run.events) == len(fake().run_sync("open", approve="auto").events)
 
 
-def test_rounds_follow_the_order_of_a_burst(fake: Make) -> None:
+def test_rounds_keep_the_order_of_a_burst(fake: Make) -> None:
     run = fake().run_sync("burst", approve="auto")
     assert [(current.text, len(current.records)) for current in run.rounds] == [("", 1), ("Ran.", 1), ("Ran.", 1), ("Ran.", 0)]
     check_events(run.events, "the log")
@@ -193,7 +193,7 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
-def test_question_with_a_diff_changes_no_arguments(fake: Make) -> None:
+def test_permission_request_with_a_diff_changes_no_arguments(fake: Make) -> None:
     run = fake().run_sync("through", approve="auto")
     (record,) = run.rounds[0].records
     assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
@@ -209,7 +209,7 @@ def test_question_with_a_diff_changes_no_arguments(fake: Make) -> None:
         ("cut", "error", "stopped", "max_tokens"),
     ],
 )
-def test_run_status_depends_on_the_table_row(
+def test_run_status_follows_the_settings_of_the_agent(
     fake: Make, table: dict[str, KnownAgent], prompt: str, errors: str, status: str, stop_reason: str
 ) -> None:
     table["fake"] = replace(table["fake"], errors=errors)
@@ -229,7 +229,7 @@ def failed(agent: Agent, prompt: str) -> Any:
 
 
 @pytest.mark.parametrize("limit", ["max_tool_calls", "max_seconds", "budget"])
-def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str, KnownAgent], limit: str) -> None:
+def test_limits_on_calls_time_and_cost_end_the_turn(fake: Make, table: dict[str, KnownAgent], limit: str) -> None:
     table["fake"] = replace(table["fake"], cost="session")
     prompt, value = {"max_tool_calls": ("two unasked", 2), "max_seconds": ("deaf", 0.5), "budget": ("spend spend", 0.2)}[limit]
     run = fake(**{limit: value}).run_sync(prompt, approve="auto")
@@ -241,7 +241,7 @@ def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
         fake(budget=1.0).run_sync("hello")
 
 
-def test_dying_agent_fails_the_run_with_its_last_output(fake: Make) -> None:
+def test_agent_that_dies_fails_the_run_with_its_output(fake: Make) -> None:
     with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory") as raised:
         fake().run_sync("die")
     run: Any = raised.value.run
@@ -267,7 +267,7 @@ def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str,
         ("change", "allow", "acp:fake changed the arguments of bash after agentnb had checked the call"),
     ],
 )
-def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
+def test_call_made_without_permission_or_never_made_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
     run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
     assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
     (record,) = run.rounds[0].records
@@ -278,18 +278,18 @@ def test_run_is_replayed_unchanged(fake: Make) -> None:
     assert "gone as recorded" in str(replay(fake().run_sync("write", approve="auto")))
 
 
-def test_to_recover_a_run_needs_the_agent_again(fake: Make) -> None:
+def test_recovering_a_run_requires_the_agent(fake: Make) -> None:
     with pytest.raises(SettingsError, match=r"recover\(run, agent=Agent\(acp='fake'\)\)"):
         agent_of(fake().run_sync("hello"))
 
 
-def test_limits_hold(fake: Make) -> None:
+def test_round_limit_is_enforced(fake: Make) -> None:
     run = fake(max_rounds=1).run_sync("write", approve="auto")
     assert (run.status, run.stop_reason) == ("limited", "max_rounds")
     assert len([event for event in run.events if isinstance(event, RoundStarted)]) == 1
 
 
-def test_questions_show_the_call(fake: Make) -> None:
+def test_approval_question_shows_the_call(fake: Make) -> None:
     run = fake().run_sync("write", approve=lambda call, run: True)
     (asked,) = [event.question for event in run.events if isinstance(event, QuestionAsked)]
     assert asked.about is not None
@@ -309,7 +309,7 @@ def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict
     assert all("cannot load the conversation" in warning for warning in warnings)
 
 
-def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
+def test_pause_delays_questions_while_the_turn_continues(fake: Make) -> None:
     items: list[object] = []
 
     def watch(item: object) -> None:
@@ -330,7 +330,7 @@ def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
     check_events(run.events, "the log")
 
 
-def test_a_pause_holds_the_next_turn(fake: Make) -> None:
+def test_pause_delays_the_next_turn(fake: Make) -> None:
     items: list[str] = []
 
     def watch(item: object) -> None:
@@ -363,7 +363,7 @@ def _by_command(live: LiveRun) -> None:
 
 
 @pytest.mark.parametrize(("prompt", "say"), [("sleep", _by_code), ("muse", _by_card), ("write", _by_command)])
-def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str, say: Callable[[LiveRun], None]) -> None:
+def test_message_sent_now_ends_the_turn_and_starts_another(fake: Make, prompt: str, say: Callable[[LiveRun], None]) -> None:
     def watch(item: object) -> None:
         if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
             say(live)
@@ -373,7 +373,7 @@ def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str
     assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
-def test_message_during_a_turn_is_the_next_prompt(fake: Make) -> None:
+def test_message_during_a_turn_becomes_the_next_prompt(fake: Make) -> None:
     def approve(call: object, run: object) -> bool:
         live.say("hello")
         return True
@@ -385,7 +385,7 @@ def test_message_during_a_turn_is_the_next_prompt(fake: Make) -> None:
 
 
 @pytest.mark.parametrize(("said", "unknown"), [("hello", 2), ("odd", 4), ("unasked", 2)])
-def test_turns_within_a_reply_are_counted_together(fake: Make, table: dict[str, KnownAgent], said: str, unknown: int) -> None:
+def test_usage_of_turns_within_a_reply_is_added(fake: Make, table: dict[str, KnownAgent], said: str, unknown: int) -> None:
     table["fake"] = replace(table["fake"], cost="session")
 
     def approve(call: object, run: object) -> bool:

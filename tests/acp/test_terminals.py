@@ -31,7 +31,7 @@ def _records(run: Run) -> list[CallRecord]:
 
 
 @pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
-def test_command_is_asked_once_and_its_exit_is_the_result(fake: Make, play: str) -> None:
+def test_command_is_approved_once_and_returns_its_exit_status(fake: Make, play: str) -> None:
     asked: list[Any] = []
 
     def approve(call: Any, run: object) -> bool:
@@ -47,7 +47,7 @@ def test_command_is_asked_once_and_its_exit_is_the_result(fake: Make, play: str)
     check_events(run.events, "the log")
 
 
-def test_signal_is_reported(fake: Make) -> None:
+def test_terminating_signal_is_reported(fake: Make) -> None:
     run = fake().run_sync("shell kill -9 $$", approve="auto")
     assert json.loads(run.text)[2:] == [None, "SIGKILL"]
     assert "signal 9" in str(_records(run)[0].result)
@@ -66,24 +66,24 @@ def test_disallowed_command_does_not_run(fake: Make, tmp_path: Path, play: str, 
     assert run.text == ("" if play == "shell" else "refused: The person did not allow it.")
 
 
-def test_command_replacing_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
+def test_command_substituted_after_approval_is_checked_again(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("switch touch made.txt", permissions={"bash(touch *)": "deny"}, approve="auto")
     assert run.text == "refused: The person did not allow it."
     assert [event.call.arguments for event in run.events if isinstance(event, CallBlocked)] == [{"command": "touch made.txt"}]
     assert not [*tmp_path.iterdir()]
 
 
-def test_output_is_kept_as_far_as_the_agent_asks(fake: Make) -> None:
+def test_terminal_output_is_limited_as_the_agent_requests(fake: Make) -> None:
     run = fake().run_sync("short printf 0123456789abcdefgh", approve="auto")
     assert json.loads(run.text)[:2] == ["89abcdefgh", True]
     assert "0123456789abcdefgh" in str(_records(run)[0].result)
 
 
-def test_a_cut_divides_no_character(fake: Make) -> None:
+def test_output_limit_never_splits_a_character(fake: Make) -> None:
     assert json.loads(fake().run_sync("short printf €€€€", approve="auto").text)[:2] == ["€€€", True]
 
 
-def test_command_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
+def test_command_folders_must_be_inside_the_working_folder(fake: Make, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     run = fake().run_sync("below pwd", approve="auto")
     assert json.loads(run.text)[0] == f"{tmp_path.resolve() / 'sub'}\n"
@@ -91,7 +91,7 @@ def test_command_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) 
     assert "outside working directory" in fake().run_sync("elsewhere pwd", approve="auto").text
 
 
-def test_shell_given_by_the_person_runs_the_commands(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_user_configured_shell_runs_the_commands(fake: Make, table: dict[str, KnownAgent]) -> None:
     settings: dict[str, Any] = {"tools": [Shell(env={"REGION": "brest"})]}
     assert json.loads(fake(**settings).run_sync("shell echo $REGION", approve="auto").text)[0] == "brest\n"
     table["fake"] = replace(table["fake"], terminals=False)
@@ -151,6 +151,6 @@ def test_command_is_judged_with_its_arguments(fake: Make, tmp_path: Path, argume
 
 
 @pytest.mark.parametrize("folder", ["..", "/", "sub/../.."])
-def test_a_move_out_of_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
+def test_changing_to_an_outside_folder_is_refused(tmp_path: Path, folder: str) -> None:
     with pytest.raises(ToolRefused, match="outside"):
         command_of({"command": "bash", "args": ["-c", f"cd {shlex.quote(folder)} && ls"]}, tmp_path)

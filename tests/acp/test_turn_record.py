@@ -36,7 +36,7 @@ Agent(acp="fake", work_dir=".").run_sync("half", watch=told, store=Store("runs")
 """
 
 
-def test_batch_is_due_after_its_time_or_size() -> None:
+def test_stream_batch_is_due_after_its_time_or_size() -> None:
     now = [10.0]
     pieces = Pieces(lambda: now[0])
     assert (pieces.due, pieces.is_due) == (None, False)
@@ -52,7 +52,7 @@ def test_batch_is_due_after_its_time_or_size() -> None:
     assert pieces.parts == (Thinking("Hm"), Text("a" + "b" * MAX_BATCH_CHARACTERS))
 
 
-def test_many_pieces_make_few_events(fake: Make) -> None:
+def test_many_streamed_pieces_are_batched_into_few_events(fake: Make) -> None:
     run = fake().run_sync("words")
     batches = [event for event in run.events if isinstance(event, ReplyStreamed)]
     assert run.text == "tok " * 5_000
@@ -62,7 +62,7 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="external agents run on POSIX systems only")
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
-def test_content_streamed_before_a_kill_is_logged(
+def test_content_streamed_before_the_process_died_is_logged(
     fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:
     code = KERNEL.format(folder=str(Path(__file__).parent))
@@ -93,7 +93,7 @@ def test_content_streamed_before_a_kill_is_logged(
         ("turn", False, [("x", -1)], [UNKNOWN]),
     ],
 )
-def test_tokens_are_counted_once_by_the_form_of_the_row(form: Any, is_loaded: bool, said: Any, counted: list[Usage]) -> None:
+def test_tokens_are_counted_according_to_the_usage_setting(form: Any, is_loaded: bool, said: Any, counted: list[Usage]) -> None:
     spending = Spending(KnownAgent(command=("x",), usage=form), is_loaded=is_loaded)
     turns = [spending.tokens({"inputTokens": sent, "outputTokens": received})[0] for sent, received in said]
     assert [(usage.input, usage.output) for usage in turns] == [(usage.input, usage.output) for usage in counted]
@@ -106,13 +106,13 @@ def test_input_includes_cached_tokens(total: int | None, sent: int) -> None:
     assert usage == Usage(sent, 3, 100)
 
 
-def test_the_last_request_is_the_length_of_the_conversation() -> None:
+def test_last_request_usage_is_read_as_the_conversation_length() -> None:
     spending = Spending(KnownAgent(command=("x",), usage="last_request"))
     assert spending.tokens({"inputTokens": 12, "outputTokens": 3}) == (UNKNOWN, {"context_tokens": 15})
 
 
 @pytest.mark.parametrize(("form", "continued"), [("session", 0.75), ("process", None)])
-def test_cost_is_the_difference_to_the_previous(
+def test_cost_is_the_increase_since_the_previous_report(
     fake: Make, table: dict[str, KnownAgent], form: Any, continued: float | None
 ) -> None:
     table["fake"] = replace(table["fake"], cost=form)
@@ -122,14 +122,14 @@ def test_cost_is_the_difference_to_the_previous(
     assert fake().run_sync("hello").usage.cost is None
 
 
-def test_the_sum_of_an_older_session_is_not_counted(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_total_of_an_earlier_session_is_not_counted_again(fake: Make, table: dict[str, KnownAgent]) -> None:
     table["fake"] = replace(table["fake"], usage="session", command=(*table["fake"].command, "sums"))
     first = fake().run_sync("hello")
     second = fake().run_sync("hello", continue_from=first)
     assert (first.usage, second.usage.input) == (Usage(12, 3), None)
 
 
-def test_unknown_kinds_are_bounded() -> None:
+def test_number_of_unknown_update_kinds_is_bounded() -> None:
     updates = UnknownUpdates()
     for number in range(3 * MAX_UNKNOWN_KINDS):
         updates.take(f"kind-{number}", {"text": "x" * 10_000})
@@ -140,6 +140,6 @@ def test_unknown_kinds_are_bounded() -> None:
     assert updates.as_metadata() == {}
 
 
-def test_the_usage_of_each_request_is_added_up(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_usage_of_all_requests_is_added_up(fake: Make, table: dict[str, KnownAgent]) -> None:
     table["fake"] = replace(table["fake"], usage="requests")
     assert (fake().run_sync("metered").usage, fake().run_sync("hello").usage) == (Usage(200, 10), UNKNOWN)

@@ -37,7 +37,7 @@ def _warnings(run: Run) -> list[str]:
     return [event.message for event in run.events if isinstance(event, Warned)]
 
 
-def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
+def test_change_outside_tool_calls_is_reported_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync("alone", store=store)
     assert _warnings(run) == [CHANGED]
@@ -48,14 +48,14 @@ def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -
     assert (tmp_path / "old.txt").read_text() == "other"
 
 
-def test_change_between_a_stop_and_the_end_is_named(fake: Make, tmp_path: Path) -> None:
+def test_change_between_a_stop_and_the_end_is_reported(fake: Make, tmp_path: Path) -> None:
     live = fake().start("parting", watch=lambda item: live.stop() if item == ThinkingDelta("Hm") else None)
     run = live.result(10)
     assert (tmp_path / "new.txt").exists()
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED.replace("gone.txt, ", "")])
 
 
-def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_is_reported_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     look = watched_folder.WatchedFolder._look
 
     def slow_look(watched: watched_folder.WatchedFolder) -> dict[str, watched_folder.FileState]:
@@ -94,7 +94,7 @@ def _scripted(tmp_path: Path) -> Agent:
         ("function", "external agent"),
     ],
 )
-def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, prompt: str, within: str | None) -> None:
+def test_agentnb_writes_are_undone_and_not_reported(fake: Make, tmp_path: Path, prompt: str, within: str | None) -> None:
     store = Store(tmp_path / "runs")
     inner = fake() if within == "external agent" else _scripted(tmp_path)
     run = fake(tools=[_asks(inner) if within else "edit_file"]).run_sync(prompt, approve="auto", store=store)
@@ -104,7 +104,7 @@ def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, pro
     assert (tmp_path / "old.txt").read_text() == "older"
 
 
-def test_agentnb_writes_beside_an_agent_are_not_named(fake: Make, tmp_path: Path) -> None:
+def test_agentnb_writes_beside_an_agent_are_not_reported(fake: Make, tmp_path: Path) -> None:
     sleeps = Event()
     beside = fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None)
     assert sleeps.wait(10)
@@ -114,7 +114,7 @@ def test_agentnb_writes_beside_an_agent_are_not_named(fake: Make, tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["older", None])
-def test_change_before_ours_is_named_and_kept(fake: Make, tmp_path: Path, text: str | None) -> None:
+def test_change_before_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_path: Path, text: str | None) -> None:
     store, file = Store(tmp_path / "runs"), tmp_path / "through"
     if text is not None:
         file.write_text(text)
@@ -124,14 +124,14 @@ def test_change_before_ours_is_named_and_kept(fake: Make, tmp_path: Path, text: 
     assert file.read_text() == "alpha\n"
 
 
-def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
+def test_change_after_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync("through alone", approve="auto", store=store)  # writes the named file first, then the others
     assert _warnings(run) == [CHANGED]
     assert "Deleted (created by the run): alone" in undo_text(undo_run(store, run.id))
 
 
-def test_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_folder, "MAX_WATCHED_ENTRIES", 3)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.txt").write_text("more")
@@ -147,7 +147,7 @@ def test_many_files_are_counted(fake: Make, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("left_out", [".git", "node_modules", ".before-1"])
-def test_folders_of_programs_are_left_out(tmp_path: Path, left_out: str) -> None:
+def test_folders_such_as_git_and_node_modules_are_skipped(tmp_path: Path, left_out: str) -> None:
     (tmp_path / left_out).mkdir()
     (tmp_path / left_out / "file").write_text("")
     seen = watched_folder.WatchedFolder(tmp_path)
@@ -165,7 +165,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("prompt", ["through open.ipynb", "unannounced open.ipynb"])
-def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, prompt: str) -> None:
+def test_writing_to_the_open_notebook_is_refused(fake: Make, notebook: Path, prompt: str) -> None:
     before = notebook.read_text()
     run = fake().run_sync(prompt, approve="auto")
     record = run.rounds[0].records[0]
@@ -175,7 +175,7 @@ def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, pro
     assert notebook.read_text() == before
 
 
-def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: Path) -> None:
+def test_direct_edit_of_the_open_notebook_is_reported(fake: Make, notebook: Path) -> None:
     run = fake().run_sync("edit open.ipynb")
     assert ["The cells of the open notebook changed" in warning for warning in _warnings(run)] == [True]
 

@@ -94,13 +94,13 @@ def test_tools_may_come_from_any_iterable() -> None:
     assert agent.tools == (add,)
 
 
-def test_the_model_is_the_object_that_was_given() -> None:
+def test_model_passed_to_an_agent_is_kept_as_is() -> None:
     model = ScriptedModel([])
     assert Agent(model).model is model
     assert (Agent(model).model_name, Agent("simulated:disciplined").model_name) == ("scripted:script", "simulated:disciplined")
 
 
-def test_one_agent_runs_concurrently() -> None:
+def test_one_agent_can_run_concurrently() -> None:
     class Echo:
         name = "scripted:echo"
 
@@ -138,7 +138,7 @@ def test_run_sync_works_inside_a_tool_of_another_run() -> None:
 
 
 @pytest.mark.req("R2.12", "R2.3")
-def test_work_dir_of_run_reaches_its_tools(tmp_path: Path) -> None:
+def test_work_dir_of_a_run_is_passed_to_its_tools(tmp_path: Path) -> None:
     def where(context: ToolContext) -> str:
         """Tell the folder."""
         return str(context.work_dir)
@@ -167,7 +167,7 @@ def test_tool_context_has_run_id_and_call_id() -> None:
 
 
 @pytest.mark.req("R2.13", "R2.7")
-def test_built_in_system_prompt_notes_missing_tools() -> None:
+def test_built_in_system_prompt_mentions_missing_tools() -> None:
     with_tools = Agent(ScriptedModel([]), tools=[add]).first_request("go").system
     without = Agent(ScriptedModel([])).first_request("go").system
     assert "agent" in with_tools and "no tools" not in with_tools
@@ -176,14 +176,14 @@ def test_built_in_system_prompt_notes_missing_tools() -> None:
 
 
 @pytest.mark.req("R2.13")
-def test_own_system_prompt_replaces_the_built_in_one() -> None:
+def test_custom_system_prompt_replaces_the_built_in_one() -> None:
     assert Agent(ScriptedModel([]), tools=[add], system=" Be brief. ").first_request("go").system == "Be brief."
     assert "built" not in Agent(ScriptedModel([]), system="").first_request("go").system
     assert Agent(ScriptedModel([]), tools=[add], system="").first_request("go").system == ""
 
 
 @pytest.mark.req("R2.7")
-def test_first_request_sends_nothing_and_equals_the_request_sent() -> None:
+def test_first_request_predicts_the_request_without_sending_it() -> None:
     model = ScriptedModel(["One.", "Two."])
     agent = Agent(model, tools=[add])
     foreseen = agent.first_request("one")
@@ -198,7 +198,7 @@ def test_first_request_sends_nothing_and_equals_the_request_sent() -> None:
 
 
 @pytest.mark.req("R2.13")
-def test_watch_receives_words_messages_calls_and_results_in_order() -> None:
+def test_watch_receives_text_messages_calls_and_results_in_order() -> None:
     seen: list[AnyEvent | Delta] = []
     run = Agent(ScriptedModel([["I add.", ADD], "It is 3."]), tools=[add]).run_sync("go", watch=seen.append)
     assert "".join(item.text for item in seen if isinstance(item, TextDelta)) == "I add.It is 3."
@@ -216,7 +216,7 @@ def test_failing_watch_does_not_disturb_the_run() -> None:
     assert Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run_sync("go", watch=watch).text == "It is 3."
 
 
-def test_stream_yields_events_and_words_in_order() -> None:
+def test_stream_yields_events_and_text_in_order() -> None:
     async def main() -> list[AnyEvent | Delta]:
         agent = Agent(ScriptedModel([ADD, "It is 3."]), tools=[add])
         return [item async for item in agent.stream("go")]
@@ -279,7 +279,7 @@ def test_leaving_a_stream_early_cancels_its_run(politely: bool) -> None:
     asyncio.run(within(main))
 
 
-def test_awaited_run_leaves_no_tasks() -> None:
+def test_awaited_run_leaves_no_pending_tasks() -> None:
     async def main() -> None:
         await Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run("go")
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -287,7 +287,7 @@ def test_awaited_run_leaves_no_tasks() -> None:
     asyncio.run(main())
 
 
-def test_nested_run_names_its_parent() -> None:
+def test_nested_run_records_its_parent() -> None:
     async def main() -> Run:
         return await Agent(ScriptedModel(["Done."])).run("go", parent_id="r-0")
 
@@ -296,7 +296,7 @@ def test_nested_run_names_its_parent() -> None:
     assert {event.parent_id for event in run.events} == {"r-0"}
 
 
-def test_keyword_of_start_replaces_only_that_option(tmp_path: Path) -> None:
+def test_keyword_argument_of_start_replaces_only_that_option(tmp_path: Path) -> None:
     async def asks(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Well?"))
@@ -308,7 +308,7 @@ def test_keyword_of_start_replaces_only_that_option(tmp_path: Path) -> None:
     ]
 
 
-def test_run_with_handle_can_ask_with_any_options(tmp_path: Path) -> None:
+def test_started_run_can_ask_questions_with_any_options(tmp_path: Path) -> None:
     async def asks(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Well?"))
@@ -320,7 +320,7 @@ def test_run_with_handle_can_ask_with_any_options(tmp_path: Path) -> None:
         assert results(live.result(30))[0].text == "yes"
 
 
-def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> None:
+def test_removed_keywords_are_refused_naming_their_replacement() -> None:
     agent = bare(ScriptedModel(["Done."]))
     with pytest.raises(SettingsError, match=r"Use agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
         agent.start("go", can_ask=False)
@@ -332,14 +332,14 @@ def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> No
         agent.start("go", stor=None)
 
 
-def test_options_meaningless_for_resume_are_refused(snapshot: Snapshot) -> None:
+def test_options_that_make_no_sense_for_resume_are_refused(snapshot: Snapshot) -> None:
     run = bare(ScriptedModel(["Done."])).run_sync("go")
     cut = own_run(list(run.events)[:-1])
     with pytest.raises(SettingsError, check=snapshot.worded):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 
 
-def test_former_names_are_refused_with_the_new_ones() -> None:
+def test_former_names_are_refused_with_their_new_names() -> None:
     agent = bare(ScriptedModel(["Done."]))
     for thing, old, new in (
         (agent, "rules", "bundle"),

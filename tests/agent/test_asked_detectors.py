@@ -48,7 +48,7 @@ def live(model: Judged, store: Store | None = None, **how: Any) -> Run:
     return Agent(model, tools=[look], detect=judge, todos=False, **how).run_sync("go", store=store)
 
 
-def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
+def test_model_detector_runs_between_rounds_and_its_findings_apply() -> None:
     model = Judged(["no", "yes", "no", "no"])
     run = live(model)
     assert (run.status, model.asked) == ("completed", 4)
@@ -61,7 +61,7 @@ def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
     ]
 
 
-def test_calls_of_model_detector_are_an_operation_and_cost_money() -> None:
+def test_model_detector_calls_are_logged_and_their_cost_counted() -> None:
     run = live(Judged(["no"] * 4))
     assert [(call.operation, call.model, call.usage.input) for call in run.model_calls] == [
         ("detector", "scripted:judged", 100)
@@ -71,12 +71,12 @@ def test_calls_of_model_detector_are_an_operation_and_cost_money() -> None:
     assert usage[usage["operation"] == "detector"]["input_tokens"].sum() == 400
 
 
-def test_budget_includes_calls_of_model_detector() -> None:
+def test_budget_includes_model_detector_calls() -> None:
     run = live(Judged(["no"] * 4), budget=0.02, unpriced=True)
     assert (run.status, run.stop_reason) == ("limited", "budget") and len(run.rounds) < 4
 
 
-def test_recorded_run_keeps_findings_and_calls_no_model(tmp_path: Path) -> None:
+def test_loaded_run_keeps_findings_without_calling_the_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
     model = Judged(["no", "yes", "no", "no"])
     run = live(model, store)

@@ -63,7 +63,7 @@ def test_empty_answer_is_pointed_out_to_the_model(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("K2.1")
-def test_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests) -> None:
+def test_second_consecutive_empty_answer_fails_the_run(subtests: pytest.Subtests) -> None:
     for kind, policy in itertools.product(EMPTY, POLICIES):
         with subtests.test(kind=kind, policy=policy):
             run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
@@ -74,7 +74,7 @@ def test_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests) -
 
 @pytest.mark.req("K2.1")
 @BOTH
-def test_empty_answer_without_tools_is_pointed_out_too(policy: Matrix) -> None:
+def test_empty_answer_without_tools_is_also_pointed_out(policy: Matrix) -> None:
     model = ScriptedModel([reply(), "Two."])
     run = bare(model, policy=policy).run_sync("one and one?")
     assert (run.status, run.text) == ("completed", "Two.")
@@ -90,7 +90,7 @@ def test_empty_answer_after_each_call_is_pointed_out_again() -> None:
 
 
 @pytest.mark.req("R0.9", "K2.1")
-def test_run_text_after_two_empty_answers_is_the_text_before() -> None:
+def test_two_empty_answers_leave_the_earlier_text_as_result() -> None:
     run, _ = ran(["It will be 3.", ADD], reply(), reply())
     assert (run.status, run.text) == ("failed", "It will be 3.")
 
@@ -116,7 +116,7 @@ def test_empty_answer_with_open_todos_is_nudged_before_the_todos() -> None:
 
 
 @pytest.mark.req("K2.1", "R0.36")
-def test_minimal_fails_on_empty_answers_after_its_nudges() -> None:
+def test_minimal_policy_fails_on_empty_answers_after_nudging() -> None:
     run, _ = ran(OPEN, *[reply()] * 5, policy="minimal")
     assert reasons(run) == ["prompt", "tool_results", "empty_answer", *["todo_nudge"] * 3]
     assert (run.status, run.stop_reason) == ("failed", "error")
@@ -202,7 +202,7 @@ def test_call_written_as_text_is_reported_as_not_run(policy: Matrix) -> None:
 
 @pytest.mark.req("R0.70", "R0.81")
 @BOTH
-def test_second_call_written_as_text_is_answer_with_warning(policy: Matrix, snapshot: Snapshot) -> None:
+def test_second_call_written_as_text_becomes_answer_with_warning(policy: Matrix, snapshot: Snapshot) -> None:
     run, _ = ran(CLAIM, "add(1, 2)", policy=policy)
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "add(1, 2)")
     assert list(run.warnings) == snapshot
@@ -215,14 +215,14 @@ def test_warning_names_both_problems_of_an_answer() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_call_as_text_without_tools_is_an_answer() -> None:
+def test_call_written_as_text_without_tools_is_an_answer() -> None:
     run = bare(ScriptedModel([CLAIM])).run_sync("How does a model call add?")
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", CLAIM)
     assert not run.warnings
 
 
 @pytest.mark.req("R0.81")
-def test_call_as_text_beside_a_real_call_is_text() -> None:
+def test_call_written_as_text_beside_real_call_stays_text() -> None:
     run, _ = ran([CLAIM, ADD], "It is 3.")
     assert reasons(run) == ["prompt", "tool_results"]
 
@@ -236,7 +236,7 @@ def test_complete_marker_precedes_claimed_call_and_continue_follows_it() -> None
 
 
 @pytest.mark.req("R0.81")
-def test_simulated_personas_give_no_bad_replies(subtests: pytest.Subtests) -> None:
+def test_simulated_personas_never_send_bad_replies(subtests: pytest.Subtests) -> None:
     for persona, seed in itertools.product(
         ["disciplined", "forgetful", "chatty", "looping", "planner", "early-stopper", "mixed"], range(4)
     ):
@@ -285,7 +285,7 @@ def test_bad_replies_end_runs_with_open_todos_or_workflow_mode(subtests: pytest.
 
 
 @pytest.mark.req("R2.6")
-def test_repeated_unknown_tool_gets_suggestions_and_is_stopped() -> None:
+def test_calling_an_unknown_tool_repeatedly_ends_the_run() -> None:
     model = ScriptedModel([ToolCall("ad", {"a": 1, "b": 2})] * 50)
     run = Agent(model, tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
@@ -296,7 +296,7 @@ def test_repeated_unknown_tool_gets_suggestions_and_is_stopped() -> None:
 
 
 @pytest.mark.req("R2.6", "R0.7")
-def test_ever_new_unknown_tools_end_at_the_limit() -> None:
+def test_calling_ever_new_unknown_tools_ends_at_the_limit() -> None:
     model = ScriptedModel([ToolCall(f"tool_{number}") for number in range(50)])
     run = Agent(model, tools=[add], max_rounds=12).run_sync("go")
     assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 12)
@@ -304,7 +304,7 @@ def test_ever_new_unknown_tools_end_at_the_limit() -> None:
 
 
 @pytest.mark.req("R2.6")
-def test_call_without_any_tools_is_advised_to_use_text() -> None:
+def test_model_calling_without_tools_is_advised_to_use_text() -> None:
     run = bare(ScriptedModel([ADD, "It is 3."])).run_sync("go")
     assert (run.text, codes(run)) == ("It is 3.", ["unknown_tool"])
     assert "answer with text" in results(run)[0].text
@@ -325,7 +325,7 @@ def test_invalid_json_arguments_report_the_position_and_allow_a_retry() -> None:
 
 
 @pytest.mark.req("R2.10")
-def test_repeated_invalid_arguments_are_stopped(subtests: pytest.Subtests) -> None:
+def test_sending_invalid_arguments_repeatedly_ends_the_run(subtests: pytest.Subtests) -> None:
     for arguments in ["{", "", [1, 2], 7, None, '{"a": 1, "b": 2}', {"a": "one", "c": 3}]:
         with subtests.test(arguments=arguments):
             model = ScriptedModel([reply(ToolCall("add", arguments))] * 50)
@@ -337,7 +337,7 @@ def test_repeated_invalid_arguments_are_stopped(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R2.10", "R0.7")
-def test_ever_new_invalid_arguments_end_at_the_limit() -> None:
+def test_sending_ever_new_invalid_arguments_ends_at_the_limit() -> None:
     texts: Iterator[int] = itertools.count()
     model = ScriptedModel([lambda request: reply(ToolCall("add", "{" * next(texts)))] * 50)
     run = Agent(model, tools=[add], max_rounds=9).run_sync("go")
@@ -359,7 +359,7 @@ def test_repeated_call_ids_are_made_unique() -> None:
     assert sent == ids
 
 
-def test_schema_answer_shaped_like_a_call_is_an_answer() -> None:
+def test_structured_answer_shaped_like_a_call_is_an_answer() -> None:
     def lookup(what: str) -> str:
         """Look something up."""
         return what

@@ -29,7 +29,7 @@ def both_tools(store: Store | None = None) -> Run:
     return Agent(calls, tools=["files", add, "think"]).run_sync("Read.", store=store)
 
 
-def test_run_from_log_has_its_built_in_tools(tmp_path: Path) -> None:
+def test_run_loaded_from_a_log_has_its_built_in_tools(tmp_path: Path) -> None:
     run = both_tools(Store(tmp_path / "runs"))
     assert run.rounds[1].results[0].text == "low water\n"
     loaded = Store(tmp_path / "runs").load(run.id)
@@ -39,7 +39,7 @@ def test_run_from_log_has_its_built_in_tools(tmp_path: Path) -> None:
         agent_of(loaded, model=ScriptedModel(["Done."]))
 
 
-def test_function_named_like_a_built_in_tool_is_kept() -> None:
+def test_user_function_named_like_a_built_in_tool_is_kept() -> None:
     def read_file(path: str) -> str:
         """Mine."""
         return "mine"
@@ -54,7 +54,7 @@ def test_reproduced_run_has_its_built_in_tools() -> None:
     assert reproduce_sync(both_tools(), tools=[add]).text == "Done."
 
 
-def test_fork_has_built_in_tools_beside_a_fallback_only() -> None:
+def test_fork_keeps_built_in_tools_only_with_a_fallback() -> None:
     run = both_tools()
     live = fork_sync(run, 1, model=ScriptedModel([ToolCall("list_files", {}), "Done."]), fallback=[add])
     assert live.rounds[0].results[0].text == "notes.txt"
@@ -67,13 +67,13 @@ def test_portable_agent_keeps_its_built_in_tools() -> None:
     assert [tool.spec for tool in from_portable(portable(agent)).toolbox] == [tool.spec for tool in agent.toolbox]
 
 
-def test_system_prompt_calls_tool_output_data() -> None:
+def test_system_prompt_warns_that_tool_output_is_data() -> None:
     with_files, without = Agent("simulated:disciplined", tools=["read_file"]), Agent("simulated:disciplined", tools=[add])
     assert MARK in with_files.first_request("Read.").system
     assert MARK not in without.first_request("Read.").system
 
 
-def test_search_asks_under_a_path_rule(subtests: pytest.Subtests) -> None:
+def test_path_rule_makes_a_search_require_approval(subtests: pytest.Subtests) -> None:
     Path("data").mkdir()
     Path("data/s.txt").write_text("secret\n")
     calls: list[dict[str, Any]] = [{"pattern": "secret"}, {"glob": "data/*", "pattern": "sec"}]
@@ -84,7 +84,7 @@ def test_search_asks_under_a_path_rule(subtests: pytest.Subtests) -> None:
             assert [result.error_code for round in run.rounds for result in round.results] == ["denied"] * 2
 
 
-def test_suspended_run_is_recovered_without_naming_its_tools(tmp_path: Path) -> None:
+def test_suspended_run_recovers_without_naming_its_tools(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     call = ToolCall("write_file", {"path": "notes.txt", "content": "low water"})
     run = Agent(ScriptedModel([call, "Done."]), tools=["files"]).run_sync("Write.", store=store, suspend=True)
@@ -94,7 +94,7 @@ def test_suspended_run_is_recovered_without_naming_its_tools(tmp_path: Path) -> 
     assert again.status == "completed" and Path("notes.txt").read_text() == "low water"
 
 
-def test_recovery_asks_for_shell_variables(tmp_path: Path) -> None:
+def test_recovery_requires_the_shell_variables(tmp_path: Path) -> None:
     store, shell = Store(tmp_path / "runs"), Shell(env={"STATION": "brest"})
     model = ScriptedModel([ToolCall("bash", {"command": "echo $STATION"}), "Done."])
     run = Agent(model, tools=[shell]).run_sync("Run.", store=store, suspend=True)

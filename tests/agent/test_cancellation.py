@@ -35,7 +35,7 @@ def test_stop_does_not_cancel_the_surrounding_task() -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_timeout_around_a_run_remains_a_timeout() -> None:
+def test_timeout_around_a_run_still_raises_timeout_error() -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 

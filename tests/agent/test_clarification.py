@@ -25,7 +25,7 @@ PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.req("R3.32", "K3.6")
-def test_clarification_has_no_rounds_and_one_usage_row_without_tokens(tmp_path: Path) -> None:
+def test_clarification_has_no_rounds_and_one_tokenless_usage_row(tmp_path: Path) -> None:
     model, store = ScriptedModel(["Two."]), Store(tmp_path)
     agent = ContextType.named("general").apply(bare(model))
     run = agent.run_sync(BLANK, store=store)
@@ -41,7 +41,7 @@ def test_clarification_has_no_rounds_and_one_usage_row_without_tokens(tmp_path: 
     assert again.continued_from == run.id
 
 
-def test_clarification_shows_its_question_once_and_calls_no_model() -> None:
+def test_clarification_asks_once_without_calling_a_model() -> None:
     run = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
     for shown in (run_text(run), run_html(run)):
         assert shown.count(run.text) == 1 and CLARIFY_BLANK not in shown
@@ -52,7 +52,7 @@ def test_blank_message_without_context_is_an_error() -> None:
         bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)
 
 
-def test_pictures_without_words_stay_in_the_conversation() -> None:
+def test_pictures_without_text_stay_in_the_conversation() -> None:
     model = ScriptedModel(["A gauge."])
     agent = ContextType.named("general").apply(bare(model))
     asked = agent.run_sync(Message("user", (Text(BLANK), PICTURE)))
@@ -73,7 +73,7 @@ def test_conversation_continues_after_a_crash_at_any_event(tmp_path: Path) -> No
         assert [message.text for message in model.requests[0].messages] == ["How many?"], count
 
 
-def test_clarification_question_is_in_every_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_clarification_question_appears_in_every_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
     asked = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
     for form in ("sam", "openai_chat", "anthropic_messages", "openinference"):
         with subtests.test(form):

@@ -26,14 +26,14 @@ def shape(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.87")
-def test_user_message_is_the_first_of_the_conversation() -> None:
+def test_prompt_is_the_first_message_of_the_conversation() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
     assert [(m.role, m.text) for m in run.messages] == [("user", "go"), ("assistant", "Done.")]
     assert run.prompt == "go"
 
 
 @pytest.mark.req("R0.87")
-def test_continued_run_sends_and_keeps_the_whole_conversation(tmp_path: Path) -> None:
+def test_continued_run_sends_and_keeps_the_full_conversation(tmp_path: Path) -> None:
     model = ScriptedModel([["I look.", ToolCall("look")], "One.", "Two."])
     agent, store = bare(model, [look]), Store(tmp_path / "runs")
     first = agent.run_sync("one", store=store)
@@ -72,7 +72,7 @@ def test_limited_run_can_be_continued() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_follow_up_is_read_in_the_next_round_and_stored() -> None:
+def test_follow_up_message_is_read_next_round_and_stored() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -93,7 +93,7 @@ def test_follow_up_is_read_in_the_next_round_and_stored() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_message_before_a_natural_end_adds_a_round() -> None:
+def test_user_message_before_a_natural_end_adds_a_round() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -111,7 +111,7 @@ def test_message_before_a_natural_end_adds_a_round() -> None:
 
 
 @pytest.mark.req("R0.87", "R0.7")
-def test_message_too_late_for_another_round_is_stored() -> None:
+def test_user_message_too_late_for_another_round_is_stored() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -127,7 +127,7 @@ def test_message_too_late_for_another_round_is_stored() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_message_while_the_end_is_written_is_stored() -> None:
+def test_user_message_arriving_while_the_run_ends_is_stored() -> None:
     ready = threading.Event()
 
     def watch(item: object) -> None:
@@ -158,7 +158,7 @@ def test_lone_surrogates_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("KX.11")
-def test_run_interrupted_in_tools_continues_with_every_call_answered() -> None:
+def test_run_interrupted_in_tools_continues_with_all_calls_answered() -> None:
     complete = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
     for count in range(2, len(complete.events)):
         broken = Run.from_events(complete.events[:count])

@@ -166,7 +166,7 @@ def assert_never_broken(played: Played) -> None:
 
 @pytest.mark.req("R0.25", "R0.26", "R0.27", "R0.28", "R0.29", "R2.30", "KX.11")
 @pytest.mark.parametrize("way", WAYS)
-def test_every_interrupted_turn_gives_valid_requests_on_every_wire(way: Way, player: Player) -> None:
+def test_interrupted_conversations_produce_valid_requests_on_every_wire(way: Way, player: Player) -> None:
     left: list[bool] = []
 
     @seed(WAYS.index(way))

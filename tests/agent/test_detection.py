@@ -45,7 +45,7 @@ def test_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
     assert why(run) == snapshot
 
 
-def test_findings_are_logged_when_they_are_made() -> None:
+def test_findings_are_logged_immediately() -> None:
     kinds = [type(event) for event in live(12).events]
     places = [place for place, kind in enumerate(kinds) if kind is FindingMade]
     assert len(places) == 3 and all(kinds[place - 1] is e.RoundFinished for place in places)
@@ -69,12 +69,12 @@ def test_unknown_detector_name_is_refused_at_once() -> None:
         Agent(ScriptedModel([]), detect="defualt")
 
 
-def test_agent_without_detectors_logs_none() -> None:
+def test_agent_without_detectors_logs_no_extension() -> None:
     run = Agent(ScriptedModel(["Done."]), policy=Minimal()).run_sync("go")
     assert "extensions" not in run.settings
 
 
-def test_resumed_run_has_its_detectors(tmp_path: Path) -> None:
+def test_resumed_run_keeps_its_detectors(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(12, store)
     cut = next(place for place, one in enumerate(run.events) if isinstance(one, FindingMade) and one.severity == "block")

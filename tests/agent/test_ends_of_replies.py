@@ -31,7 +31,7 @@ def cut(text: str, stop_reason: str = "max_tokens") -> Line:
 
 
 @pytest.mark.req("K2.1", "R2.9")
-def test_cut_reply_is_continued_and_joined_in_the_text(subtests: pytest.Subtests) -> None:
+def test_truncated_reply_is_continued_and_its_parts_joined(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(CUT, POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             model = ScriptedModel([cut("The answer is for", stop_reason), "ty-two."])
@@ -46,7 +46,7 @@ def test_cut_reply_is_continued_and_joined_in_the_text(subtests: pytest.Subtests
 
 
 @pytest.mark.req("K2.1", "R2.9")
-def test_second_cut_in_a_row_fails_and_keeps_both_parts(subtests: pytest.Subtests) -> None:
+def test_second_consecutive_truncation_fails_and_keeps_both_parts(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(CUT, POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             model = ScriptedModel([cut("The answer", stop_reason), cut(" is", stop_reason)])
@@ -60,7 +60,7 @@ def test_second_cut_in_a_row_fails_and_keeps_both_parts(subtests: pytest.Subtest
 
 @pytest.mark.req("K2.1")
 @pytest.mark.parametrize("parts", [(), (Text(" \n"),), (Thinking("Let me think about th"),)])
-def test_cut_reply_without_words_fails_the_run_at_once(parts: tuple[Text, ...]) -> None:
+def test_truncated_reply_without_text_fails_the_run_at_once(parts: tuple[Text, ...]) -> None:
     model = ScriptedModel([reply(*parts, stop_reason="max_tokens")])
     run = Agent(model).run_sync("go")
     assert (run.status, run.stop_reason) == ("failed", "reply_cut")
@@ -68,7 +68,7 @@ def test_cut_reply_without_words_fails_the_run_at_once(parts: tuple[Text, ...]) 
 
 
 @pytest.mark.req("K2.1")
-def test_cut_reply_after_a_call_may_be_continued_again() -> None:
+def test_truncated_reply_after_a_call_may_be_continued_again() -> None:
     run = Agent(ScriptedModel([cut("I a"), ["dd.", ADD], cut("It i"), "s 3."]), tools=[add]).run_sync("go")
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "reply_cut", "tool_results", "reply_cut"]
@@ -80,7 +80,7 @@ def test_complete_reply_is_not_joined_to_the_next() -> None:
 
 
 @pytest.mark.req("R2.9")
-def test_cut_reply_with_calls_runs_them() -> None:
+def test_truncated_reply_with_calls_runs_them() -> None:
     model = ScriptedModel([reply(Text("I add"), ADD, stop_reason="max_tokens"), "It is 3."])
     run = Agent(model, tools=[add]).run_sync("go")
     assert [result.text for result in results(run)] == ["3"]
@@ -189,7 +189,7 @@ def test_unknown_stop_reason_is_truncated_in_the_warning() -> None:
 
 
 @pytest.mark.req("K2.1", "R0.80")
-def test_open_todos_replace_the_warning_of_an_unknown_reason() -> None:
+def test_open_todos_suppress_the_unknown_stop_reason_warning() -> None:
     replies = [ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]}), *["Hm."] * 3]
     run = Agent(ScriptedModel([*replies, cut("Done.", "never_heard_of")]), tools=[add], policy="minimal").run_sync("go")
     assert [warning.partition(":")[0] for warning in run.warnings] == ["1 todo is still open"]
@@ -221,6 +221,6 @@ def test_announced_but_missing_calls_fail_the_run(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R0.4", "R0.33")
-def test_marker_counts_though_announced_calls_are_missing() -> None:
+def test_marker_counts_even_if_announced_calls_are_missing() -> None:
     run = Agent(ScriptedModel([reply(Text("[WORKFLOW_COMPLETE]"), stop_reason="tool_use")]), tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("completed", "workflow_complete")

@@ -119,7 +119,7 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("KX.11", "R2.10")
-def test_failing_tool_is_one_error_result_and_siblings_continue(subtests: pytest.Subtests) -> None:
+def test_failing_tool_returns_one_error_result_and_siblings_continue(subtests: pytest.Subtests) -> None:
     for way_out, together in itertools.product(WAYS_OUT, [False, True]):
         with subtests.test(way_out=way_out.__name__, together=together):
             tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
@@ -132,7 +132,7 @@ def test_failing_tool_is_one_error_result_and_siblings_continue(subtests: pytest
 
 
 @pytest.mark.req("KX.11")
-def test_run_leaves_no_tasks_whatever_its_tools_did(subtests: pytest.Subtests) -> None:
+def test_run_leaves_no_pending_tasks_whatever_its_tools_did(subtests: pytest.Subtests) -> None:
     def check(way_out: Any) -> None:
         async def main() -> Run:
             calls = [ToolCall("fine"), ToolCall(way_out.__name__)]
@@ -148,7 +148,7 @@ def test_run_leaves_no_tasks_whatever_its_tools_did(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("R2.10")
-def test_error_result_has_the_exception_and_record_the_traceback() -> None:
+def test_error_result_contains_the_exception_and_record_the_traceback() -> None:
     run = Agent(ScriptedModel([ToolCall("raises_value_error"), "Sorry."]), tools=[raises_value_error]).run_sync("go")
     (result,) = results(run)
     assert "raises_value_error" in result.text and "ValueError: no such row" in result.text
@@ -157,7 +157,7 @@ def test_error_result_has_the_exception_and_record_the_traceback() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_unknown_tool_and_wrong_arguments_get_results() -> None:
+def test_unknown_tools_and_invalid_arguments_get_results() -> None:
     calls = [ToolCall("nothing"), ToolCall("fine", {"x": 1}), ToolCall("fine")]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[fine]).run_sync("go")
     assert codes(run) == ["unknown_tool", "invalid_arguments", None]
@@ -165,7 +165,7 @@ def test_unknown_tool_and_wrong_arguments_get_results() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_tool_that_swallows_its_timeout_gives_one_result() -> None:
+def test_tool_that_swallows_its_timeout_gets_one_result() -> None:
     model = ScriptedModel([ToolCall("takes_too_long_and_swallows_it"), "Done."])
     run = Agent(model, tools=[takes_too_long_and_swallows_it]).run_sync("go")
     assert run.status == "completed"
@@ -173,7 +173,7 @@ def test_tool_that_swallows_its_timeout_gives_one_result() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_limit_with_calls_leaves_none_unanswered() -> None:
+def test_calls_pending_at_a_limit_are_all_answered() -> None:
     run = Agent(ScriptedModel([[ToolCall("fine"), ToolCall("fine")]]), tools=[fine], max_rounds=1).run_sync("go")
     assert run.status == "limited"
     assert_every_call_has_one_result(run)
@@ -181,7 +181,7 @@ def test_limit_with_calls_leaves_none_unanswered() -> None:
 
 @pytest.mark.req("KX.11")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_tool_that_interrupts_the_own_loop_leaves_closed_log(error: type[BaseException], tmp_path: Path) -> None:
+def test_tool_that_interrupts_the_loop_leaves_a_closed_log(error: type[BaseException], tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     async def interrupts() -> None:

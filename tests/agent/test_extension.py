@@ -52,11 +52,11 @@ def test_extension_adds_prompt_and_tools_and_is_logged() -> None:
     assert names_of_tools(run) == ["work"]
 
 
-def test_agent_without_extensions_logs_none() -> None:
+def test_agent_without_extensions_logs_no_extension() -> None:
     assert "extensions" not in bare(ScriptedModel([])).settings
 
 
-def test_extension_policies_decide_first_and_its_limits_stop_others() -> None:
+def test_extension_policies_decide_first_and_extension_limits_stop_others() -> None:
     def once_more(run: Run) -> Verdict | None:
         return Continue("once_more") if len(run.rounds) == 1 else None
 
@@ -69,7 +69,7 @@ def test_extension_policies_decide_first_and_its_limits_stop_others() -> None:
     assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_plans", 2)
 
 
-def test_extension_guides_gates_and_detectors_take_part() -> None:
+def test_extension_guides_gates_and_detectors_are_used() -> None:
     kinds: list[str] = []
 
     class Looks:
@@ -94,7 +94,7 @@ def test_parts_of_several_extensions_keep_their_order() -> None:
     assert [tool.name for tool in run.tools] == ["propose", "think"]
 
 
-def test_extension_sets_model_limits_and_policy_the_agent_lacks(subtests: pytest.Subtests) -> None:
+def test_extension_supplies_model_limits_and_policy_the_agent_lacks(subtests: pytest.Subtests) -> None:
     deep = ScriptedModel(["Deep."], name="scripted:deep", repeat=True)
     first = with_parts(agent_settings={"policy": "minimal", "max_seconds": 9, "on_limit": "raise", "max_rounds": 7})
     second = Extension(name="others", agent_settings={"model": deep, "max_seconds": 3, "max_tokens": 5})
@@ -150,7 +150,7 @@ def interrupted(folder: Path) -> Run:
     return Store(folder / "cut").load(run.id)
 
 
-def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
+def test_recovering_a_run_requires_its_extension(tmp_path: Path) -> None:
     cut, store = interrupted(tmp_path), Store(tmp_path / "cut")
     model = ScriptedModel(["Done."])
     for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):

@@ -67,7 +67,7 @@ def load_the_weights(error: Exception) -> None:
     raise error
 
 
-def test_error_in_own_model_has_its_traceback_in_the_card(tmp_path: Path) -> None:
+def test_error_in_a_custom_model_shows_its_traceback(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises(ModelError, match="own:model failed: RuntimeError: no GPU") as caught:
         Agent(Own(RuntimeError("no GPU"))).run_sync("go", store=store)
@@ -87,7 +87,7 @@ def test_error_outside_user_code_has_no_traceback() -> None:
     assert isinstance(run, Run) and run.error is not None and (run.error.traceback, run.error.hint) == ("", "")
 
 
-def test_invalid_stream_item_is_named_with_the_expected_types(subtests: pytest.Subtests) -> None:
+def test_invalid_stream_item_error_lists_the_expected_types(subtests: pytest.Subtests) -> None:
     class Returns:
         name = "own:returns"
 
@@ -127,7 +127,7 @@ def test_failing_first_round_of_a_continued_run_raises() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_script_that_ends_too_early_says_so() -> None:
+def test_script_that_ends_too_early_is_reported() -> None:
     with pytest.raises(ScriptEnded, match="has 0 replies"):
         Agent(ScriptedModel([])).run_sync("go")
 
@@ -151,7 +151,7 @@ def test_interrupted_stream_in_a_later_round_keeps_partial_reply() -> None:
     assert (run.status, run.text, run.rounds[1].stop_reason) == ("failed", "Half", "broken_off")
 
 
-def test_stream_interrupted_before_a_word_keeps_no_reply() -> None:
+def test_stream_interrupted_before_any_text_keeps_no_reply() -> None:
     with pytest.raises(ModelError) as caught:
         Agent(Streaming([Streamed(ConnectionError("gone"))])).run_sync("go")
     assert caught.value.run is not None
@@ -159,7 +159,7 @@ def test_stream_interrupted_before_a_word_keeps_no_reply() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_stream_without_a_final_reply_is_a_failure() -> None:
+def test_stream_without_a_final_reply_fails_the_run() -> None:
     with pytest.raises(ModelError, match="without a reply") as caught:
         Agent(Streaming([Streamed("Half")])).run_sync("go")
     assert caught.value.run is not None and caught.value.run.text == "Half"
@@ -186,13 +186,13 @@ def test_log_is_closed_whatever_the_model_raises(error: BaseException, tmp_path:
 
 
 @pytest.mark.req("R0.12")
-def test_model_that_raises_cancelled_itself_has_failed() -> None:
+def test_model_that_raises_cancelled_error_itself_fails_the_run() -> None:
     with pytest.raises(ModelError):
         Agent(Streaming([Streamed(asyncio.CancelledError("mine"))])).run_sync("go")
 
 
 @pytest.mark.req("R0.12")
-def test_user_facing_error_in_a_model_is_a_model_failure() -> None:
+def test_agentnb_error_raised_in_a_model_fails_the_run() -> None:
     run = Agent(ScriptedModel([ToolCall("look"), MissingKey("No key")]), tools=[look_around]).run_sync("go")
     assert (run.status, run.error and run.error.type) == ("failed", "MissingKey")
     assert [event.where for event in run.events if isinstance(event, ErrorRaised)] == ["model"]
@@ -206,7 +206,7 @@ def look_around() -> str:
 
 
 @pytest.mark.parametrize("kind", ["a coroutine", "a wrong message"])
-def test_invalid_model_is_refused_with_how_to_write_it(kind: str) -> None:
+def test_invalid_model_is_refused_with_a_working_example(kind: str) -> None:
     class Wrong:
         name = "own:wrong"
 
@@ -226,7 +226,7 @@ def test_invalid_model_is_refused_with_how_to_write_it(kind: str) -> None:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_interrupted_reply_costs_what_its_model_estimates() -> None:
+def test_cost_of_an_interrupted_reply_is_estimated_by_model() -> None:
     budget, runs = Budget(5.0, name="session_budget"), list[LiveRun]()
     begun = threading.Event()
 
@@ -247,7 +247,7 @@ def test_interrupted_reply_costs_what_its_model_estimates() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_interrupted_stream_costs_what_is_known_of_its_price(subtests: pytest.Subtests) -> None:
+def test_interrupted_stream_costs_are_estimated_if_priced(subtests: pytest.Subtests) -> None:
     for wire in ["anthropic", "openai", "openai-responses", "compatible"]:
         with subtests.test(wire=wire):
             for price, known in (("1000/2000", True), (None, False)):

@@ -25,7 +25,7 @@ DOING, DONE = "in-progress", "completed"
 
 
 @pytest.mark.req("R0.43", "R0.44")
-def test_todo_completed_by_the_user_is_seen_before_deciding() -> None:
+def test_todos_completed_by_users_are_seen_before_deciding() -> None:
     board = TodoBoard(["Look"])
 
     def talks(request: Any) -> str:
@@ -38,7 +38,7 @@ def test_todo_completed_by_the_user_is_seen_before_deciding() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_todo_reopened_by_the_user_keeps_the_run_going() -> None:
+def test_todo_reopened_by_the_user_continues_the_run() -> None:
     board = TodoBoard([{"title": "Look", "status": DONE}])
 
     def talks(request: Any) -> str:
@@ -52,7 +52,7 @@ def test_todo_reopened_by_the_user_keeps_the_run_going() -> None:
 
 @pytest.mark.req("R0.44")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_user_todo_on_an_empty_list_keeps_the_run_going(policy: str) -> None:
+def test_user_todo_on_an_empty_list_continues_the_run(policy: str) -> None:
     board = TodoBoard()
 
     def talks(request: Any) -> str:
@@ -81,7 +81,7 @@ def test_board_is_read_before_every_decision() -> None:
 
 
 @pytest.mark.req("R0.46")
-def test_board_reads_of_the_run_are_not_model_calls() -> None:
+def test_board_reads_by_the_run_are_not_model_calls() -> None:
     board = TodoBoard(["Look"])
 
     def look(n: int) -> None:
@@ -97,7 +97,7 @@ def test_board_reads_of_the_run_are_not_model_calls() -> None:
 
 
 @pytest.mark.req("R0.45")
-def test_unreadable_board_leaves_the_last_known_list() -> None:
+def test_unreadable_board_keeps_the_last_known_list() -> None:
     board = ForeignBoard(Todo(1, "Look"))
 
     def breaks() -> None:
@@ -147,7 +147,7 @@ def test_read_only_board_answers_changes_with_an_error() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_change_by_a_model_call_names_that_call() -> None:
+def test_todo_change_by_a_model_records_its_call() -> None:
     board = TodoBoard(["Look"])
     run = run_with_board(board, [mark(1, DOING), ToolCall("look"), mark(1, DONE), "Done."])
     assert [(event.by, event.call_id) for event in todo_changes(run)] == [
@@ -159,7 +159,7 @@ def test_change_by_a_model_call_names_that_call() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_user_change_before_a_model_call_is_attributed_outside() -> None:
+def test_user_change_before_a_model_call_is_attributed_correctly() -> None:
     board = TodoBoard(["Look", "See"])
 
     def meanwhile(request: Any) -> ToolCall:
@@ -176,7 +176,7 @@ def test_user_change_before_a_model_call_is_attributed_outside() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_work_without_todo_in_progress_is_recorded_as_violation() -> None:
+def test_working_without_a_todo_in_progress_is_a_violation() -> None:
     run = run_with_board(TodoBoard(["Look"]), [ToolCall("look"), mark(1, DONE), "Done."])
     assert [[violation.rule for violation in round.todo_violations] for round in run.rounds] == [
         ["work_without_todo_in_progress"],
@@ -187,7 +187,7 @@ def test_work_without_todo_in_progress_is_recorded_as_violation() -> None:
 
 @pytest.mark.req("R0.65", "R0.67")
 @pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
-def test_mark_work_mark_is_neither_planning_nor_a_loop(policy: Any) -> None:
+def test_starting_working_and_completing_is_neither_planning_nor_looping(policy: Any) -> None:
     count = 12
     replies: list[Any] = []
     for number in range(1, count + 1):
@@ -225,7 +225,7 @@ def test_todo_calls_run_in_order_and_never_concurrently() -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_todo_list_survives_continuation_and_log(tmp_path: Path) -> None:
+def test_todo_list_survives_continuing_and_loading(tmp_path: Path) -> None:
     store = Store(tmp_path)
     adds = ToolCall(TODO_TOOL, {"operation": "add", "newTodos": [{"title": "Look"}]})
     agent = Agent(ScriptedModel([adds, *["Well."] * 4]), tools=[Counting().tool("look")], policy="minimal")

@@ -37,7 +37,7 @@ def test_system_prompt_order_is_base_instructions_and_tool_note(repo: Path) -> N
 
 
 @pytest.mark.req("R2.38", "KX.7")
-def test_instructions_follow_an_own_system_prompt(repo: Path) -> None:
+def test_instructions_follow_a_custom_system_prompt(repo: Path) -> None:
     agent = Agent(ScriptedModel([]), tools=[add], system=" Be brief. ", work_dir=repo)
     assert agent.first_request("go").system == f"Be brief.\n\n{SECTION}"
     assert Agent(ScriptedModel([]), tools=[add], system="", work_dir=repo).first_request("go").system == SECTION

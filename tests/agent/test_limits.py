@@ -74,7 +74,7 @@ LIMITS: dict[str, tuple[float, int]] = {
 
 
 @pytest.mark.req("KX.2", "KX.11", "K2.2")
-def test_each_limit_names_setting_event_and_stop_reason_alike(
+def test_each_limit_has_one_name_for_setting_and_reason(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for name, (value, rounds) in LIMITS.items():
@@ -109,7 +109,7 @@ def test_limited_conversation_continues_with_counts_from_zero(
 
 
 @pytest.mark.req("K2.2")
-def test_limit_can_raise_with_the_run_and_a_hint(subtests: pytest.Subtests) -> None:
+def test_limit_can_raise_an_error_carrying_the_run(subtests: pytest.Subtests) -> None:
     for name, (value, _) in LIMITS.items():
         with subtests.test(name=name):
             with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
@@ -121,7 +121,7 @@ def test_limit_can_raise_with_the_run_and_a_hint(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_final_answer_at_a_limit_is_asked_without_tools(subtests: pytest.Subtests) -> None:
+def test_final_answer_at_a_limit_is_requested_without_tools(subtests: pytest.Subtests) -> None:
     for name, (value, rounds) in LIMITS.items():
         with subtests.test(name=name):
             model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
@@ -137,7 +137,7 @@ def test_final_answer_at_a_limit_is_asked_without_tools(subtests: pytest.Subtest
 
 
 @pytest.mark.req("K2.2")
-def test_unreached_limit_changes_nothing() -> None:
+def test_limit_that_is_not_reached_changes_nothing() -> None:
     limits = {"max_rounds": 4, "max_tool_calls": 3, "max_tool_calls_per_turn": 3, "max_tokens": 1_000, "budget": 5.0}
     for on_limit in ("stop", "final_answer", "raise"):
         model = ScriptedModel([*script(3), "Done."])
@@ -147,7 +147,7 @@ def test_unreached_limit_changes_nothing() -> None:
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_calls_in_final_answer_are_not_run_but_text_stays() -> None:
+def test_calls_in_a_final_answer_are_not_run() -> None:
     ran: list[int] = []
 
     def count(n: int) -> str:
@@ -163,7 +163,7 @@ def test_calls_in_final_answer_are_not_run_but_text_stays() -> None:
 
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("error", [ModelError("It is down", "Wait"), RuntimeError("gone")], ids=repr)
-def test_failed_final_answer_is_a_warning_on_a_limited_run(error: Exception) -> None:
+def test_failed_final_answer_adds_a_warning_to_the_run(error: Exception) -> None:
     model = ScriptedModel([do(1), error])
     run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
     assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
@@ -185,7 +185,7 @@ def test_stop_during_the_final_answer_ends_the_run() -> None:
     assert (run.status, run.text, limits_reached(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
 
 
-def test_message_at_the_limit_is_kept_for_the_next_run(skipped: SkippedClock) -> None:
+def test_user_message_at_the_limit_is_kept_for_continuing(skipped: SkippedClock) -> None:
     entered = threading.Event()
 
     async def slow() -> str:
@@ -209,20 +209,20 @@ def test_message_at_the_limit_is_kept_for_the_next_run(skipped: SkippedClock) ->
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_parallel_calls_above_the_limit_are_answered_with_its_name() -> None:
+def test_parallel_calls_above_a_limit_get_results_naming_it() -> None:
     model = ScriptedModel([[do(1), do(2), do(3)], "Done."])
     run = checked(bare(model, [work], max_tool_calls=2).run_sync("go"))
     assert codes(run) == [None, None, "max_tool_calls"] and run.stop_reason == "max_tool_calls"
 
 
 @pytest.mark.req("KX.2")
-def test_exactly_the_allowed_calls_leave_room_for_an_answer() -> None:
+def test_using_exactly_the_allowed_calls_still_permits_an_answer() -> None:
     run = checked(bare(ScriptedModel([[do(1), do(2)], "Done."]), [work], max_tool_calls=2).run_sync("go"))
     assert (run.status, run.text) == ("completed", "Done.")
 
 
 @pytest.mark.req("KX.2")
-def test_user_message_resets_the_calls_of_the_turn() -> None:
+def test_user_message_resets_the_call_count_of_the_turn() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait(n: int = 0) -> str:
@@ -355,7 +355,7 @@ def test_tool_that_exceeds_max_seconds_can_raise(subtests: pytest.Subtests, skip
 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
 @pytest.mark.req("KX.2", "R0.12")
-def test_reply_cut_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: SkippedClock) -> None:
+def test_reply_interrupted_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: SkippedClock) -> None:
     model = Dripping(["unused", "This is what I have."], skipped)
     run = checked(bare(model, [work], max_seconds=SOON, on_limit=on_limit).run_sync("go"))
     assert (run.status, run.stop_reason) == ("limited", "max_seconds")
@@ -366,7 +366,7 @@ def test_reply_cut_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: Sk
 
 
 @pytest.mark.req("KX.2")
-def test_max_seconds_on_own_loop_does_not_cancel_the_task(skipped: SkippedClock) -> None:
+def test_max_seconds_inside_an_event_loop_leaves_the_task_uncancelled(skipped: SkippedClock) -> None:
     async def around() -> Run:
         slow = waits(lambda: skipped.skip(SOON))
         run = await bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).run("go")
@@ -419,7 +419,7 @@ def test_paused_time_does_not_count(paused: bool) -> None:
 
 @pytest.mark.req("KX.2", "KX.5")
 @pytest.mark.parametrize("answered", [True, False])
-def test_time_of_an_open_question_does_not_count(answered: bool) -> None:
+def test_time_spent_on_an_open_question_does_not_count(answered: bool) -> None:
     async def steps(loop: VirtualTimeLoop) -> Run:
         asked = asyncio.Event()
 
@@ -445,7 +445,7 @@ def test_time_of_an_open_question_does_not_count(answered: bool) -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("inner_seconds", [None, SOON])
-def test_nested_run_ends_at_outer_or_own_time_limit(inner_seconds: float | None, skipped: SkippedClock) -> None:
+def test_nested_run_stops_at_the_outer_or_own_time_limit(inner_seconds: float | None, skipped: SkippedClock) -> None:
     async def inside() -> str:
         """Asks another."""
         slow = waits(lambda: skipped.skip(SOON))

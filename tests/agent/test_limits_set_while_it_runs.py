@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "K2.2")
-def test_session_budget_set_during_a_run_ends_it() -> None:
+def test_session_budget_set_during_a_run_can_end_it() -> None:
     budget = Budget(None, name="session_budget")
 
     def limit(n: int) -> str:
@@ -37,7 +37,7 @@ def test_session_budget_set_during_a_run_ends_it() -> None:
 
 @pytest.mark.req("K2.2", "KX.2", "KX.11")
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
-def test_missing_final_answer_is_reported_when_a_tool_blocks_it(on_limit: str) -> None:
+def test_missing_final_answer_blocked_by_a_tool_is_reported(on_limit: str) -> None:
     model = ScriptedModel([ToolCall("stubborn"), "This is what I have."])
     loop = VirtualTimeLoop()
 

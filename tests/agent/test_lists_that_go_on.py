@@ -19,7 +19,7 @@ def begun() -> Run:
 
 
 @pytest.mark.req("R0.62")
-def test_run_without_tools_carries_the_list_unchanged() -> None:
+def test_todo_list_passes_through_a_run_without_tools() -> None:
     between = Agent(ScriptedModel(["A word."])).run_sync("And?", continue_from=begun())
     assert (between.todos, between.stop_reason, between.warnings[:]) == ((), "natural", ())
     after = Agent(ScriptedModel([complete(1), complete(2), "Done."]), tools=[work]).run_sync("go", continue_from=between)
@@ -27,7 +27,7 @@ def test_run_without_tools_carries_the_list_unchanged() -> None:
     assert after.stop_reason == "natural"
 
 
-def test_agent_with_only_a_board_has_tools() -> None:
+def test_agent_with_only_a_board_has_the_todo_tool() -> None:
     request = Agent(ScriptedModel([]), todos=TodoBoard(["Look"])).first_request("go")
     assert [tool.name for tool in request.tools] == ["todo_operations"]
     assert "no tools" not in request.system
@@ -41,7 +41,7 @@ def test_model_sees_a_list_added_before_the_run() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
+def test_model_sees_outside_changes_once_even_emptying_the_list() -> None:
     board = TodoBoard(["Look", "See"])
 
     def other(what: str) -> str:
@@ -60,7 +60,7 @@ def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
     assert run.stop_reason == "natural"
 
 
-def test_informative_guidance_is_not_judged() -> None:
+def test_informational_guidance_is_not_judged_as_followed() -> None:
     run = Agent(ScriptedModel(["Fine."]), todos=TodoBoard(["Look"]), max_rounds=1).run_sync("go")
     assert [event.guidance.cell for event in run.events if isinstance(event, GuidanceGiven)] == ["todo_list"]
     assert run.rounds[0].followed[0].followed is None
@@ -102,7 +102,7 @@ def test_user_todos_added_before_the_first_list_are_kept() -> None:
     assert not later.is_error and [todo.title for todo in board] == ["Mine"]
 
 
-def test_list_not_transferable_to_another_board_belongs_to_the_run() -> None:
+def test_todo_list_that_cannot_be_transferred_belongs_to_the_run() -> None:
     class Loose:
         """Keeps what it is given."""
 

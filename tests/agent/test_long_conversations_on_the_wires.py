@@ -89,7 +89,7 @@ def test_summary_request_and_following_requests_are_valid(provider: str, stream:
 
 @each_wire
 @pytest.mark.req("R2.34")
-def test_thinking_model_with_a_budget_can_summarize(provider: str) -> None:
+def test_thinking_model_with_a_thinking_budget_can_summarize(provider: str) -> None:
     options: dict[str, Any] = {"thinking": 8_000} if provider == "anthropic" else {"effort": "high"}
     with LoopbackServer(answering([do(1), do(2), do(3), "Done."], ["Well."])) as server:
         run = bare(model_of(server, provider, **options), [work], history=SMALL).run_sync("Make all.")
@@ -114,7 +114,7 @@ def test_context_overflow_compacts_once_and_retries(provider: str) -> None:
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_second_overflow_fails_and_run_can_be_continued(provider: str) -> None:
+def test_second_context_overflow_fails_but_run_can_be_continued(provider: str) -> None:
     script = answering([do(1), do(2), do(3), overflow(), overflow(), "On it goes."], ["It was made."])
     with LoopbackServer(script) as server:
         model = model_of(server, provider)
@@ -129,7 +129,7 @@ def test_second_overflow_fails_and_run_can_be_continued(provider: str) -> None:
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_first_request_of_a_continued_run_may_overflow(provider: str) -> None:
+def test_first_request_of_a_continued_run_can_be_compacted(provider: str) -> None:
     script = answering([do(1), do(2), do(3), "Done.", overflow(), "On it goes."], ["It was made."])
     with LoopbackServer(script) as server:
         model = model_of(server, provider)
@@ -204,7 +204,7 @@ def test_final_answer_request_describes_tools_but_forbids_calls(provider: str) -
 
 @each_wire
 @pytest.mark.req("K2.2", "KX.11")
-def test_calls_in_final_answer_are_ignored_and_text_kept(provider: str) -> None:
+def test_calls_in_a_final_answer_are_ignored(provider: str) -> None:
     with LoopbackServer([do(1), ["Here it is.", do(2), do(3)], "On it goes."]) as server:
         model = model_of(server, provider)
         run = bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
@@ -219,7 +219,7 @@ def test_calls_in_final_answer_are_ignored_and_text_kept(provider: str) -> None:
 @each_wire
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("line", [Status(400), overflow(), Cut()], ids=lambda line: type(line).__name__)
-def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
+def test_missing_final_answer_leaves_the_run_continuable(provider: str, line: Any) -> None:
     attempts = 1 if line == Status(400) else 2
     with LoopbackServer(answering([do(1), do(2), do(3), *[line] * attempts, "On it goes."], ["Well."])) as server:
         model = model_of(server, provider)
@@ -234,7 +234,7 @@ def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
 
 @each_wire
 @pytest.mark.req("K2.2", "R2.9")
-def test_cut_final_answer_is_kept(provider: str) -> None:
+def test_truncated_final_answer_is_kept(provider: str) -> None:
     with LoopbackServer([do(1), Answer("Half of an", stop_reason="max_tokens")]) as server:
         run = bare(model_of(server, provider), [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
     goes_well(run)

@@ -20,7 +20,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 @pytest.mark.req("R0.3", "R2.7")
-def test_round_order_is_model_reply_tools_policies() -> None:
+def test_each_round_runs_model_then_tools_then_policies() -> None:
     seen: list[str] = []
 
     def note(what: str, value: Any) -> Any:
@@ -83,7 +83,7 @@ def test_reply_with_text_and_calls_keeps_both() -> None:
 
 
 @pytest.mark.req("R0.4", "K0.3")
-def test_calls_decide_whether_tools_run_not_the_stop_reason(subtests: pytest.Subtests) -> None:
+def test_tools_run_if_calls_exist_whatever_the_stop_reason(subtests: pytest.Subtests) -> None:
     for stop_reason in ["stop", "end_turn", "tool_use", "", "something_new"]:
         with subtests.test(stop_reason=stop_reason):
             model = ScriptedModel([reply(ADD, stop_reason=stop_reason), "Done."])
@@ -94,7 +94,7 @@ def test_calls_decide_whether_tools_run_not_the_stop_reason(subtests: pytest.Sub
 
 
 @pytest.mark.req("R0.4", "K2.1")
-def test_words_without_calls_end_the_run_for_any_stop_reason(subtests: pytest.Subtests) -> None:
+def test_text_without_calls_ends_the_run_for_any_stop_reason(subtests: pytest.Subtests) -> None:
     for stop_reason in ["stop", "stop_sequence", "tool_use", "", "something_new"]:
         with subtests.test(stop_reason=stop_reason):
             run = Agent(ScriptedModel([reply(Text("Done."), stop_reason=stop_reason)])).run_sync("go")
@@ -116,20 +116,20 @@ def test_max_rounds_ends_the_run_and_keeps_its_results() -> None:
 
 
 @pytest.mark.req("R0.7")
-def test_natural_end_in_the_last_allowed_round_is_natural() -> None:
+def test_natural_end_in_the_last_allowed_round_stays_natural() -> None:
     run = Agent(ScriptedModel([ADD, "It is 3."]), tools=[add], max_rounds=2).run_sync("go")
     assert (run.status, run.stop_reason, run.limit) == ("completed", "natural", None)
 
 
 @pytest.mark.req("R0.7")
-def test_limit_ends_a_loop_whose_policies_never_stop() -> None:
+def test_limit_ends_a_run_whose_policies_never_stop() -> None:
     model = ScriptedModel(["Still here."] * 9)
     run = asyncio.run(loop_alone(model, MaxRounds(4), lambda run: Continue("more")))
     assert (run.status, len(run.rounds)) == ("limited", 4)
 
 
 @pytest.mark.req("R0.5")
-def test_bare_continuation_sends_please_continue() -> None:
+def test_continuation_without_guidance_sends_please_continue() -> None:
     def once_more(run: Run) -> Continue | Stop:
         return Continue("once_more") if len(run.rounds) < 2 else Stop("natural")
 
@@ -146,7 +146,7 @@ def test_bare_continuation_sends_please_continue() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_continuation_after_tools_sends_results_without_words() -> None:
+def test_continuation_after_tools_sends_results_without_extra_text() -> None:
     def go_on(run: Run) -> Continue | Stop:
         return Continue("go_on") if len(run.rounds) < 2 else Stop("natural")
 

@@ -175,13 +175,13 @@ def test_invalid_answer_is_sent_back_with_its_problems(subtests: pytest.Subtests
                 assert says in run.messages[2].text
 
 
-def test_no_guidance_contradicts_an_output_retry() -> None:
+def test_output_retry_carries_no_contradicting_guidance() -> None:
     model = ScriptedModel(["Twelve.", [ADD], FITS])
     run = Agent(model, tools=[add], todos=False, output=SCHEMA).run_sync("go")
     assert [[guidance.cell for guidance in round.guidance] for round in run.rounds] == [[], [], ["tools"]]
 
 
-def test_never_valid_answer_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:
+def test_answer_that_stays_invalid_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:
     for output, count in ((SCHEMA, 3), (Output(SCHEMA, retries=0), 1), (Output(SCHEMA, retries=4), 5)):
         with subtests.test(count):
             run = ran(*[f'{{"birds": "{number}"}}' for number in range(count)], output=output)
@@ -198,13 +198,13 @@ def test_repeated_invalid_answer_fails_and_is_not_a_loop() -> None:
     assert run.status == "failed" and "not pure JSON" in str(run.error)
 
 
-def test_calls_between_invalid_answers_do_not_renew_retries() -> None:
+def test_calls_between_invalid_answers_do_not_reset_retries() -> None:
     run = ran("One.", [ADD], "Two.", [ToolCall("add", {"a": 3, "b": 4})], "Three.", tools=[add], todos=False)
     assert (run.status, run.stop_reason) == ("failed", "invalid_output")
     assert reasons(run) == ["prompt", "invalid_output", "tool_results", "invalid_output", "tool_results"]
 
 
-def test_user_message_renews_retries() -> None:
+def test_user_message_resets_output_retries() -> None:
     started = threading.Event()
 
     def speak(_: Any) -> str:
@@ -219,7 +219,7 @@ def test_user_message_renews_retries() -> None:
     assert reasons(run) == ["prompt", "invalid_output", "invalid_output", "said", "invalid_output"]
 
 
-def test_empty_cut_and_refused_replies_keep_their_handling() -> None:
+def test_empty_truncated_or_refused_replies_are_handled_as_usual() -> None:
     assert reasons(ran(reply(), FITS)) == ["prompt", "empty_answer"]
     assert ran(reply(), reply()).error.message.startswith("The model gave two empty")  # type: ignore[union-attr]
     run = ran(reply(Text("No."), stop_reason="refusal"))
@@ -229,7 +229,7 @@ def test_empty_cut_and_refused_replies_keep_their_handling() -> None:
     assert Run.from_events(run.events).output == {"birds": 12}
 
 
-def test_answer_with_open_todos_is_first_reminded_of_them() -> None:
+def test_open_todos_bring_a_reminder_before_output_validation() -> None:
     close = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]})
     begin = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]})
     run = ran([OPEN], "Words.", [begin, close], "Words again.", FITS, tools=[add])
@@ -237,7 +237,7 @@ def test_answer_with_open_todos_is_first_reminded_of_them() -> None:
     assert run.output == {"birds": 12}
 
 
-def test_answer_may_look_like_a_marker_or_a_call(subtests: pytest.Subtests) -> None:
+def test_structured_answer_may_look_like_a_marker_or_call(subtests: pytest.Subtests) -> None:
     shape = {"type": "object", "properties": {"status": {"enum": ["stop", "complete"]}}, "required": ["status"]}
     for status in ("stop", "complete"):
         with subtests.test(status):
@@ -257,7 +257,7 @@ def test_final_answer_in_workflow_mode_must_be_valid() -> None:
     assert run.output == {"birds": 12}
 
 
-def test_own_policy_must_respect_the_output_type() -> None:
+def test_custom_policy_also_enforces_the_output_type() -> None:
     class Own:
         name: ClassVar[str] = "own"
 
@@ -267,7 +267,7 @@ def test_own_policy_must_respect_the_output_type() -> None:
     assert reasons(ran("Twelve.", FITS, policy=Own())) == ["prompt", "invalid_output"]
 
 
-def test_limits_precede_retries_and_final_answer_may_be_valid() -> None:
+def test_limits_precede_output_retries_and_allow_a_final_answer() -> None:
     run = ran("Twelve.", max_rounds=1)
     assert (run.status, run.output) == ("limited", None)
     run = ran("Twelve.", FITS, max_rounds=1, on_limit="final_answer")
@@ -277,7 +277,7 @@ def test_limits_precede_retries_and_final_answer_may_be_valid() -> None:
         assert (run.status, run.output) == ("limited", None)
 
 
-def test_model_gets_the_schema() -> None:
+def test_output_schema_is_sent_to_the_model() -> None:
     model = ScriptedModel([FITS])
     Agent(model, output=SCHEMA, system="Be brief.").run_sync("go")
     assert model.requests[0].system.startswith("Be brief.") and '"required":["birds"]' in model.requests[0].system
@@ -286,7 +286,7 @@ def test_model_gets_the_schema() -> None:
 
 
 @pytest.mark.parametrize("output", [Trip, Cargo, Note, Cat | Dog, Even, list[Place], SCHEMA, int])
-def test_simulated_model_answers_in_the_shape_of_the_schema(output: Any) -> None:
+def test_simulated_model_answers_according_to_the_schema(output: Any) -> None:
     run = Agent("simulated:disciplined", tools=[add], output=output).run_sync("- First `add(1, 2)`")
     assert run.status == "completed" and run.output is not None
 
@@ -346,7 +346,7 @@ def test_invalid_output_type_is_refused(subtests: pytest.Subtests) -> None:
             Output(int, retries=retries)  # type: ignore[arg-type]
 
 
-def test_times_have_their_format_in_the_schema(subtests: pytest.Subtests) -> None:
+def test_output_schema_contains_the_format_of_times(subtests: pytest.Subtests) -> None:
     for kind, form, refused in (
         (datetime.time, "time", "2026-01-04T10:00:00"),
         (datetime.datetime, "date-time", "10:00:00"),

@@ -23,7 +23,7 @@ def changes(run: Run) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.req("R0.44")
-def test_change_during_an_interrupted_round_is_logged() -> None:
+def test_todo_change_during_an_interrupted_round_is_logged() -> None:
     board, begun, go_on = TodoBoard(["One", "Two"]), threading.Event(), threading.Event()
 
     def hold() -> str:
@@ -43,7 +43,7 @@ def test_change_during_an_interrupted_round_is_logged() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_change_before_the_start_is_in_the_first_request() -> None:
+def test_todo_change_before_the_start_appears_in_first_request() -> None:
     board, model = TodoBoard(["One"]), ScriptedModel(["Fine."])
     opened = threading.Event()
 
@@ -63,7 +63,7 @@ def test_change_before_the_start_is_in_the_first_request() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_moved_todo_keeps_its_place_in_request_and_log() -> None:
+def test_moved_todo_keeps_its_position_in_request_and_log() -> None:
     board = TodoBoard(["One", "Two", "Three"])
 
     def looks() -> str:
@@ -90,7 +90,7 @@ def _told(request: Any) -> str:
 
 
 @pytest.mark.req("R0.46", "R0.63")
-def test_outside_changes_around_a_call_are_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_changes_around_a_call_are_not_attributed_to_model(monkeypatch: pytest.MonkeyPatch) -> None:
     board = TodoBoard(["One", "Two", "Three"])
     really = TodoTool.run
 
@@ -112,7 +112,7 @@ def test_outside_changes_around_a_call_are_not_the_models(monkeypatch: pytest.Mo
     assert "3. [completed] Three" in model.requests[1].messages[-1].text  # not shown in any result
 
 
-def test_board_that_changes_its_list_in_place_is_noticed() -> None:
+def test_in_place_change_of_a_board_list_is_noticed() -> None:
     class Natural:
         def __init__(self) -> None:
             self.todos: list[Todo] = []
@@ -129,7 +129,7 @@ def test_board_that_changes_its_list_in_place_is_noticed() -> None:
 
 
 @pytest.mark.req("R0.44", "R1.41")
-def test_mark_undone_by_others_may_be_made_again() -> None:
+def test_todo_update_undone_by_others_may_be_repeated() -> None:
     board = TodoBoard(["One"])
 
     def taken_back(request: object) -> ToolCall:
@@ -142,7 +142,7 @@ def test_mark_undone_by_others_may_be_made_again() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_blocked_todo_call_gets_the_current_list() -> None:
+def test_blocked_todo_call_returns_the_current_list() -> None:
     run = Agent(ScriptedModel([UPDATE] * 3), tools=[work], todos=TodoBoard(["One"]), max_rounds=3).run_sync("go")
     blocked = run.rounds[2].results[0]
     assert blocked.error_code == "duplicate_call_blocked" and "1. [in-progress] One" in blocked.text
@@ -159,7 +159,7 @@ def test_completing_a_reopened_todo_again_is_not_progress() -> None:
 
 
 @pytest.mark.req("R0.80")
-def test_dry_run_shows_the_list_of_the_first_request() -> None:
+def test_dry_run_shows_the_todos_of_the_first_request() -> None:
     agent = Agent(ScriptedModel(["Fine."]), tools=[work], todos=TodoBoard(["One"]), max_rounds=1)
     shown = agent.first_request("go")
     agent.run_sync("go")
@@ -167,7 +167,7 @@ def test_dry_run_shows_the_list_of_the_first_request() -> None:
     assert "1. [not-started] One" in shown.messages[-1].text
 
 
-def test_own_board_that_is_falsy_when_empty_is_used() -> None:
+def test_custom_board_that_is_falsy_when_empty_is_used() -> None:
     class Empty(TodoBoard):
         def __bool__(self) -> bool:
             return False

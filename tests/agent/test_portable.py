@@ -108,7 +108,7 @@ class Bare(Holding):
         """It holds nothing."""
 
 
-def test_worker_without_the_notebook_runs_agent_and_tools(notebook: dict[str, Any]) -> None:
+def test_worker_process_runs_agent_and_tools_without_the_notebook(notebook: dict[str, Any]) -> None:
     calls = [ToolCall("measure", {"place": {"name": "Bay"}}), ToolCall("fill", {"cube": {"rows": 2, "cols": 3, "depth": 4}})]
     model = ScriptedModel([calls, '{"name": "Bay", "rows": [1]}'])
     tools = [notebook["measure"], notebook["fill"]]
@@ -118,7 +118,7 @@ def test_worker_without_the_notebook_runs_agent_and_tools(notebook: dict[str, An
     assert json.loads(worker.stdout) == ["completed", "Bay has 6", "24", "Place(name='Bay', rows=[1], size=2)", "__main__"]
 
 
-def test_method_is_pickled_with_its_object_by_value() -> None:
+def test_method_is_pickled_together_with_its_object() -> None:
     frame = pd.DataFrame({"amount": [1, 2, 6], "describe": [0, 0, 0]})
     calls = [ToolCall("describe", {}), ToolCall("loads", {"s": "[1]"})]
     data = portable(Agent(ScriptedModel([calls, "Done."]), tools=[frame.describe, json.loads], guidance="off", todos=False))
@@ -198,7 +198,7 @@ def test_unpicklable_part_is_named_with_a_hint(snapshot: Snapshot) -> None:
         portable(Agent("simulated:chatty", gates=[partial(let_pass, generator)], name="far"))
 
 
-def test_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(SettingsError, match=r"agentnb\[scale\]"):
         portable(Agent("simulated:chatty"))
@@ -212,7 +212,7 @@ def test_plain_pickle_of_an_agent_is_refused() -> None:
     assert copy.deepcopy([agent]) == [agent] and copy.copy(agent) is agent
 
 
-def test_foreign_bytes_are_refused() -> None:
+def test_bytes_that_are_not_a_portable_agent_are_refused() -> None:
     import pickle
 
     with pytest.raises(SettingsError, match="are not an agent"):

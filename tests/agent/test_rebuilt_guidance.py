@@ -34,7 +34,7 @@ def rebuilt(run: Run) -> GuidanceSet:
     return find_set(guidance)
 
 
-def test_rebuilt_set_has_the_same_texts_name_and_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_guidance_set_is_rebuilt_with_texts_name_and_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
     one_text = GuidanceSet.from_markdown("terse", "Say little.")
     silent = GuidanceSet("silent", dict.fromkeys(PARTS, ""))
     for guidance in (OWN, one_text, silent, find_set("matrix"), find_set("off")):
@@ -44,7 +44,7 @@ def test_rebuilt_set_has_the_same_texts_name_and_version(tmp_path: Path, subtest
             assert find_set("matrix") is found or guidance.name != "matrix"
 
 
-def test_built_in_set_of_another_version_keeps_texts_and_name(tmp_path: Path) -> None:
+def test_built_in_guidance_of_another_version_keeps_logged_texts(tmp_path: Path) -> None:
     texts = {**{name: text for name, text in find_set("matrix").parts.items() if text}, "text": "Answer as it was then."}
     guidance = rebuilt(run_with("matrix", tmp_path, guidance=texts))
     assert (guidance.name, guidance.parts["text"]) == ("matrix", "Answer as it was then.")
@@ -55,13 +55,13 @@ def test_built_in_set_of_another_version_keeps_texts_and_name(tmp_path: Path) ->
     assert rebuilt(Run.from_events(again.events)) == guidance
 
 
-def test_log_of_older_version_asks_for_its_own_set(tmp_path: Path) -> None:
+def test_log_of_an_older_version_requires_its_guidance_set(tmp_path: Path) -> None:
     old = run_with(OWN, tmp_path, guidance={}, schema=4)
     with pytest.raises(SettingsError, match="had the guidance set own, which is not available here"):
         rebuilt(old)
     assert rebuilt(run_with("matrix", tmp_path, guidance={}, schema=4)) is find_set("matrix")
 
 
-def test_invalid_text_in_a_log_is_refused(tmp_path: Path) -> None:
+def test_invalid_guidance_text_in_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no_such_variable"):
         rebuilt(run_with(OWN, tmp_path, guidance={"text": "{{ no_such_variable }}"}))

@@ -145,14 +145,14 @@ BROKEN: dict[str, dict[str, tuple[str, Spoil]]] = {
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_valid_request_has_no_complaints(subtests: pytest.Subtests) -> None:
+def test_valid_request_violates_no_rule(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             assert complaints(wire, good()) == []
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_each_broken_promise_is_named(subtests: pytest.Subtests) -> None:
+def test_each_violated_request_rule_is_reported(subtests: pytest.Subtests) -> None:
     for wire, cases in BROKEN.items():
         for name, (sentence, spoil) in cases.items():
             with subtests.test(f"{wire}: {name}"):
@@ -163,7 +163,7 @@ def test_each_broken_promise_is_named(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_request_that_a_provider_refuses_has_complaints(subtests: pytest.Subtests) -> None:
+def test_request_refused_by_a_provider_violates_the_rules(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             body = good()

@@ -25,7 +25,7 @@ def ran(shell: Shell, command: str, asked: list[str]) -> Run:
     return Agent(ScriptedModel(script), tools=[shell]).run_sync("go", approve=approve)
 
 
-def test_only_a_sandbox_without_network_runs_unasked(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_only_a_sandbox_without_network_runs_without_approval(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for case, shell, expected in (
         ("no sandbox", Shell(), ["bash"]),
         ("sandbox", Shell(sandbox="bwrap"), []),
@@ -47,7 +47,7 @@ def test_values_of_shell_variables_are_not_logged(tmp_path: Path) -> None:
     assert "DEPLOY_TOKEN" in repr(run.events)
 
 
-def test_run_without_its_sandbox_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_does_not_start_if_its_sandbox_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bash").symlink_to("/bin/bash")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="bubblewrap"):

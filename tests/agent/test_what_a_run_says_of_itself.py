@@ -49,7 +49,7 @@ def test_invalid_tags_are_refused(subtests: pytest.Subtests) -> None:
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 
-def test_logged_guidance_leaves_out_empty_parts() -> None:
+def test_logged_guidance_omits_empty_parts() -> None:
     words = GuidanceSet("own", {"text": "Be brief.", "note": ""})
     run = agent(guidance=words).run_sync("Go")
     assert dict(run.guidance) == {name: text for name, text in words.parts.items() if text} and "note" not in run.guidance

@@ -15,7 +15,7 @@ def worked(*replies: str, **settings: bool) -> tuple[Run, list[list[tuple[str, s
 
 
 @pytest.mark.req("R0.52")
-def test_workflow_setting_omits_words_from_request_but_not_conversation() -> None:
+def test_dropped_workflow_text_stays_in_the_conversation() -> None:
     run, sent = worked("I am at it.", "I am still at it.", workflow_drops_text=True)
     assert sent[1] == [("user", "Do it.\n\nPlease continue")]
     assert sent[2] == [("user", "Do it.\n\nPlease continue\n\nPlease continue")]
@@ -23,12 +23,12 @@ def test_workflow_setting_omits_words_from_request_but_not_conversation() -> Non
 
 
 @pytest.mark.req("R0.52")
-def test_words_are_sent_without_the_workflow_setting() -> None:
+def test_text_is_sent_without_the_workflow_setting() -> None:
     _, sent = worked("I am at it.")
     assert sent[1] == [("user", "Do it."), ("assistant", "I am at it."), ("user", "Please continue")]
 
 
 @pytest.mark.req("R0.52")
-def test_words_continued_for_another_reason_are_sent() -> None:
+def test_text_continued_for_another_reason_is_sent() -> None:
     _, sent = worked("I am at it.\n[CONTINUE]", workflow_drops_text=True)
     assert ("assistant", "I am at it.") in sent[1]

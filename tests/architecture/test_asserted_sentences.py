@@ -40,7 +40,7 @@ def is_sentence(node: ast.expr) -> bool:
     )
 
 
-def test_whole_sentences_are_compared_with_the_snapshot_of_their_room() -> None:
+def test_complete_sentences_are_compared_with_their_room_snapshot() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("test_*.py"))

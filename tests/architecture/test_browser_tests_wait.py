@@ -66,5 +66,5 @@ def test_browser_tests_wait_before_they_assert() -> None:
         ("wait_until(lambda: part.inner_text() == 'a')", []),
     ],
 )
-def test_reading_is_recognised(body: str, lines: list[int]) -> None:
+def test_premature_page_reads_are_recognised(body: str, lines: list[int]) -> None:
     assert list(hasty_reads(f"def test():\n {body}")) == lines

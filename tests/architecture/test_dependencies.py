@@ -53,7 +53,7 @@ def test_every_dependency_of_the_core_is_used() -> None:
     assert [one for one in PROJECT["dependencies"] if distribution(one) not in needed] == []
 
 
-def test_the_extra_all_holds_every_extra() -> None:
+def test_extra_named_all_includes_every_extra() -> None:
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = everything.partition("[")[2].rstrip("]").split(",")
     assert sorted(named) == sorted(set(PROJECT["optional-dependencies"]) - {"all"})

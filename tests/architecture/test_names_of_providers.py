@@ -31,13 +31,13 @@ def named_in(tree: ast.AST) -> Iterator[str]:
             yield node.value.removesuffix(":")
 
 
-def test_no_code_decides_by_the_name_of_a_provider() -> None:
+def test_code_never_branches_on_a_provider_name() -> None:
     found = {str(path.relative_to(PACKAGE)): set(named_in(tree)) for path, tree in trees().items()}
     found["testing/loopback_server.py"] -= {"compatible"}  # the name that it has unless it is like another
     assert {path: names for path, names in found.items() if names} == ELSEWHERE
 
 
-def test_provider_name_is_found_in_any_expression() -> None:
+def test_provider_name_is_detected_in_any_expression() -> None:
     for code in ('name == "openai"', 'name in ("mistral", other)', 'name.startswith("deepseek:")', '{"groq": 1}[name]'):
         assert len([*named_in(ast.parse(code))]) == 1
     assert not [*named_in(ast.parse('"""Speaks ``openai:``."""\nadvice = "Write openai:NAME"'))]

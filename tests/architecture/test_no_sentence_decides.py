@@ -149,13 +149,13 @@ def module_of(file: Path) -> str:
     return ".".join(("agentnb", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def test_no_code_decides_by_a_sentence() -> None:
+def test_code_never_branches_on_message_text() -> None:
     found = set(sentences_compared())
     assert {place for place in found if place.partition(":")[0] not in READ} == set()
     assert set(READ) - {place.partition(":")[0] for place in found} == set()
 
 
-def test_names_to_choose_from_are_in_advice() -> None:
+def test_suggested_names_are_written_only_by_advice() -> None:
     written = {
         f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}"
         for file, tree in trees().items()
@@ -176,7 +176,7 @@ def texts_of_errors_cut(tree: ast.Module) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_no_code_cuts_the_text_of_an_error() -> None:
+def test_code_never_parses_the_text_of_an_error() -> None:
     found = {
         f"{path}:{line}"
         for file, tree in trees().items()
@@ -189,7 +189,7 @@ def test_no_code_cuts_the_text_of_an_error() -> None:
     assert [*texts_of_errors_cut(broken)] == [1, 2]
 
 
-def test_texts_below_session_name_no_command() -> None:
+def test_messages_below_the_session_layer_name_no_command() -> None:
     found = {
         f"{path}:{node.lineno}: {node.value[:80]}"
         for file, tree in trees().items()
@@ -213,7 +213,7 @@ def texts_to_show(tree: ast.Module) -> Iterator[ast.Constant]:
             yield node
 
 
-def test_a_comparison_with_a_sentence_is_found() -> None:
+def test_comparisons_with_message_text_are_detected() -> None:
     tree = ast.parse(
         'SAID = "It is suspended: answer it"\n'
         'a = error.hint == "Run the cell again"\n'

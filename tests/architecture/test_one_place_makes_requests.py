@@ -50,6 +50,6 @@ def _copies(call: ast.Call, names: set[str]) -> bool:
 
 
 @pytest.mark.req("KX.7")
-def test_requests_are_made_in_allowed_functions_only() -> None:
+def test_requests_are_made_only_in_allowed_functions() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): made_in(path, tree) for path, tree in trees().items()}
     assert {name: places for name, places in found.items() if places} == ALLOWED

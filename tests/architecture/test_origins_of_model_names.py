@@ -64,7 +64,7 @@ def test_places_that_make_models_are_listed() -> None:
     assert {name: places for name, places in found.items() if places} == ALLOWED
 
 
-def test_makers_of_models_have_no_other_names() -> None:
+def test_functions_that_make_models_are_not_renamed_on_import() -> None:
     def renamed(path: Path, tree: ast.Module) -> list[str]:
         imports = (one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names)
         return [f"{path.name}: {one.asname}" for one in imports if one.name in MAKERS and one.asname not in (None, one.name)]

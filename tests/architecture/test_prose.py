@@ -17,7 +17,7 @@ def count_of(part: str) -> Count:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_prose_has_few_marks_of_translation(part: str) -> None:
+def test_prose_has_few_signs_of_translation(part: str) -> None:
     count, limit = count_of(part), SETTINGS["limits"]["marks_in_1000_words"][part]
     assert count.per_thousand <= limit, f"{count.per_thousand:.2f} marks in 1,000 words. {ADVICE}\n{listed(count.marks)}"
 
@@ -30,7 +30,7 @@ def test_prose_has_few_marks_of_translation(part: str) -> None:
         ("tests", "test_names", "test_names_over_ten_words"),
     ],
 )
-def test_names_say_what_they_name(part: str, kind: str, limit: str) -> None:
+def test_meaningless_or_overlong_names_stay_below_their_limits(part: str, kind: str, limit: str) -> None:
     places = getattr(count_of(part), kind)
     assert len(places) <= SETTINGS["limits"][limit], f"{len(places)} {limit}. {ADVICE}\n{listed(places)}"
 
@@ -40,7 +40,7 @@ def test_file_names_have_one_meaning() -> None:
     assert len(repeated) <= SETTINGS["limits"]["file_names_used_twice"], "\n".join(repeated)
 
 
-def test_a_mark_a_name_and_a_participle_are_found() -> None:
+def test_prose_count_detects_marks_names_and_participles() -> None:
     count = Count()
     path = ROOT / "tests" / "example.py"
     count.add_text(path, 7, "Return the run's rounds. It is none of them: How it stands, as ever.")

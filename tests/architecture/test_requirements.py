@@ -8,12 +8,12 @@ def test_every_requirement_has_a_test() -> None:
     assert [number for number in promised() if number not in held] == []
 
 
-def test_every_marked_number_is_promised() -> None:
+def test_every_requirement_number_on_a_test_exists() -> None:
     known = promised()
     assert [number for number in marked() if number not in known] == []
 
 
-def test_listing_names_the_tests_of_a_requirement() -> None:
+def test_requirement_listing_names_its_tests() -> None:
     head, *tests = listing(["R0.8"])
     assert head.startswith("R0.8  ")
     assert f"    {marked()['R0.8'][0]}" in tests

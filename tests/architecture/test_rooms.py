@@ -79,7 +79,7 @@ DEFERS = {
 """The modules that import others of agentnb inside functions, since those that name them load little, and what these are."""
 
 
-def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
+def test_no_agentnb_module_is_imported_inside_a_function() -> None:
     inside = {
         str(path.relative_to(PACKAGE))
         for path, tree in trees().items()
@@ -91,7 +91,7 @@ def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
     assert inside == DEFERS.keys()
 
 
-def test_no_room_is_imported_by_name() -> None:
+def test_no_room_is_imported_dynamically_by_name() -> None:
     """``agentnb/__init__.py``, which imports each public name on first use, is above all rooms."""
     by_text = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -135,7 +135,7 @@ def test_prompts_are_markdown_files() -> None:
     assert all(path.read_text(encoding="utf-8").strip() for path in folder.rglob("*.md"))
 
 
-def test_the_notebook_room_decides_nothing() -> None:
+def test_notebook_room_imports_no_decision_making_code() -> None:
     """Watching never reaches into running: no policy, gate, guide, loop or dispatch is imported there.
 
     A policy that a person types after ``-p`` is looked up by its name; nothing else is imported from the policies.

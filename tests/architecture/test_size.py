@@ -48,7 +48,7 @@ def sizes() -> Counter[str]:
     return found
 
 
-def test_no_room_grows_without_a_reason() -> None:
+def test_rooms_grow_only_with_a_stated_reason() -> None:
     recorded, now = tomllib.loads(SIZES.read_text())["rooms"], sizes()
     assert now.keys() == recorded.keys()
     too_large = {

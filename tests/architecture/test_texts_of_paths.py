@@ -68,7 +68,7 @@ def _is_beside(node: ast.AST) -> bool:
     )
 
 
-def test_tests_assert_no_path_of_the_checkout() -> None:
+def test_tests_do_not_depend_on_the_checkout_path() -> None:
     places = {
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("*.py"))
@@ -89,5 +89,5 @@ def test_tests_assert_no_path_of_the_checkout() -> None:
         ("path = f'{Path(sys.executable).parent}:/usr/bin'", []),
     ],
 )
-def test_searched_and_unquoted_paths_are_found(code: str, lines: list[int]) -> None:
+def test_searched_and_unquoted_paths_are_detected(code: str, lines: list[int]) -> None:
     assert list(fixed_places(code)) == lines

@@ -137,7 +137,7 @@ def old_names() -> Iterator[tuple[str, str]]:
                 yield f"{path}:{name}", "MAX_..."
 
 
-def test_no_definition_has_a_replaced_name() -> None:
+def test_definitions_do_not_use_replaced_names() -> None:
     assert {place: better for place, better in old_names() if place not in ALLOWED} == {}
 
 
@@ -153,7 +153,7 @@ def sentences(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.value, node.lineno
 
 
-def test_no_sentence_sounds_translated() -> None:
+def test_sentences_do_not_sound_translated() -> None:
     found = {
         f"{path.relative_to(PACKAGE)}:{line}: {text}": better
         for path, tree in trees().items()

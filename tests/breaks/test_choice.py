@@ -11,11 +11,11 @@ from entries import read_breaks
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_entry_applies_to_the_tree() -> None:
+def test_every_break_applies_to_the_source_tree() -> None:
     assert [f"{row.rule}: {problem}" for row in read_breaks() if (problem := row.problem(ROOT))] == []
 
 
-def test_entries_are_few_and_spread_over_all_rooms() -> None:
+def test_breaks_are_few_and_spread_over_all_rooms() -> None:
     counts = Counter(room_of(row.file) for row in read_breaks())
     rooms = {path.parent.name for path in (ROOT / "agentnb").glob("*/__init__.py")}
     without_rules = {"examples", "traces"}  # data; moved names

@@ -61,7 +61,7 @@ def went_on(lab: Any, index: int, result: str, told: str) -> None:
     nothing_is_left(lab)
 
 
-def test_call_is_shown_whole_and_approved(lab: Any) -> None:
+def test_call_is_shown_in_full_and_approved(lab: Any) -> None:
     index, question = asked(lab, "approve", BASH)
     question.locator("pre", has_text="git status -s··src").wait_for()
     question.locator("pre", has_text="timeout: 5").wait_for()
@@ -70,7 +70,7 @@ def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     went_on(lab, index, "ran git status -s", "You approved")
 
 
-def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> None:
+def test_approving_later_calls_explains_each_choice(lab: Any) -> None:
     index, question = asked(lab, "always", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
     calls, reach = question.get_by_label("Later calls to allow"), question.get_by_label("How long")
@@ -89,7 +89,7 @@ def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> 
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
 
 
-def test_typed_pattern_is_granted_and_a_refused_one_shows_why(lab: Any) -> None:
+def test_typed_pattern_is_granted_or_refused_with_the_reason(lab: Any) -> None:
     index, question = asked(lab, "pattern", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
     question.get_by_label("Later calls to allow").select_option("")
@@ -106,7 +106,7 @@ def test_typed_pattern_is_granted_and_a_refused_one_shows_why(lab: Any) -> None:
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
 
 
-def test_long_call_opens_at_its_top_with_answers_visible(lab: Any) -> None:
+def test_long_call_opens_at_the_top_with_answers_visible(lab: Any) -> None:
     index, question = asked(lab, "long", LONG)
     row, title = question.locator(".agentnb-answers"), question.get_by_text("Create src/long.py")
     for width in (700, 1400):
@@ -117,7 +117,7 @@ def test_long_call_opens_at_its_top_with_answers_visible(lab: Any) -> None:
     went_on(lab, index, "wrote src/long.py", "You approved")
 
 
-def test_arguments_are_edited_in_a_form_with_errors_at_fields(lab: Any) -> None:
+def test_arguments_are_edited_in_a_form_showing_field_errors(lab: Any) -> None:
     index, question = asked(lab, "edit", WRITE)
     question.locator(".agentnb-line-added", has_text='+    return "<script>" + text.strip()').wait_for()
     question.locator(".agentnb-line-removed", has_text='-    return "<b>" + text').wait_for()
@@ -150,7 +150,7 @@ def test_call_is_rejected_with_a_reason(lab: Any) -> None:
     went_on(lab, index, "The <i>other</i> folder", "You rejected: “The <i>other</i> folder”")
 
 
-def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:
+def test_every_answer_is_reachable_by_keyboard_alone(lab: Any) -> None:
     index, question = asked(lab, "keys", WRITE)
     keys = lab.page.keyboard
     question.get_by_role("button", name="Approve", exact=True).focus()
@@ -192,7 +192,7 @@ AGAIN = """element => {
 }"""
 
 
-def test_typed_text_survives_redrawing_and_questions_survive_a_reload(lab: Any) -> None:
+def test_typed_text_survives_redraws_and_questions_survive_reloads(lab: Any) -> None:
     index, question = asked(lab, "reload", BASH, GO.replace("--approve", "--background --approve"))
     lab.save()
     question.get_by_role("button", name="Edit").click()

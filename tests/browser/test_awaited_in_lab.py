@@ -63,7 +63,7 @@ def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
 
-def test_nested_run_is_shown_at_its_call_live_and_saved(lab: Any) -> None:
+def test_nested_run_is_shown_in_its_call_live_and_saved(lab: Any) -> None:
     index = shared(
         lab,
         "outer = Slow([ToolCall('read', {'question': 'Which species are in p.csv?'}), 'There are three.'])",
@@ -83,7 +83,7 @@ def test_nested_run_is_shown_at_its_call_live_and_saved(lab: Any) -> None:
     lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
 
 
-def test_eight_concurrent_runs_are_one_expandable_line(lab: Any) -> None:
+def test_eight_concurrent_runs_share_one_expandable_line(lab: Any) -> None:
     index = shared(
         lab,
         "def one(n):\n"
@@ -107,7 +107,7 @@ def test_eight_concurrent_runs_are_one_expandable_line(lab: Any) -> None:
     lab.shots("eight-done-open")
 
 
-def test_one_of_many_runs_gets_a_card_to_ask(lab: Any) -> None:
+def test_run_that_asks_among_many_gets_a_card(lab: Any) -> None:
     index = shared(
         lab,
         "def one(n):\n"

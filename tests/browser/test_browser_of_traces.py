@@ -85,7 +85,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day the list is opened by clicks")
-def test_keys_move_between_runs_and_rounds_except_in_fields(lab: Any) -> None:
+def test_keys_navigate_runs_and_rounds_except_in_fields(lab: Any) -> None:
     live = opened(lab, TRACES)
     keys, at = lab.page.keyboard, live.locator("[data-at]")
     live.locator("[data-place]").first.focus()
@@ -131,7 +131,7 @@ def test_failures_findings_and_search_words_are_navigable(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_second_greeting_leaves_the_reader_in_place(lab: Any) -> None:
+def test_repeated_initialization_keeps_the_reading_position(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
     live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").first.click()
     until(live.locator("[data-at]"), "Round 4 of 7")
@@ -141,7 +141,7 @@ def test_second_greeting_leaves_the_reader_in_place(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_opening_runs_moves_nothing(lab: Any) -> None:
+def test_opening_runs_causes_no_layout_shift(lab: Any) -> None:
     live = opened(lab, TRACES)
     with watching(lab.page) as watched:
         for place in (3, 0, 2):
@@ -152,7 +152,7 @@ def test_opening_runs_moves_nothing(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day test_saved_in_lab saves cards")
-def test_saved_browser_works_without_a_kernel_and_revives_with_one(lab: Lab, subtests: pytest.Subtests) -> None:
+def test_saved_trace_browser_works_with_and_without_a_kernel(lab: Lab, subtests: pytest.Subtests) -> None:
     lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", TRACES]))
     lab.run_all()
     live = live_in(lab)
@@ -184,7 +184,7 @@ def test_saved_browser_works_without_a_kernel_and_revives_with_one(lab: Lab, sub
 
 
 @pytest.mark.nightly("by day the contrast of the styles is computed")
-def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
+def test_every_word_is_readable_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
     live = opened(lab, MADE + "Runs([*map(made, range(9))])")
     lab.write_last(DIFF)
     lab.start_active()
@@ -202,7 +202,7 @@ def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: py
                     lab.shot(f"{name}-{theme}-{width}", lab.page)
 
 
-def test_difference_links_to_rounds_and_is_side_by_side(lab: Any) -> None:
+def test_difference_view_is_side_by_side_and_links_to_rounds(lab: Any) -> None:
     lab.share(["%load_ext agentnb", MADE + DIFF])
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")

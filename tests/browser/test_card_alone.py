@@ -45,7 +45,7 @@ def show(page: Any, model: str, ago: float) -> LiveCard:
     return card
 
 
-def test_silence_of_an_external_agent_is_counted(page: Any) -> None:
+def test_time_without_output_from_external_agent_is_shown(page: Any) -> None:
     card = show(page, "acp:fake", 45)
     chip = page.locator("[data-slot=chip]")
     chip.get_by_text(": no output for 45 s; it may be retrying").wait_for()
@@ -55,7 +55,7 @@ def test_silence_of_an_external_agent_is_counted(page: Any) -> None:
     chip.get_by_text("no output for").wait_for(state="detached")
 
 
-def test_only_an_external_agent_is_spoken_to_at_once(page: Any) -> None:
+def test_only_external_agents_can_be_messaged_immediately(page: Any) -> None:
     show(page, "acp:fake", 0)
     page.get_by_label("Say something to the agent").fill("Hurry")
     page.get_by_role("button", name="Now", exact=True).click()

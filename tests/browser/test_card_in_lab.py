@@ -78,7 +78,7 @@ def test_stop_ends_a_sync_tool_in_a_blocked_cell(lab: Any, kernels: Any, version
     nothing_is_left(lab)
 
 
-def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
+def test_stop_ends_a_model_that_is_still_replying(lab: Any) -> None:
     index = shared(lab, "model = Slow([['Hm.', 600]])", GO)
     lab.start(index)
     card(lab, index).get_by_text("Hm.").wait_for()
@@ -149,7 +149,7 @@ def test_todos_can_be_edited_while_the_cell_runs(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_round_shows_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
+def test_model_input_of_a_round_is_shown_while_running(lab: Any) -> None:
     index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -187,7 +187,7 @@ def test_tables_pictures_and_long_results_are_displayed(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_kernel_interrupt_ends_the_card(lab: Any) -> None:
+def test_kernel_interrupt_stops_the_run_and_its_card(lab: Any) -> None:
     index = shared(lab, NAP, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -197,7 +197,7 @@ def test_kernel_interrupt_ends_the_card(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_failed_run_says_so_and_is_folded(lab: Any) -> None:
+def test_failed_run_is_labelled_and_folded(lab: Any) -> None:
     index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO)
     lab.run(index)
     ended(lab, index, "Failed")
@@ -207,7 +207,7 @@ def test_failed_run_says_so_and_is_folded(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_second_view_shows_the_whole_run_and_the_end(lab: Any) -> None:
+def test_second_view_shows_the_complete_run_until_the_end(lab: Any) -> None:
     index = shared(lab, "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -290,14 +290,14 @@ def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
+def test_question_with_choices_can_be_answered_with_a_button(lab: Any) -> None:
     index, shown = asking(lab, "choices", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Gentoo").click()
     went_on(lab, "choices", index, "Gentoo", "You: Gentoo")
 
 
 @pytest.mark.req("KX.5")
-def test_question_is_answered_in_words(lab: Any) -> None:
+def test_question_can_be_answered_with_text(lab: Any) -> None:
     index, shown = asking(lab, "in-words")
     field = shown.get_by_label("Your answer")
     field.fill("The <i>third</i>")
@@ -454,7 +454,7 @@ def test_opened_thinking_stays_open_when_it_is_complete(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_message_ends_the_turn_of_an_external_agent(lab: Any) -> None:
+def test_message_sent_now_ends_an_external_agent_turn(lab: Any) -> None:
     agent = Path(__file__).parents[1] / "acp" / "fake_agent.py"
     added = f"%agent acp add waiting {shlex.join((sys.executable, str(agent)))}"
     index = shared(lab, added, "%%agent --acp waiting --approve auto\nsleep")

@@ -74,7 +74,7 @@ def made(lab: Any, first: int, after: int) -> int:
     return int(marks[after] - marks[first])
 
 
-def test_long_run_stays_smooth(fresh_lab: Any) -> None:
+def test_page_stays_smooth_during_a_long_run(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
@@ -136,7 +136,7 @@ def wait_for_round(lab: Any, number: int) -> None:
     lab.page.wait_for_selector(f"[data-round='{number}']", state="attached")
 
 
-def test_streaming_moves_nothing_else_and_keeps_the_scroll_position(lab: Any) -> None:
+def test_streaming_shifts_nothing_else_and_keeps_the_scroll_position(lab: Any) -> None:
     index = shared(lab, CALM, GO_ON)
     below = lab.write_last("'a cell below'")
     lab.start(index)
@@ -292,7 +292,7 @@ def test_notebook_shortcuts_are_inactive_inside_the_card(lab: Any) -> None:
     stop(lab, index)
 
 
-def test_space_ticks_enter_opens_and_focus_stays(lab: Any) -> None:
+def test_keyboard_ticks_todos_and_opens_folds_without_losing_focus(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -432,7 +432,7 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-def test_many_cards_leave_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
+def test_many_cards_leak_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(20)")
 

@@ -18,7 +18,7 @@ from waiting import wait_until
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day in JupyterLab")]
 
 
-def test_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
+def test_click_reaches_the_kernel_while_a_cell_blocks(classic: Any, kernels: Any) -> None:
     classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
     classic.run(0)
     classic.start(1)
@@ -39,7 +39,7 @@ def test_card_works_as_in_jupyterlab(classic: Any) -> None:
     assert classic.complaints() == []
 
 
-def test_run_across_a_page_reload_is_saved_whole(classic: Any) -> None:
+def test_run_that_spans_a_page_reload_is_saved_completely(classic: Any) -> None:
     index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
     chip(classic, index, "Running hold")

@@ -88,7 +88,7 @@ def test_draft_is_edited_in_its_table_and_runs_as_approved(lab: Any) -> None:
 
 
 @pytest.mark.req("R3.37", "R3.39")
-def test_chip_counts_plan_steps_and_the_review_is_shown(lab: Any) -> None:
+def test_chip_counts_plan_steps_and_shows_the_review(lab: Any) -> None:
     setup = f"""{SETUP}
 STEPS = [step(1, "Fetch the table of Brest", ["tides_fetch"], station="brest"), step(2, "Wait", ["wait"], 1, what="plan-seen")]
 PLAN = json.dumps({{"steps": [*STEPS, step(3, "Tell", [], 1, 2)]}})
@@ -105,7 +105,7 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
     nothing_is_left(lab)
 
 
-def test_draft_is_declined_with_a_reason_or_approved_in_words(lab: Any) -> None:
+def test_draft_is_declined_with_reason_or_approved_with_text(lab: Any) -> None:
     index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
     draft.get_by_role("button", name="Reject…").click()
     draft.get_by_label("Reason, for the model").fill("Too many stations")

@@ -33,7 +33,7 @@ primary: rounds < 5
 places: 40"""
 
 
-def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
+def test_table_fills_in_without_a_card_and_reads_as_text(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP, EXPERIMENT, "compare(results, 'with', 'without')"])
     lab.run_above(1)
@@ -70,7 +70,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     lab.theme("Light")
 
 
-def test_box_of_a_reloaded_page_stops_and_is_saved(lab: Any) -> None:
+def test_experiment_box_can_be_stopped_after_a_page_reload(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     setup = SETUP.replace("'first'", "'later'").replace("'rest'", "'later'")
     lab.share([setup, EXPERIMENT.replace("%%experiment", "%%experiment --background"), EXPERIMENT])
@@ -93,7 +93,7 @@ def test_box_of_a_reloaded_page_stops_and_is_saved(lab: Any) -> None:
     wait_until(lambda: "widget-view" not in json.dumps(lab.outputs(2)))
 
 
-def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
+def test_experiment_box_reports_that_its_kernel_was_restarted(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'never'").replace("'rest'", "'never'"), EXPERIMENT])
     lab.run_above(1)
@@ -107,7 +107,7 @@ def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
     lab.page.evaluate("() => window.restarted")
 
 
-def test_press_that_a_stuck_kernel_cannot_hear_is_said(lab: Any) -> None:
+def test_pressing_stop_with_a_stuck_kernel_shows_a_message(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'unstuck'").replace("'rest'", "'unstuck'"), EXPERIMENT])
     lab.run_above(1)
@@ -128,7 +128,7 @@ def ground_level(figure: Any) -> int:
     return int(Image.open(BytesIO(figure.screenshot())).convert("L").getpixel((3, 3)))
 
 
-def test_figure_is_dark_on_a_dark_page(lab: Any) -> None:
+def test_figure_uses_dark_colours_on_a_dark_page(lab: Any) -> None:
     lab.share(["from agentnb import load_trace, plots", "plots.timeline(load_trace('complex-fails'))"])
     lab.run_above(1)
     lab.run(1)

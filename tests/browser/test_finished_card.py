@@ -104,7 +104,7 @@ def test_exported_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subt
     page.context.close()
 
 
-def test_formula_is_drawn_and_its_hidden_parts_take_no_space(browser: Any, tmp_path: Path) -> None:
+def test_formula_is_rendered_and_its_hidden_parts_take_no_space(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
     over, under = page.locator("mfrac").first.locator("mi").all()
     wait_until(lambda: over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2)
@@ -114,7 +114,7 @@ def test_formula_is_drawn_and_its_hidden_parts_take_no_space(browser: Any, tmp_p
     page.context.close()
 
 
-def test_words_are_not_broken_in_the_middle(browser: Any, tmp_path: Path) -> None:
+def test_words_are_not_broken_in_the_middle_of_lines(browser: Any, tmp_path: Path) -> None:
     page = shown(
         browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
     )
@@ -155,7 +155,7 @@ def test_link_to_a_failure_opens_the_transcript_at_its_round(browser: Any, tmp_p
     page.context.close()
 
 
-def test_finding_links_to_its_round_and_back(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_findings_and_their_rounds_link_to_each_other(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Runs without a script."""
     run = load_trace("complex-fails")
     for name, html in (("card", run_html(run)), ("page", page_html(run))):

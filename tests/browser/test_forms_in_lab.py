@@ -61,7 +61,7 @@ def error(question: Any, name: str, text: str) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
+def test_form_can_be_filled_and_shows_errors_at_fields(lab: Any) -> None:
     index, question = asked(lab)
     question.get_by_text("book asks you").wait_for()
     question.get_by_text("Where the <b>confirmation</b> goes").wait_for()
@@ -118,7 +118,7 @@ def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_form_is_declined_or_cancelled_with_a_button(lab: Any) -> None:
+def test_form_can_be_declined_or_cancelled_with_a_button(lab: Any) -> None:
     for label, outcome, told in (
         ("Decline", "declined", "You declined to answer"),
         ("Cancel", "cancelled", "You closed it without deciding"),
@@ -133,7 +133,7 @@ def test_form_is_declined_or_cancelled_with_a_button(lab: Any) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_address_is_shown_whole_and_opened_only_by_a_click(lab: Any) -> None:
+def test_address_is_shown_in_full_and_opens_only_on_click(lab: Any) -> None:
     url = f"{lab.url}/api/status?token=t&why=agentnb"
     connects = f"""
 from agentnb import tool

@@ -24,7 +24,7 @@ def click_stop(page: Any) -> None:
 
 
 @pytest.mark.parametrize("version", ["7.3.0", *[pytest.param(version, marks=GROUND) for version in ("7.4.0", "newest")]])
-def test_click_reaches_a_blocked_cell_on_each_ipykernel(lab: Any, kernels: Any, version: str) -> None:
+def test_click_reaches_blocked_kernel_on_each_ipykernel_version(lab: Any, kernels: Any, version: str) -> None:
     kernel = kernels(version)
     lab.open(lab.write(f"blocked-{version}.ipynb", [PROTOTYPE, BLOCK], kernel))
     assert lab.value("__import__('ipykernel').__version__") == repr(kernels.version_of(kernel))
@@ -69,7 +69,7 @@ def test_unsigned_copy_is_shown_untrusted_and_sanitized(lab: Any) -> None:
 
 
 @GROUND
-def test_reload_keeps_the_kernel_and_the_saved_file_only(fresh_lab: Any) -> None:
+def test_page_reload_keeps_only_the_kernel_and_saved_file(fresh_lab: Any) -> None:
     lab = fresh_lab
     lab.open(lab.write("kept.ipynb", ["kept = 41; kept"]))
     lab.run(0)
@@ -80,7 +80,7 @@ def test_reload_keeps_the_kernel_and_the_saved_file_only(fresh_lab: Any) -> None
 
 
 @GROUND
-def test_second_view_of_an_output_shows_the_same(lab: Any) -> None:
+def test_second_view_of_an_output_shows_the_same_content(lab: Any) -> None:
     lab.open(lab.write("views.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
     lab.start(1)
@@ -104,7 +104,7 @@ def test_every_widget_message_is_counted(lab: Any) -> None:
     assert [message.content["data"]["content"]["n"] for message in customs] == list(range(1, 21))
 
 
-def test_rate_is_the_maximum_of_any_second() -> None:
+def test_message_rate_is_the_maximum_within_any_second() -> None:
     sent = [Message("iopub", "comm_msg", at, {}, 1) for at in (0.0, 0.5, 0.9, 1.2, 1.4, 3.0)]
     assert most_in_a_second(sent) == 4
     assert most_in_a_second([]) == 0
@@ -125,7 +125,7 @@ def test_longest_task_is_measured_in_processor_time(browser: Any) -> None:
     page.context.close()
 
 
-def test_measuring_detects_a_held_page_and_a_layout_shift(lab: Any) -> None:
+def test_measurement_detects_a_blocked_page_and_a_layout_shift(lab: Any) -> None:
     lab.open(lab.write("smooth.ipynb", ["1"]))
     with watching(lab.page) as watched:
         lab.page.evaluate("""async () => {
@@ -146,7 +146,7 @@ def test_measuring_detects_a_held_page_and_a_layout_shift(lab: Any) -> None:
 
 
 @GROUND
-def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_can_set_theme_and_width_and_take_screenshots(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_SHOTS", str(tmp_path / "shots"))
     lab.width(700)
     lab.open(lab.write("looks.ipynb", ["\n".join(["1"] * 200)]))
@@ -160,7 +160,7 @@ def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: 
     wait_until(lambda: lab.scrolled() == 300)
 
 
-def test_page_complaints_are_collected(lab: Any) -> None:
+def test_page_errors_are_collected(lab: Any) -> None:
     lab.open(lab.write("complains.ipynb", ["1"]))
     assert lab.complaints() == []
     lab.page.evaluate("() => console.error('said')")

@@ -126,7 +126,7 @@ def _settled(page: Any) -> None:
 
 @pytest.mark.parametrize("end", ["failed", "completed"])
 @pytest.mark.parametrize("part", PARTS)
-def test_hostile_text_is_harmless_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
+def test_hostile_text_is_harmless_in_an_exported_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
     file = save_trace(hostile_run(part, end), tmp_path / "run.html")
     page = browser.new_page()
     guard = Guard(page, file.as_uri())

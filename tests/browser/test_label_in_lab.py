@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 SHOW = "import agentnb\nbench = agentnb.label(['complex-fails', 'healthy', 'simple-fail'], {!r})\nbench"
 
 
-def test_keys_judge_runs_and_do_not_touch_the_notebook(lab: Any, tmp_path: Path) -> None:
+def test_keys_judge_runs_without_affecting_the_notebook(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("label.ipynb", [SHOW.format(str(path))]))
     lab.run_all()
@@ -52,7 +52,7 @@ bench
 """
 
 
-def test_sample_of_an_experiment_names_no_variant_on_the_page(lab: Any, tmp_path: Path) -> None:
+def test_sample_of_an_experiment_reveals_no_variant_on_page(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     support = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1] / 'support')!r})"
     lab.open(lab.write("sample.ipynb", [support, SAMPLE.format(str(path))]))
@@ -70,7 +70,7 @@ def test_sample_of_an_experiment_names_no_variant_on_the_page(lab: Any, tmp_path
 
 
 @pytest.mark.nightly("by day test_panel_in_lab ends the kernel of a panel")
-def test_notebook_keeps_the_path_of_labels_without_its_kernel(lab: Any, tmp_path: Path) -> None:
+def test_notebook_shows_the_labels_path_without_its_kernel(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("gone.ipynb", [SHOW.format(str(path))]))
     lab.run_all()

@@ -58,7 +58,7 @@ def test_cost_tokens_and_time_grow_without_layout_shifts(lab: Any) -> None:
     lab.wait_done(index)
 
 
-def test_summary_is_shown_while_written_and_in_the_saved_form(lab: Any) -> None:
+def test_summary_is_shown_while_streaming_and_in_saved_form(lab: Any) -> None:
     words = "## Original task\\n- Count the **penguins** <img src=x onerror=alert(1)>"
     model = f"model = Priced([*looks(4), [Until('summing'), {words!r}], *looks(1), [Until('opened'), 'Gentoo.']])".replace(
         "\\\\n", "\\n"
@@ -88,7 +88,7 @@ def test_summary_is_shown_while_written_and_in_the_saved_form(lab: Any) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_limited_run_gives_a_final_answer_and_a_next_command(lab: Any) -> None:
+def test_limited_run_shows_a_final_answer_and_next_command(lab: Any) -> None:
     model = "model = Priced([*looks(3), 'As **far** as I have seen.', 'And on.'])"
     index = shared(lab, PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
     lab.run(index)

@@ -66,7 +66,7 @@ def is_clean(lab: Any) -> None:
     wait_until(lambda: lab.page.locator(".agentnb-panel-whole").evaluate(wide))
 
 
-def test_run_is_started_and_watched_and_older_ones_opened(lab: Any) -> None:
+def test_panel_starts_and_watches_a_run_and_opens_older_ones(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").click()
     lab.page.keyboard.type("- Add with `add(1)`")  # typed at machine speed and started at once: nothing typed is missing
@@ -175,7 +175,7 @@ def test_panel_is_usable_by_keyboard_and_at_any_width(lab: Any) -> None:
     wait_until(lambda: listed.bounding_box()["x"] == started.bounding_box()["x"])
 
 
-def test_notebook_keeps_a_sentence_and_the_run_without_its_kernel(lab: Any) -> None:
+def test_notebook_shows_a_hint_and_the_run_without_kernel(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("- `nap(600)`")
     form.get_by_label("Model").fill("simulated:disciplined")

@@ -26,7 +26,7 @@ def nap(seconds: int) -> str:
     return 'slept'"""
 
 
-def test_quickstart_runs_with_an_own_tool_and_cell(lab: Any) -> None:
+def test_quickstart_runs_with_a_custom_tool_and_cell(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
     lab.run_all()
     assert lab.errors() == []

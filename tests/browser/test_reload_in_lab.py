@@ -52,7 +52,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     return shown
 
 
-def test_run_across_a_reload_or_closing_is_saved_whole(lab: Any) -> None:
+def test_run_spanning_a_reload_or_closing_is_saved_completely(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)
     chip(lab, index, "Running wait")

@@ -42,7 +42,7 @@ def card(lab: Any) -> Any:
     return card
 
 
-def test_click_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -> None:
+def test_clicking_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -> None:
     button = card.get_by_role("button", name="Show what guidance would have changed")
     button.wait_for()
     wait_until(lambda: "%replay" not in card.inner_text())
@@ -60,7 +60,7 @@ def test_click_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -
     assert lab.errors() == [] and lab.complaints() == []
 
 
-def test_opened_run_of_the_trace_browser_has_the_button(lab: Any, card: Any) -> None:
+def test_open_run_in_the_trace_browser_has_the_button(lab: Any, card: Any) -> None:
     lab.write_last("from agentnb.interchange.files import Runs\nfound = Runs([run])\nfound")
     lab.start_active()
     opened = lab.page.get_by_role("region", name="Trace browser").locator("[data-run]")
@@ -70,7 +70,7 @@ def test_opened_run_of_the_trace_browser_has_the_button(lab: Any, card: Any) -> 
     assert lab.errors() == [] and lab.complaints() == []
 
 
-def test_failed_replay_is_one_line_in_the_card(lab: Any, card: Any) -> None:
+def test_failed_replay_shows_one_line_in_the_card(lab: Any, card: Any) -> None:
     lab.value("1", "replay_button.replay = broken")
     button = card.get_by_role("button", name="Show what guidance would have changed")
     button.click()

@@ -45,7 +45,7 @@ def cards(notebook: Path) -> list[str]:
     return [html for html in found if 'class="agentnb-run"' in html]
 
 
-def test_file_has_html_and_text_and_no_widget(saved: Path) -> None:
+def test_saved_file_has_html_and_text_but_no_widget(saved: Path) -> None:
     content = json.loads(saved.read_text("utf-8"))
     assert "widgets" not in content["metadata"]
     assert len(cards(saved)) >= 6
@@ -94,7 +94,7 @@ FOLD = """run => run.querySelectorAll('details').forEach(one => {
 UNFOLD = "run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })"
 
 
-def test_untrusted_run_stays_in_its_box(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
+def test_untrusted_run_does_not_overflow_its_output_area(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
     lab.open_untrusted(saved.name)
     for width in (1400, 700):
         lab.width(width, 1400)
@@ -140,7 +140,7 @@ def test_execution_without_a_browser_leaves_no_widget(tmp_path: Path) -> None:
     assert all(set(data) <= {"text/html", "text/plain", "text/markdown"} for data in shown)
 
 
-def test_saved_run_reads_in_order_without_styles(browser: Any, saved: Path, tmp_path: Path) -> None:
+def test_saved_run_is_readable_in_order_without_styles(browser: Any, saved: Path, tmp_path: Path) -> None:
     """GitHub keeps neither styles nor classes."""
     bare = [re.sub(r' (?:style|class|data-[a-z-]+|role|aria-[a-z]+|tabindex)="[^"]*"', "", html) for html in cards(saved)]
     file = tmp_path / "bare.html"

@@ -44,7 +44,7 @@ def shot(lab: Any, name: str) -> None:
         lab.page.screenshot(path=f"{folder}/{name}.png")
 
 
-def test_workflow_is_a_graph_while_running_and_when_saved(lab: Any) -> None:
+def test_workflow_is_shown_as_a_graph_live_and_saved(lab: Any) -> None:
     index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
     lab.start(index)
     shown = card(lab, index)
@@ -73,7 +73,7 @@ def test_workflow_is_a_graph_while_running_and_when_saved(lab: Any) -> None:
     wait_until(lambda: again.locator(".agentnb-graph").evaluate(PLACES) == places)
 
 
-def test_every_word_of_a_graph_is_readable_on_any_background(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_word_in_a_graph_is_readable_on_any_background(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     spec = spec_of(BRANCH)
     paths = [node.path for node in drawing_of(spec).all_nodes]
     states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}

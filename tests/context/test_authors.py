@@ -38,13 +38,13 @@ def test_stored_messages_keep_their_authors_when_merged() -> None:
 
 
 @pytest.mark.parametrize("model", WIRES)
-def test_author_is_never_sent(model: str) -> None:
+def test_author_is_never_sent_to_a_model(model: str) -> None:
     request = RequestBuilder("", (), {}).request(several(), "A reminder.")
     body = str(wire_form(model, request))
     assert "Number 1." in body and ANNA not in body and BERT not in body
 
 
-def test_merged_message_names_each_author_once(subtests: pytest.Subtests) -> None:
+def test_merged_message_lists_each_author_once(subtests: pytest.Subtests) -> None:
     cases = {("", ""): "", ("a", ""): "a", ("", "b"): "b", ("a", "a"): "a", ("a", "b"): "a, b", ("a, b", "b"): "a, b"}
     for (first, second), expected in cases.items():
         with subtests.test(first=first, second=second):

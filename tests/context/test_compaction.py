@@ -38,7 +38,7 @@ def test_documented_history_compacts_at_31_messages_not_30() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_share_needs_known_window_and_tokens(subtests: pytest.Subtests) -> None:
+def test_share_threshold_needs_a_known_window_and_token_count(subtests: pytest.Subtests) -> None:
     for history, tokens, window, why in [
         (AUTO, 8_000, 10_000, None),
         (AUTO, 8_001, 10_000, "share"),
@@ -63,7 +63,7 @@ def test_compaction_keeps_the_first_and_last_ten_messages() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_result_at_the_cut_keeps_its_call() -> None:
+def test_result_at_the_boundary_keeps_its_call() -> None:
     messages = [words("user"), *rounds(15)]
     assert start_of_recent(messages, 10, None) == 21
     assert start_of_recent(messages, 9, None) == 21
@@ -72,7 +72,7 @@ def test_result_at_the_cut_keeps_its_call() -> None:
 
 @pytest.mark.req("R2.35")
 @given(whole_histories(), st.integers(1, 8), st.none() | st.integers(0, 200))
-def test_generated_histories_keep_no_result_without_its_call(messages: list[Message], keep: int, most: int | None) -> None:
+def test_no_result_is_kept_without_its_call(messages: list[Message], keep: int, most: int | None) -> None:
     start = start_of_recent(messages, keep, most)
     if start is None:
         assert len(messages) <= max(keep, 2) + 2
@@ -84,7 +84,7 @@ def test_generated_histories_keep_no_result_without_its_call(messages: list[Mess
 
 
 @pytest.mark.req("R2.36")
-def test_too_long_recent_messages_are_fewer_but_never_none() -> None:
+def test_fewer_recent_messages_are_kept_if_too_long() -> None:
     messages = [words("user"), *rounds(10)]
     pair = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
     assert start_of_recent(messages, 10, 2 * pair) == 17
@@ -116,7 +116,7 @@ def test_summarizer_sees_500_characters_of_a_result(length: int, cut: bool) -> N
     assert ("x" * 501 in record, f"{length - 500:,} more characters" in record) == (False, cut)
 
 
-def test_record_has_authors_order_and_failures(snapshot: Snapshot) -> None:
+def test_summarized_record_shows_authors_order_and_failures(snapshot: Snapshot) -> None:
     failed = ToolResult("a", "look", (Text("no such row"),), is_error=True)
     picture = Message("user", (Image("image/png", b"x"), Text("See.")))
     thinking = Message("assistant", (Thinking("hm"), Text("I look."), ToolCall("look", {"n": 1}, "a")))
@@ -133,7 +133,7 @@ def test_long_texts_and_huge_records_are_truncated() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_previous_summary_is_included_whole() -> None:
+def test_previous_summary_is_included_in_full() -> None:
     earlier = summary_text("\n".join(f"- fact {number}" for number in range(2_000)), 20, ())
     assert len(earlier) > 3 * WORDS
     for message in (words("assistant", earlier), words("user", f"go\n\n{earlier}")):
@@ -147,7 +147,7 @@ def test_previous_summary_is_included_whole() -> None:
 
 @pytest.mark.req("R2.34")
 @pytest.mark.parametrize(("count", "noun"), [(1, "message"), (2, "messages"), (1_000, "messages")])
-def test_summary_begins_with_its_purpose_and_message_count(count: int, noun: str) -> None:
+def test_summary_starts_with_its_purpose_and_message_count(count: int, noun: str) -> None:
     assert summary_text(" It is half done. \n", count, ()) == (
         f"[Conversation Summary - {count} {noun} compacted]\n\nIt is half done."
     )

@@ -40,13 +40,13 @@ def opened(*guidance: str, note: str = "", before: tuple[Any, ...] = ()) -> Run:
 # The text
 
 
-def test_ephemeral_text_is_ordered_and_ends_with_the_note() -> None:
+def test_guidance_comes_first_and_the_note_last_in_ephemeral_text() -> None:
     assert ephemeral_text(opened("One.", "Two.", note="Round 1 of 5.")) == "One.\n\nTwo.\n\nRound 1 of 5."
     assert ephemeral_text(opened("One.")) == "One."
     assert ephemeral_text(opened(note="Round 1 of 5.")) == "Round 1 of 5."
 
 
-def test_ephemeral_text_is_empty_without_words_or_open_round() -> None:
+def test_ephemeral_text_is_empty_without_guidance_or_open_round() -> None:
     assert ephemeral_text(opened()) == ""
     assert ephemeral_text(run_of()) == ""
     assert ephemeral_text(run_of(*a_round(0, "Well."))) == ""
@@ -83,12 +83,12 @@ def test_ephemeral_text_follows_results_and_user_messages() -> None:
 
 
 @pytest.mark.req("R0.20")
-def test_no_ephemeral_text_adds_no_part() -> None:
+def test_empty_ephemeral_text_adds_no_part() -> None:
     assert passed(run_of(), "").messages == run_of().messages
 
 
 @pytest.mark.req("R0.20")
-def test_ephemeral_text_is_in_no_later_request() -> None:
+def test_ephemeral_text_does_not_appear_in_later_requests() -> None:
     conversation, facts = RequestBuilder("", (), {}), [*a_round(0, called("look", "a")), *a_round(1, "Well."), said("And?")]
     requests = [conversation.request(run_of(*facts[:end], *a_round(9)[:1]), f"Number {end}.") for end in range(len(facts) + 1)]
     for number, request in enumerate(requests):
@@ -121,7 +121,7 @@ def ended_by_the_person(batches: list[list[Message]]) -> Iterator[list[Message]]
 @pytest.mark.req("R0.20")
 @examples(200)
 @given(st.lists(st.lists(MESSAGES, max_size=4), max_size=6), st.lists(st.text(max_size=5), min_size=6, max_size=6))
-def test_ephemeral_text_changes_no_stored_message(batches: list[list[Message]], texts: list[str]) -> None:
+def test_ephemeral_text_leaves_stored_messages_unchanged(batches: list[list[Message]], texts: list[str]) -> None:
     run, with_it, without = StoredMessages(), RequestBuilder("", (), {}), RequestBuilder("", (), {})
     sent: list[tuple[Request, bytes]] = []
     for batch, text in zip(ended_by_the_person(batches), texts, strict=False):
@@ -139,7 +139,7 @@ def test_ephemeral_text_changes_no_stored_message(batches: list[list[Message]], 
 
 
 @given(st.lists(st.integers(), min_size=1, max_size=8), st.integers(1, 8), st.integers(), st.slices(8))
-def test_view_with_replaced_last_item_equals_a_tuple(items: list[int], size: int, last: int, part: slice) -> None:
+def test_view_with_a_replaced_last_item_behaves_like_tuple(items: list[int], size: int, last: int, part: slice) -> None:
     size = min(size, len(items))
     whole = list(items)
     view, same = View(items, size, last), (*items[: size - 1], last)
@@ -173,7 +173,7 @@ def test_every_request_has_one_reminder_at_its_end() -> None:
 
 
 @pytest.mark.req("R0.20")
-def test_ephemeral_text_is_in_neither_conversation_nor_export(tmp_path: Path) -> None:
+def test_ephemeral_text_appears_in_neither_conversation_nor_export(tmp_path: Path) -> None:
     run, _ = guided_run()
     assert all(one.guidance for one in list(run.rounds)[1:])
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
@@ -195,14 +195,14 @@ def test_continued_run_does_not_repeat_ephemeral_text() -> None:
 
 
 @pytest.mark.req("R0.23")
-def test_guidance_describes_exactly_the_previous_round() -> None:
+def test_guidance_describes_only_the_previous_round() -> None:
     run, _ = guided_run()
     cells = [[guidance.cell for guidance in round.guidance if guidance.cell in CELLS] for round in run.rounds]
     assert cells == [[], ["todos_tools"], ["todos_text"], ["todos_text"], ["todos_tools"]]
 
 
 @pytest.mark.req("R0.23")
-def test_tool_use_is_known_until_the_model_has_replied() -> None:
+def test_previous_tool_use_is_known_until_the_model_replies() -> None:
     mine, known = Run(), []
 
     def watch(item: Any) -> None:
@@ -224,7 +224,7 @@ def test_tool_use_is_known_until_the_model_has_replied() -> None:
 
 
 @pytest.mark.req("R0.23")
-def test_round_with_only_blocked_calls_had_tool_results() -> None:
+def test_round_with_only_blocked_calls_counts_as_having_results() -> None:
     model = ScriptedModel([ToolCall("look")] * 3 + ["Done."])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
     assert last_results(model.requests[3])[0].error_code == "duplicate_call_blocked"

@@ -34,7 +34,7 @@ WIRES = {"anthropic:m": "messages", "openai:m": "chat", "openai-responses:m": "r
 # The settings
 
 
-def test_histories_have_names_and_adjustable_numbers() -> None:
+def test_history_settings_have_names_and_adjustable_numbers() -> None:
     assert find_history("auto") == AUTO == History(share=0.8)
     assert find_history("full") == FULL == History(result_characters=None)
     assert find_history("documented") == read_documented() == History(compact_above=30, keep_recent=10, max_messages=40)
@@ -56,7 +56,7 @@ def test_invalid_history_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.52", "R0.77")
-def test_default_histories_omit_no_round_or_words() -> None:
+def test_default_histories_omit_no_rounds_or_text() -> None:
     for name in ("auto", "documented", "full"):
         assert find_history(name).failed_rounds_above is None
     assert not Matrix().workflow_drops_text
@@ -93,7 +93,7 @@ def test_invalid_history_field_is_refused_by_name(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("K2.4")
-def test_documented_numbers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_history_reads_its_numbers_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPACT_THRESHOLD", "20")
     monkeypatch.setenv("COMPACT_KEEP_RECENT", "5")
     monkeypatch.setenv("AGENT_MAX_MESSAGES", "25")
@@ -167,7 +167,7 @@ def numbers(request: Request) -> list[int]:
 
 
 @pytest.mark.req("R0.77")
-def test_failed_rounds_above_the_number_are_omitted_whole() -> None:
+def test_failed_rounds_beyond_the_limit_are_omitted_entirely() -> None:
     script = [do(0), fails(1), [fails(2), do(3)], fails(4), do(5), "Done."]
     run, model = sent(script, history=History(failed_rounds_above=8))
     assert [numbers(request) for request in model.requests] == [
@@ -182,7 +182,7 @@ def test_failed_rounds_above_the_number_are_omitted_whole() -> None:
 
 
 @pytest.mark.req("R0.77")
-def test_failed_rounds_up_to_the_number_are_kept() -> None:
+def test_failed_rounds_up_to_the_limit_are_kept() -> None:
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=7))
     assert numbers(model.requests[-1]) == [0, 1, 2]
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=6))
@@ -190,7 +190,7 @@ def test_failed_rounds_up_to_the_number_are_kept() -> None:
 
 
 @pytest.mark.req("R0.77")
-def test_newly_failed_round_is_sent_once() -> None:
+def test_newly_failed_round_is_still_sent_once() -> None:
     _, model = sent([do(0), fails(1), fails(2), "Done."], history=History(failed_rounds_above=1))
     assert [numbers(request) for request in model.requests] == [[], [0], [0, 1], [0, 2]]
 
@@ -213,7 +213,7 @@ def test_user_message_after_a_failed_round_is_kept() -> None:
 
 
 @pytest.mark.req("R0.52")
-def test_workflow_words_are_omitted_from_request_but_not_run() -> None:
+def test_workflow_text_is_omitted_from_request_but_not_run() -> None:
     mode = Matrix(workflow_mode=True, workflow_drops_text=True)
     model = ScriptedModel(["At it first.", do(1), "And then on.", "[WORKFLOW_COMPLETE]"])
     run = bare(model, [work], policy=mode).run_sync("go")
@@ -226,7 +226,7 @@ def test_workflow_words_are_omitted_from_request_but_not_run() -> None:
 
 
 @pytest.mark.req("R0.52", "R0.77", "K2.4")
-def test_combined_history_settings_give_valid_reproducible_requests(subtests: pytest.Subtests) -> None:
+def test_combined_history_settings_produce_valid_reproducible_requests(subtests: pytest.Subtests) -> None:
     for seed in range(4):
         with subtests.test(seed=seed):
             history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)
@@ -339,7 +339,7 @@ def broken_prefixes(requests: Sequence[Request], model: str) -> list[int]:
 
 @pytest.mark.req("KX.7", "R0.29")
 @pytest.mark.parametrize("wire", WIRES)
-def test_each_wire_body_begins_with_the_previous_one(wire: str) -> None:
+def test_each_wire_body_starts_with_the_previous_one(wire: str) -> None:
     model = Summarising(LIST)
     Agent(model, tools=[work]).run_sync("Make two things.")
     assert broken_prefixes(model.requests, wire) == []
@@ -348,7 +348,7 @@ def test_each_wire_body_begins_with_the_previous_one(wire: str) -> None:
 
 @pytest.mark.req("KX.7", "K2.4")
 @pytest.mark.parametrize("wire", WIRES)
-def test_only_compaction_truncation_and_new_tool_break_the_prefix(wire: str) -> None:
+def test_only_compaction_truncation_and_new_tools_break_the_prefix(wire: str) -> None:
     def big(n: int = 0) -> str:
         """Gives much."""
         return "x" * (RESULT_CHARACTERS + 1)

@@ -31,7 +31,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("R2.37", "R2.39")
-def test_first_of_three_files_counts(repo: Path) -> None:
+def test_first_existing_instruction_file_is_used(repo: Path) -> None:
     assert FILES == ("CLAUDE.md", "AGENT.md", "AGENTS.md")
     assert repo_instructions(repo) == NOTHING
     for file in reversed(FILES):
@@ -41,7 +41,7 @@ def test_first_of_three_files_counts(repo: Path) -> None:
 
 @pytest.mark.req("R2.37")
 @pytest.mark.parametrize("blank", ["", " \n\t\r\n ", "\ufeff", "\ufeff \n"])
-def test_blank_file_is_skipped(repo: Path, blank: str) -> None:
+def test_blank_instruction_file_is_skipped(repo: Path, blank: str) -> None:
     (repo / "CLAUDE.md").write_text(blank, encoding="utf-8")
     assert repo_instructions(repo) == NOTHING
     (repo / "AGENTS.md").write_text("Be kind.")
@@ -49,13 +49,13 @@ def test_blank_file_is_skipped(repo: Path, blank: str) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_text_is_stripped_with_uniform_line_endings(repo: Path) -> None:
+def test_instructions_are_stripped_and_line_endings_normalized(repo: Path) -> None:
     (repo / "CLAUDE.md").write_bytes("\ufeff\n\n  # Größe\r\n\r\n- One\r\n \n".encode())
     assert repo_instructions(repo).text == "# Größe\n\n- One"
 
 
 @pytest.mark.req("R2.38")
-def test_section_is_heading_blank_line_and_text() -> None:
+def test_instruction_section_has_a_heading_and_the_text() -> None:
     assert HEADING == "## Repository Instructions"
     assert RepoInstructions("AGENT.md", "Be kind.").section == "## Repository Instructions\n\nBe kind."
     assert NOTHING.section == ""
@@ -78,7 +78,7 @@ def test_root_is_the_nearest_parent_with_git(repo: Path) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_root_without_a_repository_is_the_folder_itself(tmp_path: Path) -> None:
+def test_root_outside_a_repository_is_the_given_folder(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "CLAUDE.md").write_text("Not of this folder.")
@@ -94,7 +94,7 @@ def test_relative_and_missing_folders_have_a_root(repo: Path, monkeypatch: pytes
     assert told_in(Path("b")) == told_in(Path("never") / "made") == "Here."
 
 
-def test_linked_folder_has_the_repository_of_its_target(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linked_folder_uses_the_repository_of_its_target(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repo / "CLAUDE.md").write_text("Where it is.")
     (tmp_path / "link").symlink_to(repo / "a")
     (tmp_path / "CLAUDE.md").write_text("Where the link is.")
@@ -155,14 +155,14 @@ def unreadable(path: Path) -> None:
     ],
     ids=["a folder", "Latin-1", "UTF-16", "UTF-16 without its mark", "a ring of links", "a dead link", "a pipe", "forbidden"],
 )
-def test_unreadable_text_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
+def test_unreadable_instruction_file_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
     make(repo / "CLAUDE.md")
     assert repo_instructions(repo) == NOTHING
     (repo / "AGENT.md").write_text("Be kind.")
     assert repo_instructions(repo) == RepoInstructions("AGENT.md", "Be kind.")
 
 
-def test_failing_disk_counts_as_a_missing_file(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_disk_is_treated_like_a_missing_file(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in FILES:
         (repo / file).write_text("Be kind.")
 
@@ -184,7 +184,7 @@ def test_symlink_loop_is_not_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R2.38")
-def test_file_above_the_maximum_length_is_cut_and_says_so(repo: Path) -> None:
+def test_overlong_instruction_file_is_truncated_with_a_note(repo: Path) -> None:
     (repo / "AGENT.md").write_text("\n \n" + "ü" * MAX_INSTRUCTIONS + "\n\n\n", encoding="utf-8")
     assert repo_instructions(repo).text == "ü" * MAX_INSTRUCTIONS
     (repo / "AGENT.md").write_text("\n" + "ü" * (MAX_INSTRUCTIONS + 1), encoding="utf-8")
@@ -192,7 +192,7 @@ def test_file_above_the_maximum_length_is_cut_and_says_so(repo: Path) -> None:
     assert cut == "ü" * MAX_INSTRUCTIONS + "\n\n[Cut here: AGENT.md is longer than 32,000 characters]"
 
 
-def test_cut_is_at_the_end_of_a_line(repo: Path) -> None:
+def test_truncation_is_at_the_end_of_a_line(repo: Path) -> None:
     line = "Never delete files, except those that end with .tmp."
     (repo / "CLAUDE.md").write_text(f"{line}\n" * 1000)
     *kept, blank, note = repo_instructions(repo).text.split("\n")
@@ -234,7 +234,7 @@ def expected(content: bytes | None) -> str:
 @pytest.mark.req("R2.37", "R2.39")
 @examples(150)
 @given(st.lists(contents, min_size=3, max_size=3), st.integers(0, 3))
-def test_first_file_with_text_counts_for_any_content(
+def test_first_file_with_text_is_used_whatever_its_content(
     tmp_path_factory: pytest.TempPathFactory, found: list[bytes | None], depth: int
 ) -> None:
     root = tmp_path_factory.mktemp("repo")

@@ -30,12 +30,12 @@ def shape(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.87")
-def test_first_request_is_the_user_message() -> None:
+def test_first_request_contains_only_the_user_message() -> None:
     assert shape(request_of(run_of())) == [("user", "go")]
 
 
 @pytest.mark.req("R0.87", "R2.10")
-def test_results_of_a_round_are_one_message_after_its_calls() -> None:
+def test_results_of_a_round_form_one_message_after_calls() -> None:
     run = run_of(*a_round(0, "I look.", called("look", "a"), called("look", "b")))
     last = request_of(run).messages[-1]
     assert last.role == "tool"
@@ -43,7 +43,7 @@ def test_results_of_a_round_are_one_message_after_its_calls() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_user_message_after_results_joins_their_message() -> None:
+def test_user_message_after_results_is_merged_into_their_message() -> None:
     run = run_of(*a_round(0, called("look", "a")), said("Look closer."), *a_round(1)[:1])
     last = request_of(run).messages[-1]
     assert last.role == "tool"
@@ -65,7 +65,7 @@ def test_empty_messages_and_texts_are_not_sent() -> None:
     assert [type(part) for part in request.messages[1].parts] == [ToolCall]
 
 
-def test_kept_request_still_shows_what_was_sent() -> None:
+def test_earlier_request_object_is_not_changed_by_later_rounds() -> None:
     conversation = RequestBuilder("", (), {})
     facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
     sent: list[tuple[Request, list[Message]]] = []
@@ -85,7 +85,7 @@ def test_sent_message_is_unchanged_by_a_later_merge() -> None:
     assert shape(after) == [("user", "go\n\nAnd this.")]
 
 
-def test_system_tools_and_settings_are_those_of_the_conversation() -> None:
+def test_request_has_the_system_prompt_tools_and_settings() -> None:
     request = RequestBuilder("Be brief.", (), {"a": 1}).request(run_of())
     assert (request.system, request.tools, request.settings) == ("Be brief.", (), {"a": 1})
 
@@ -141,7 +141,7 @@ def test_prepared_messages_alternate_keep_parts_and_are_never_empty(
         assert msgspec.json.encode(list(request.messages)) == then
 
 
-def test_incremental_and_full_preparation_are_equal() -> None:
+def test_incremental_and_full_request_building_agree() -> None:
     facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
     growing = RequestBuilder("", (), {})
     for end in range(len(facts)):
@@ -150,11 +150,11 @@ def test_incremental_and_full_preparation_are_equal() -> None:
     assert list(growing.request(run).messages) == list(request_of(run).messages)
 
 
-def test_run_started_event_alone_is_a_run() -> None:
+def test_run_can_be_built_from_its_first_event() -> None:
     assert Run.from_events([opening()]) == run_of()
 
 
-def test_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[int] = []
     add = RequestBuilder._take
 
@@ -178,7 +178,7 @@ def test_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> No
     assert run.text == "Done."
 
 
-def test_trailing_thought_is_kept_and_thoughts_alone_are_no_message() -> None:
+def test_trailing_thought_is_kept_but_thoughts_alone_are_dropped() -> None:
     reply = Message("assistant", (Text("Well."), Thinking("Or not?")))
     thought = Message("assistant", (Thinking("Hm."), Thinking("Well?")))
     history = (user("go"), reply, user("And?"), thought)

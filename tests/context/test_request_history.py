@@ -134,7 +134,7 @@ def test_rebuilt_request_of_each_round_equals_the_sent_one(subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.20", "R0.87")
-def test_rebuilt_requests_are_equal_with_a_previous_list() -> None:
+def test_rebuilt_requests_are_equal_with_previous_todos() -> None:
     model = ScriptedModel(["Well.", start(1), do(1), complete(1), "Done."])
     requests = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
     assert "[not-started] A" in requests[0].ephemeral
@@ -220,7 +220,7 @@ def test_rebuilt_requests_are_equal_for_a_stopped_tool() -> None:
 
 @pytest.mark.req("R0.87")
 @pytest.mark.parametrize("words", [[], ["Some ", "words"]])
-def test_round_with_a_missing_or_partial_reply_has_its_request(words: list[str]) -> None:
+def test_round_with_missing_or_partial_reply_still_has_its_request(words: list[str]) -> None:
     model = Recording(Streaming([do(1), Streamed(*words, RuntimeError("gone"))]))
     run = Agent(model, tools=[work]).run_sync("go")
     assert run.status == "failed" and len(run.rounds) == 2
@@ -228,7 +228,7 @@ def test_round_with_a_missing_or_partial_reply_has_its_request(words: list[str])
     assert requests[1].cached is None and requests[1].tokens_estimated
 
 
-def test_failed_first_round_has_its_request() -> None:
+def test_failed_first_round_still_has_its_request() -> None:
     model = ScriptedModel([RuntimeError("gone")])
     with pytest.raises(ModelError) as caught:
         Agent(model, tools=[work]).run_sync("go")
@@ -280,7 +280,7 @@ def test_run_without_a_round_has_no_request() -> None:
     assert sent_of(run_of()) == [] == sent_of(Run())
 
 
-def test_rebuilding_leaves_the_run_unchanged() -> None:
+def test_rebuilding_requests_leaves_the_run_unchanged() -> None:
     run = Agent(ScriptedModel([do(1), "Done."]), tools=[work]).run_sync("go")
     before = Run.from_events(run.events)
     sent_of(run)
@@ -342,7 +342,7 @@ def test_ephemeral_text_is_reported_as_sent() -> None:
 
 
 @pytest.mark.req("R0.52")
-def test_omitted_workflow_words_are_reported() -> None:
+def test_omitted_workflow_text_is_reported() -> None:
     requests, _ = drops("I am at it.", do(1), "Still at it.")
     assert [len(seen.left_out) for seen in requests] == [0, 1, 1, 2]
     first, second = requests[3].left_out
@@ -351,7 +351,7 @@ def test_omitted_workflow_words_are_reported() -> None:
     assert [seen.left_out_before for seen in requests] == [0, 0, 1, 1]
 
 
-def test_empty_parts_are_reported_as_omitted() -> None:
+def test_empty_message_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
     requests = sent_of(run_of(*facts))
     assert [(omitted.message, omitted.why, omitted.place) for omitted in requests[3].left_out] == [
@@ -362,14 +362,14 @@ def test_empty_parts_are_reported_as_omitted() -> None:
     assert [len(seen.left_out) for seen in requests] == [0, 1, 2, 3]
 
 
-def test_merged_messages_are_not_omitted() -> None:
+def test_merged_messages_are_not_reported_as_omitted() -> None:
     run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1, "So."))
     seen = sent_of(run)[1]
     assert not seen.left_out
     assert seen.lasting.text == "First.\n\nSecond."
 
 
-def test_message_without_its_reminder_is_kept_but_not_unchanged() -> None:
+def test_message_that_lost_its_reminder_is_kept_but_changed() -> None:
     model = ScriptedModel([do(1), do(2), "Done."])
     requests = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
     assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in requests] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
@@ -381,18 +381,18 @@ def test_repeated_last_message_is_kept_with_another_reminder() -> None:
     assert (seen.sent_before, len(seen.request.messages), seen.unchanged, seen.kept) == (1, 1, 0, 1)
 
 
-def test_previous_messages_are_unchanged_without_reminders() -> None:
+def test_previous_messages_count_as_unchanged_without_reminders() -> None:
     run = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")), *a_round(2, "So."))
     assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sent_of(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
 
 
-def test_merged_message_is_not_kept() -> None:
+def test_merged_message_does_not_count_as_kept() -> None:
     requests, _ = drops("I am at it.")
     assert (requests[1].sent_before, requests[1].kept) == (1, 0)
 
 
 @pytest.mark.parametrize("cached", [None, 0, 1_800])
-def test_cached_tokens_are_those_of_this_round(cached: int | None) -> None:
+def test_cached_tokens_are_reported_for_each_round(cached: int | None) -> None:
     model = ScriptedModel([reply(do(1), usage=Usage(input=9, cache_read=77)), reply(Text("."), usage=Usage(cache_read=cached))])
     run = Agent(model, tools=[work]).run_sync("go")
     assert [seen.cached for seen in sent_of(run)] == [77, cached]

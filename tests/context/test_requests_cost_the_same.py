@@ -85,7 +85,7 @@ def test_round_500_handles_as_many_messages_as_round_50(name: str, monkeypatch: 
 
 
 @pytest.mark.req("R0.76")
-def test_benchmark_settings_have_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_settings_all_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the counts would not cover compaction, truncation, omission or estimates."""
     counter = Counter(monkeypatch)
     total = {

@@ -34,7 +34,7 @@ def seen(request: Request) -> str:
 
 
 @pytest.mark.req("R0.76")
-def test_result_of_8192_characters_is_sent_whole() -> None:
+def test_result_of_8192_characters_is_sent_in_full() -> None:
     assert RESULT_CHARACTERS == 8_192
     whole = Message("tool", (result("x" * 8_192),))
     assert truncate_results(whole, RESULT_CHARACTERS) is whole
@@ -89,7 +89,7 @@ def names(request: Request) -> list[str]:
 
 
 @pytest.mark.req("R0.76")
-def test_whole_result_is_logged_and_readable_in_pieces() -> None:
+def test_full_result_is_logged_and_readable_in_pieces() -> None:
     text, pieces = "", []
     model = ScriptedModel([ToolCall("big"), read(3_000, 8_000), "Done."])
     run = bare(model, [big]).run_sync("go")
@@ -111,7 +111,7 @@ def test_whole_result_is_logged_and_readable_in_pieces() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_piece_is_never_truncated() -> None:
+def test_piece_of_a_result_is_never_truncated_again() -> None:
     model = ScriptedModel([ToolCall("big"), read(0, 10**9), "Done."])
     bare(model, [big]).run_sync("go")
     assert READ_TOOL not in seen(model.requests[2])
@@ -134,7 +134,7 @@ def test_reading_tool_is_offered_from_the_first_truncation() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_nothing_is_truncated_when_disabled() -> None:
+def test_nothing_is_truncated_when_truncation_is_disabled() -> None:
     model = ScriptedModel([ToolCall("big"), "Done."])
     run = bare(model, [big], history="full").run_sync("go")
     assert seen(model.requests[1]) == LONG and names(model.requests[1]) == ["big"]
@@ -142,7 +142,7 @@ def test_nothing_is_truncated_when_disabled() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_handle_is_valid_after_loading_the_log(tmp_path: Any) -> None:
+def test_result_handle_is_valid_after_loading_the_log(tmp_path: Any) -> None:
     store = Store(tmp_path / "runs")
     first = bare(ScriptedModel([ToolCall("big"), "Done."]), [big]).run_sync("go", store=store)
     handle = first.rounds[0].calls[0].id
@@ -164,7 +164,7 @@ def test_reading_tool_name_is_reserved_while_truncating() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_own_tool_may_have_that_name_without_truncation() -> None:
+def test_user_tool_may_take_the_reserved_name_without_truncation() -> None:
     def read_tool_result(n: int = 0) -> str:
         """Mine."""
         return f"mine {n}"

@@ -22,7 +22,7 @@ def prepared(messages: list[Message]) -> list[Message]:
 
 
 @pytest.mark.req("R0.28")
-def test_complete_answer_is_returned_unchanged() -> None:
+def test_complete_results_are_returned_unchanged() -> None:
     message = results("a", "b")
     assert answers(CALLS, message) is message
     plain = words("user")
@@ -65,7 +65,7 @@ def test_prepared_history_is_paired_alternating_and_idempotent(
 
 @pytest.mark.req("R0.26", "R0.27", "R0.28")
 @given(ANY_HISTORY)
-def test_no_call_and_no_matching_result_is_lost(history: list[Message]) -> None:
+def test_no_calls_or_matching_results_are_lost(history: list[Message]) -> None:
     whole = [words("user", "first"), *history]
     once = prepared(whole)
     assert [call.id for one in once for call in one.calls] == [call.id for one in whole for call in one.calls]
@@ -92,13 +92,13 @@ def test_consecutive_replies_are_merged_with_all_calls() -> None:
 
 
 @pytest.mark.req("R0.27")
-def test_reply_with_calls_but_no_words_is_kept() -> None:
+def test_reply_with_calls_but_no_text_is_kept() -> None:
     messages = prepared([words("user"), asks("a", text=" "), results("a")])
     assert [type(part) for part in messages[1].parts] == [ToolCall]
 
 
 @pytest.mark.req("R0.28", "KX.11")
-def test_calls_at_the_end_are_answered_before_the_prompt() -> None:
+def test_unanswered_final_calls_get_results_before_the_prompt() -> None:
     messages = prepared([words("user"), asks("a", "b")])
     assert results_in(messages[-1:]) == ["a", "b"] and messages[-1].text == "go"
     run = run_of(history=(words("user"), words("assistant"), words("user")))

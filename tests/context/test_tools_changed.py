@@ -34,7 +34,7 @@ def sent(run: Run) -> list[list[str]]:
     return [[tool.name for tool in seen.request.tools] for _, seen in sent_requests(run)]
 
 
-def test_change_applies_to_later_requests(subtests: pytest.Subtests) -> None:
+def test_tool_change_applies_to_later_requests(subtests: pytest.Subtests) -> None:
     first, second, last = a_round(0, called("look")), a_round(1, called("look")), a_round(2, "Done.")
     both, later = ["look", "work"], ["look", "write"]
     cases: dict[str, tuple[list[Any], list[list[str]]]] = {
@@ -55,7 +55,7 @@ def test_change_applies_to_later_requests(subtests: pytest.Subtests) -> None:
             assert sent(run) == expected
 
 
-def test_reading_tool_remains_beside_the_new_tools() -> None:
+def test_reading_tool_is_kept_after_a_tool_change() -> None:
     settings = {"history": {"result_characters": 1_000}}
     call = called("look", "c1")
     first = [*begun(0), (ModelReplied, {"message": Message("assistant", (call,))}), *answered(call, "x" * 5_000)]

@@ -35,13 +35,13 @@ def test_truncation_keeps_the_first_and_the_last_three() -> None:
 
 @pytest.mark.req("R2.29")
 @pytest.mark.parametrize("most", [5, 6, 40])
-def test_short_list_is_returned_unchanged(most: int) -> None:
+def test_short_message_list_is_returned_unchanged(most: int) -> None:
     messages = [words("user"), *rounds(2)]
     assert truncate_messages(messages, most) is messages
 
 
 @pytest.mark.req("R2.27", "R2.29")
-def test_kept_result_brings_its_call() -> None:
+def test_kept_result_keeps_its_call() -> None:
     messages = [words("user"), *rounds(4)]
     assert places(messages, 4) == [0, 5, 6, 7, 8]
     assert places(messages, 5) == [0, 5, 6, 7, 8]
@@ -49,7 +49,7 @@ def test_kept_result_brings_its_call() -> None:
 
 
 @pytest.mark.req("R2.29")
-def test_added_call_brings_the_calls_of_results_between() -> None:
+def test_calls_for_kept_results_in_between_are_kept() -> None:
     messages = [
         words("user"),
         words("assistant"),
@@ -65,7 +65,7 @@ def test_added_call_brings_the_calls_of_results_between() -> None:
 
 @pytest.mark.req("R2.30")
 @given(ANY_HISTORY, st.integers(2, 12))
-def test_truncation_keeps_first_and_suffix_and_is_idempotent(messages: list[Message], most: int) -> None:
+def test_truncation_keeps_first_message_and_suffix_and_is_idempotent(messages: list[Message], most: int) -> None:
     kept = truncate_messages(messages, most)
     start = len(messages) - len(kept) + 1
     assert kept[0] is messages[0]
@@ -79,7 +79,7 @@ def test_truncation_keeps_first_and_suffix_and_is_idempotent(messages: list[Mess
 
 @pytest.mark.req("R2.30")
 @given(whole_histories(), st.integers(2, 12))
-def test_truncation_keeps_whole_pairs_with_one_message_more(messages: list[Message], most: int) -> None:
+def test_truncation_keeps_complete_pairs_with_at_most_one_extra(messages: list[Message], most: int) -> None:
     kept = truncate_messages(messages, most)
     assert are_whole(kept)
     assert len(kept) <= max(most, 2) + 1
@@ -95,7 +95,7 @@ def request_of(run: Run, most: int | None) -> list[Message]:
 
 
 @pytest.mark.req("R2.27")
-def test_request_is_truncated_and_the_run_keeps_all_messages() -> None:
+def test_request_is_truncated_but_the_run_keeps_all_messages() -> None:
     run = a_run(6)
     assert request_of(run, 5) == [run.messages[0], *run.messages[-4:]]
     assert len(run.messages) == 13
@@ -103,7 +103,7 @@ def test_request_is_truncated_and_the_run_keeps_all_messages() -> None:
 
 
 @pytest.mark.req("R0.25", "R2.27")
-def test_message_after_the_first_is_merged_if_same_role() -> None:
+def test_second_message_is_merged_if_it_has_the_same_role() -> None:
     history = tuple(one for number in range(4) for one in (words("user", f"ask {number}"), words("assistant", f"say {number}")))
     kept = [("user", "ask 0\n\nask 3"), ("assistant", "say 3"), ("user", "go")]
     assert [(one.role, one.text) for one in request_of(run_of(history=history), 4)] == kept
@@ -123,7 +123,7 @@ def test_ephemeral_text_is_not_counted_and_comes_last() -> None:
 
 
 @pytest.mark.req("R2.31", "K2.4")
-def test_whole_history_is_sent_if_truncation_breaks_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_history_is_sent_if_truncation_would_break_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(6)
     monkeypatch.setattr(conversation_module, "truncate_messages", lambda messages, most: [messages[0], *messages[-most:]][:-1])
     conversation = RequestBuilder("", (), {}, history=History(max_messages=3))
@@ -132,7 +132,7 @@ def test_whole_history_is_sent_if_truncation_breaks_pairs(monkeypatch: pytest.Mo
 
 
 @pytest.mark.req("R2.31")
-def test_pairs_are_whole_if_each_message_answers_the_previous(subtests: pytest.Subtests) -> None:
+def test_pairs_are_complete_if_results_match_the_previous_calls(subtests: pytest.Subtests) -> None:
     for messages, whole in [
         ([], True),
         ([words("user"), *rounds(2)], True),
@@ -148,7 +148,7 @@ def test_pairs_are_whole_if_each_message_answers_the_previous(subtests: pytest.S
 
 
 @pytest.mark.req("R2.30", "R0.62")
-def test_carried_list_is_in_requests_of_runs_without_tools() -> None:
+def test_carried_todos_appear_in_requests_of_runs_without_tools() -> None:
     board = TodoBoard(["Look at the data"])
     first = Agent(ScriptedModel(["Well."] * 9), todos=board, policy="minimal").run_sync("go")
     model = ScriptedModel(["Well."])

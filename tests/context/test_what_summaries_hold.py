@@ -37,7 +37,7 @@ def test_key_in_a_summary_is_neither_logged_nor_sent(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.req("R2.35", "R0.62")
-def test_carried_list_is_in_the_summary_of_a_run() -> None:
+def test_carried_todos_appear_in_the_summary_of_a_run() -> None:
     script = [write("Read", "Count"), start(1), complete(1), do(1)]
     before = Agent(Summarising(script), tools=[work], history="full", max_rounds=4).run_sync("Do both.")
     model = Summarising(["A word."])
@@ -50,7 +50,7 @@ def test_carried_list_is_in_the_summary_of_a_run() -> None:
 
 
 @pytest.mark.req("R2.36", "R0.12")
-def test_overflow_after_the_first_words_ends_without_a_summary() -> None:
+def test_context_overflow_mid_reply_fails_without_a_summary() -> None:
     model = Summarising([do(1), do(2), do(3), Streamed("Half of an ", ContextOverflow("Too long", "Begin anew"))])
     run = bare(model, [work]).run_sync("Make all.")
     checked(run)

@@ -49,7 +49,7 @@ def test_page_is_harmless(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
-def test_all_frames_of_a_live_card_are_harmless(subtests: pytest.Subtests) -> None:
+def test_every_frame_of_a_live_card_is_harmless(subtests: pytest.Subtests) -> None:
     """Without controls the pieces equal those of the saved form, so a few rounds of each part suffice."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
@@ -91,7 +91,7 @@ def test_hostile_texts_appear_in_every_form() -> None:
         assert html.count("alert(1)") > 500
 
 
-def test_foreign_style_is_detected() -> None:
+def test_styles_from_elsewhere_are_detected() -> None:
     html = run_html(hostile_run("text", rounds=3))
     with pytest.raises(Harmful):
         check_is_harmless(html.replace('style="', 'style="position:fixed;', 1))

@@ -31,7 +31,7 @@ def buttons(html: str) -> list[str]:
 SENTENCE = re.compile(r'<div( hidden)? data-calls="([^"]*)" data-reach="([^"]*)"[^>]*>(.*?)</div>')
 
 
-def test_command_is_a_block_and_other_arguments_follow() -> None:
+def test_command_is_shown_as_a_block_before_other_arguments() -> None:
     html = question_html(CASES["command"], Form(live=True))
     blocks = [words_in(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
     assert blocks == ["git status··-s", "Other arguments of bash: timeout: 5"] and words_in(html).startswith(
@@ -41,7 +41,7 @@ def test_command_is_a_block_and_other_arguments_follow() -> None:
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
 
-def test_title_names_the_file_that_may_hold_keys(subtests: pytest.Subtests) -> None:
+def test_approval_title_names_a_file_that_may_hold_keys(subtests: pytest.Subtests) -> None:
     cases = {
         "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
         "Call look": approval({"path": ".env"}, tool="look", effects="read"),
@@ -74,7 +74,7 @@ def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
     ]
 
 
-def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapshot) -> None:
+def test_warning_about_an_irreversible_change_precedes_the_change(snapshot: Snapshot) -> None:
     lasting, other = (approval({"path": "a.py"}, tool="write", diff=DIFF, cannot_undo=one) for one in (True, False))
     note, *rest = call_text(lasting.question).split("\n")
     assert note == snapshot and "\n".join(rest) == call_text(other.question)
@@ -84,7 +84,7 @@ def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapsh
         assert "undone" not in words_in(question_html(other, Form(live=live)))
 
 
-def test_argument_that_the_diff_holds_is_not_repeated() -> None:
+def test_arguments_visible_in_the_diff_are_not_repeated() -> None:
     diff = "--- /dev/null\n+++ a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
     (case,) = [approval({"path": "a.py", "content": "one\ntwo\n"}, tool="write", diff=diff)]
     assert "path" not in call_text(case.question) and call_text(case.question).count("two") == 1, "the diff names the file"
@@ -93,7 +93,7 @@ def test_argument_that_the_diff_holds_is_not_repeated() -> None:
     assert words_in(question_html(case, Form(live=True))).startswith("Create a.py May write run?")
 
 
-def test_argument_equal_to_code_and_tool_of_a_command_show() -> None:
+def test_arguments_equal_to_the_code_and_tool_names_are_shown() -> None:
     (case,) = [approval({"code": "deploy", "target": "deploy"}, tool="release", effects="execute")]
     assert "target: deploy" in call_text(case.question)
     assert words_in(question_html(case, Form(live=True))).startswith("Run code with release")
@@ -101,7 +101,7 @@ def test_argument_equal_to_code_and_tool_of_a_command_show() -> None:
     assert words_in(question_html(remote, Form(live=True))).startswith("Run a command with remote_bash")
 
 
-def test_code_is_a_block_in_colours_with_its_indentation() -> None:
+def test_code_is_a_highlighted_block_that_keeps_its_indentation() -> None:
     html = question_html(CASES["code"], Form(live=True))
     assert words_in(html).startswith("Run Python in your kernel May run_python run?")
     (block,) = re.findall("<pre.*?</pre>", html, re.DOTALL)
@@ -110,7 +110,7 @@ def test_code_is_a_block_in_colours_with_its_indentation() -> None:
     assert 'class="agentnb-code-keyword">for<' in block, "colours"
 
 
-def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.Subtests) -> None:
+def test_answers_are_in_one_row_above_options_for_later_calls(subtests: pytest.Subtests) -> None:
     note = " (80 lines not shown)"
     row = {
         "command": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
@@ -137,7 +137,7 @@ def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.
         assert "Later" not in buttons(question_html(CASES["command"], Form(live=True)))
 
 
-def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_each_option_for_later_calls_is_explained_in_a_sentence(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     offers = {
         "path": ("write", (*[GrantOffer("write(src/**)", reach) for reach in REACHES], GrantOffer("write"))),
         "folder": ("write", (GrantOffer("write(~/*)"),)),
@@ -158,7 +158,7 @@ def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, 
             assert rules == list(dict.fromkeys(rule for rule, *_ in sentences)), "the narrowest first"
 
 
-def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
+def test_each_long_part_is_folded_with_its_own_note(snapshot: Snapshot) -> None:
     case = CASES["long"]
     html = question_html(case, Form(live=True))
     keys = re.findall('<details class="agentnb-question-rest[^>]*data-fold="([^"]*)"', html)
@@ -168,7 +168,7 @@ def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
     assert call_part_html(case.question, "command").count("ls") == 2_000
 
 
-def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
+def test_saved_question_lists_the_offered_answers(snapshot: Snapshot) -> None:
     html = question_html(CASES["command"], Form())
     assert not re.search("<(button|form|select|textarea|input)", html)
     listed = listed_choices(CASES["command"].question)
@@ -179,7 +179,7 @@ def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
         assert "(approve, always, deny)" in told and listed not in told, "a short line; the commands are listed apart"
 
 
-def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
+def test_typed_answers_on_display_are_accepted() -> None:
     for name, offers in {"command": OFFERS, "server": OF_SERVER}.items():
         question = CASES[name].question
         lines = typed_answers(question)
@@ -187,7 +187,7 @@ def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
         assert [check_answer(question.schema, line) for line in lines] == lines
 
 
-def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> None:
+def test_answered_question_states_what_was_allowed(subtests: pytest.Subtests) -> None:
     cases = [
         ({"always": "bash(git *)", "reach": "run"}, "You approved, and all later git * in this run"),
         ({"always": "bash", "reach": "run"}, "You approved, and all later calls of bash in this run"),
@@ -209,13 +209,13 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
             assert words_in(re.findall("<summary>(.*?)</summary>", html)[0])[2:] == told, "one line, behind a mark"
 
 
-def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
+def test_answer_about_a_server_tool_states_its_scope(snapshot: Snapshot) -> None:
     for answer in ("always", "always in session", {"always": "mcp:fs"}, {"always": "mcp_fs_read", "reach": "session"}):
         asked = AskedQuestion(question=CASES["server"].question, round=0, outcome="answered", answer=answer)
         assert answer_told(asked) == snapshot(str(answer))
 
 
-def test_server_text_is_labelled_and_stays_text(snapshot: Snapshot) -> None:
+def test_server_text_is_labelled_and_never_becomes_markup(snapshot: Snapshot) -> None:
     case = CASES["server"]
     html = question_html(case, Form(live=True))
     check_is_harmless(html)
@@ -229,7 +229,7 @@ def test_server_text_is_labelled_and_stays_text(snapshot: Snapshot) -> None:
     assert [line for line in lines if not line.startswith("    ")] == snapshot("text")
 
 
-def test_form_of_the_arguments_has_their_values_and_kinds() -> None:
+def test_edit_form_has_a_field_for_each_argument_value() -> None:
     html = form_html(CASES["diff"].question)
     assert 'type="text" value="note.py"' in html
     assert "<textarea" in html and "<fieldset" in html and 'value="&quot;w&quot;"' in html and "How to write" in html
@@ -237,7 +237,7 @@ def test_form_of_the_arguments_has_their_values_and_kinds() -> None:
     assert HIDDEN_KEY not in html and HIDDEN_KEY in unescape(form_html(approval({"command": "x [key]"}, schema=BASH).question))
 
 
-def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtests) -> None:
+def test_calls_and_schemas_never_become_markup(subtests: pytest.Subtests) -> None:
     for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "enum": [text]}
@@ -248,11 +248,11 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
             check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
 
 
-def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
+def test_hostile_diff_cannot_fake_additional_lines() -> None:
     html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), Form(live=True))
     assert "+a⟨U+2028⟩-b⟨U+000D⟩+c⟨U+001B⟩[2J" in html
 
 
-def test_text_of_a_waiting_run_has_lines_to_type(snapshot: Snapshot) -> None:
+def test_text_of_a_waiting_run_lists_answers_to_type(snapshot: Snapshot) -> None:
     run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
     assert run_text(run).splitlines()[-6:] == snapshot

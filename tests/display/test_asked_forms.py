@@ -48,7 +48,7 @@ def test_form_field_has_label_default_and_limits_by_kind(snapshot: Snapshot) -> 
     assert buttons(shown(question(PERSON))) == ["Answer", "Decline", "Cancel"]
 
 
-def test_every_question_but_an_approval_is_declined_or_cancelled(subtests: pytest.Subtests) -> None:
+def test_every_question_except_approvals_can_be_declined_or_cancelled(subtests: pytest.Subtests) -> None:
     many = {"enum": [str(number) for number in range(30)]}
     for name, schema in {"text": {"type": "string"}, "few": {"enum": ["a"]}, "many": many, "form": PERSON, "json": {}}.items():
         for kind in ("elicitation", "plan_review", "human_step"):
@@ -56,7 +56,7 @@ def test_every_question_but_an_approval_is_declined_or_cancelled(subtests: pytes
                 assert buttons(shown(question(schema, kind)))[-2:] == ["Decline", "Cancel"]
 
 
-def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
+def test_title_names_the_asker(subtests: pytest.Subtests) -> None:
     cases = {
         ("elicitation", "book_hotel"): ("book_hotel asks you", "book_hotel asked you", "book_hotel asks: Which?"),
         ("elicitation", "MCP server clock"): (
@@ -84,7 +84,7 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
             assert line in run_text(run_of(fact))
 
 
-def test_address_is_text_and_opens_only_by_click(subtests: pytest.Subtests) -> None:
+def test_address_is_text_and_opens_only_on_click(subtests: pytest.Subtests) -> None:
     html = shown(question(DONE, url=URL))
     assert buttons(html) == ["Open accounts.example.org", "Done", "Decline", "Cancel"]
     (link,) = re.findall("<a [^>]*>", html)
@@ -100,7 +100,7 @@ def test_address_is_text_and_opens_only_by_click(subtests: pytest.Subtests) -> N
             assert URL in words_in(whole) and "accounts.example.org " in words_in(whole) and "href" not in whole
 
 
-def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) -> None:
+def test_non_ascii_host_is_also_shown_in_ascii(subtests: pytest.Subtests) -> None:
     for url, expected, opened in (
         ("https://münchen.de/ä", "münchen.de (xn--mnchen-3ya.de) https://münchen.de/ä", "https://xn--mnchen-3ya.de/ä"),
         ("https://\u0430pple.com/", "\u0430pple.com (xn--pple-43d.com)", "https://xn--pple-43d.com/"),
@@ -111,14 +111,14 @@ def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) 
             assert expected in words_in(html) and f'href="{opened}' in html
 
 
-def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_in_a_log_is_not_a_link(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "https://a@b.c", 'https://x"><script>', "data:text/html,x"):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
             assert "<a " not in html and buttons(html) == ["Done", "Decline", "Cancel"] and url in words_in(html)
 
 
-def test_form_asker_and_address_never_become_markup(subtests: pytest.Subtests) -> None:
+def test_form_fields_askers_and_addresses_never_become_markup(subtests: pytest.Subtests) -> None:
     for text in [sample.text[:1_000] for sample in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "pattern": text, "format": text, "default": text}

@@ -29,7 +29,7 @@ def test_progress_bar_stays_until_the_call_succeeds(subtests: pytest.Subtests) -
     assert "<progress" not in tool_card_html(CallRecord(CALL))
 
 
-def test_without_a_known_total_the_bar_has_no_value() -> None:
+def test_progress_bar_without_a_known_total_is_indeterminate() -> None:
     html = tool_card_html(CallRecord(CALL, progress=Progress(1234.5)))
     assert "<progress" in html and "max=" not in html and "1,234" in html
     assert call_labels.progress(Progress(3, 12_000)) == "3 of 12,000"

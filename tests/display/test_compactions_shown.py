@@ -70,7 +70,7 @@ def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
     assert "summarized: once" in words(run_html(run))
 
 
-def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
+def test_compaction_line_expands_to_the_summary_as_harmless_markdown() -> None:
     html = run_html(summed_up(), folds={"summary:4:0": True})
     fold = html[html.index('data-fold="summary:4:0"') :].partition("</details>")[0]
     assert " open" in fold[:40] and "<strong" in fold and "<script" not in fold
@@ -78,7 +78,7 @@ def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
     assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
 
 
-def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None:
+def test_each_reason_for_compaction_has_a_description(subtests: pytest.Subtests) -> None:
     cases = [
         ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
         ("share", {}, "the conversation filled its share of the context window"),
@@ -93,7 +93,7 @@ def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None
             assert compaction_line(Compaction(why), settings) == f"summarizing, because {expected}"
 
 
-def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
+def test_chip_shows_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
     updates: list[tuple[str, str]] = []
     for event in run.events:
@@ -111,7 +111,7 @@ def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snaps
     assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
 
-def test_chip_says_that_a_summary_is_retried() -> None:
+def test_chip_shows_that_a_summary_is_being_retried() -> None:
     run = summed_up()
     (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
     going_on = Run.from_events(run.events[: started.seq + 1])
@@ -129,7 +129,7 @@ def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     assert round_notes(run.rounds[4], run.settings)[0].wrong
 
 
-def test_problem_is_cut_to_a_line() -> None:
+def test_compaction_problem_is_truncated_to_one_line() -> None:
     failed = Compaction("share", Compacted(1, 3, 2), problem="\x1b[31m<b>\n" + "x" * 5_000)
     assert len(compaction_line(failed)) < 500 and "\n" not in compaction_line(failed) and "\x1b" not in compaction_line(failed)
 
@@ -151,7 +151,7 @@ def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) ->
     assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
-def test_moved_messages_are_one_line_in_the_short_view() -> None:
+def test_moved_messages_share_one_line_in_the_short_view() -> None:
     run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
     assert all(request.truncated for request in seen[6:])
@@ -184,7 +184,7 @@ def boom() -> str:
     raise ValueError("no")
 
 
-def test_request_view_names_rounds_left_out_for_failing() -> None:
+def test_request_view_names_rounds_omitted_because_they_failed() -> None:
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
     run = run_of_script(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
@@ -204,7 +204,7 @@ def died(tmp_path: Path) -> Run:
 
 
 @pytest.mark.req("KX.11")
-def test_interrupted_run_says_so_and_how_to_recover(died: Run) -> None:
+def test_interrupted_run_is_labelled_and_explains_how_to_recover(died: Run) -> None:
     for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
         assert "Interrupted" in shown and f"Recover: %agent recover {died.id[-8:]}" in shown
         assert "running" not in shown

@@ -110,7 +110,7 @@ MARK = re.compile(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
+def test_each_outcome_looks_and_reads_the_same_everywhere(name: str) -> None:
     run, tone, words, why = ENDS[name]
     row = summary([encode(event) + b"\n" for event in run.events], "interrupted")
     for html in (run_html(run), compact_html(run), page_html(run), status_html(row), rows_html([row_of(0, run)])):
@@ -136,7 +136,7 @@ def test_rejected_plan_says_that_you_rejected_it() -> None:
         assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected
 
 
-def test_end_has_its_next_step_in_order_on_the_card(subtests: pytest.Subtests) -> None:
+def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) -> None:
     key, own = e.RunError("KeyRefused", "no", (SetKey("ANTHROPIC_API_KEY", lead="Enter another key"),)), "The traceback is in x"
     check, go_on = "To check the next one: %%agent --expect CONDITION", "Continue: %%agent --continue"
     cases = {

@@ -32,7 +32,7 @@ A = run_of(*SAME, ("Here?", "fox", "none"), ("", "same", "yes, it is 12 m"), ("D
 B = run_of(*SAME, ("Here?", "owl", "none"), ("", "same", "yes, it is 15 m"), ("", "more", ""), ("Done", "", ""), name="b.json")
 
 
-def test_equal_rounds_are_folded_and_others_are_side_by_side() -> None:
+def test_identical_rounds_are_folded_and_others_shown_side_by_side() -> None:
     html = diff_html(diff(A, B))
     assert html.count("agentnb-diff-alike") == 2 and "rounds 1 to 3 are alike" in html
     assert "round 6 of a and 7 of b is alike" in html
@@ -45,7 +45,7 @@ def test_diff_marks_differences_between_calls() -> None:
     assert values[2].endswith("12 m") and values[3].endswith("15 m") and len(values) == 4
 
 
-def test_call_repeated_in_one_run_only_is_marked() -> None:
+def test_call_repeated_in_only_one_run_is_marked() -> None:
     def made(times: int) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -57,7 +57,7 @@ def test_call_repeated_in_one_run_only_is_marked() -> None:
     assert diff_html(diff(made(2), made(1))).count("agentnb-diff-other") == 1
 
 
-def test_different_figures_are_a_table_and_equal_ones_a_line() -> None:
+def test_differing_figures_are_a_table_and_equal_ones_a_line() -> None:
     html = diff_html(diff(A, B))
     table, alike = html.partition("Alike: ")[::2]
     assert "rounds" in table and "+1" in table and "tool errors 0" in alike and "tool errors" not in table
@@ -76,7 +76,7 @@ def test_diff_text_matches_the_html() -> None:
     assert "fox" in text and "owl" in text and "only in b" in text
 
 
-def test_no_text_of_a_run_becomes_markup() -> None:
+def test_text_of_a_run_never_becomes_markup() -> None:
     bad = run_of((HOSTILE, HOSTILE, HOSTILE), name=HOSTILE)
     for one, other in ((bad, A), (A, bad), (bad, run_of((HOSTILE, HOSTILE + "!", "x")))):
         assert "<img" not in diff_html(diff(one, other)) and "\x1b" not in diff_text(diff(one, other))

@@ -29,7 +29,7 @@ def shown(run: Run, form: Form = LIVE) -> str:
     return draft_html(run.questions[0], run, form)
 
 
-def test_draft_shows_all_steps_arguments_and_their_reach(snapshot: Any) -> None:
+def test_draft_shows_every_step_its_arguments_and_possible_effects(snapshot: Any) -> None:
     text = "x" * 5_000
     run = drafted(plan=steps({"description": "Fetch", "tools": ["fetch"], "args": {"station": text}}, *STEPS))
     html = shown(run)
@@ -40,7 +40,7 @@ def test_draft_shows_all_steps_arguments_and_their_reach(snapshot: Any) -> None:
     assert chip(run) == snapshot("chip")
 
 
-def test_remaining_budget_is_shown_and_unknown_cost_is_unknown(snapshot: Any) -> None:
+def test_remaining_budget_is_shown_and_unknown_cost_stays_unknown(snapshot: Any) -> None:
     unpriced = (w.ModelCalled, {"operation": "plan_generation"})
     for name, run in {
         "a budget": drafted(settings={"budget": 0.5}),
@@ -50,7 +50,7 @@ def test_remaining_budget_is_shown_and_unknown_cost_is_unknown(snapshot: Any) ->
         assert words_in(shown(run)).partition("not known in advance. ")[2].partition(" Approve")[0] == snapshot(name)
 
 
-def test_only_a_live_card_has_the_controls_of_the_table() -> None:
+def test_only_a_live_card_has_controls_for_the_table() -> None:
     live, saved = shown(drafted()), run_html(drafted())
     assert {*re.findall('data-op="([a-z]+)"', live)} == {"up", "down", "remove", "add"} and live.count("<form") == 6
     assert "data-op" not in saved and "<form" not in saved and "Fetch Brest" in saved
@@ -60,14 +60,14 @@ def test_only_a_live_card_has_the_controls_of_the_table() -> None:
     assert many.count('data-do="step"') == MAX_FORMS and f"Step {MAX_FORMS + 4}" in many
 
 
-def test_plan_texts_are_not_markup_and_hide_nothing() -> None:
+def test_plan_texts_are_escaped_and_invisible_characters_removed() -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e"
     run = drafted(plan=steps({"description": hostile, "tools": ["fetch"], "args": {"station": hostile}}))
     for html in (shown(run), run_html(run)):
         assert "<img" not in html and "\u202e" not in html and "&lt;img" in html
 
 
-def test_outcome_of_a_draft_is_shown_beside_it(snapshot: Any) -> None:
+def test_outcome_of_a_draft_is_shown_with_it(snapshot: Any) -> None:
     cases: dict[str, list[Fact]] = {
         "approved": [answer("approve")],
         "approved by a function": [answer(True, by="program")],
@@ -89,7 +89,7 @@ def test_refused_edits_are_reported_and_accepted_ones_counted(snapshot: Any) -> 
     assert words_in(shown(drafted(edited))).partition(" Step ")[0] == snapshot("edited")
 
 
-def test_declined_draft_shows_the_declining_words(snapshot: Any) -> None:
+def test_declined_draft_shows_the_words_that_declined_it(snapshot: Any) -> None:
     withdrawn = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
     run = drafted(withdrawn, (w.PlanRejected, {"plan_id": "p-1", "words": "No! Do <not> run it."}))
     expected = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
@@ -98,7 +98,7 @@ def test_declined_draft_shows_the_declining_words(snapshot: Any) -> None:
     assert expected in plan_notes(CallRecord(type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)
 
 
-def test_call_shows_plan_review_and_the_approving_words(snapshot: Any) -> None:
+def test_call_shows_its_plan_review_and_the_words_of_approval(snapshot: Any) -> None:
     review = (w.PlanReviewed, {"plan_id": "p-1", "verdict": "needs_changes", "notes": "State <the> day."})
     approved = (w.PlanApproved, {"plan_id": "p-1", "words": "Yes, go ahead", "call_id": "c2"})
     run = drafted(review, approved)

@@ -87,19 +87,19 @@ LINES: dict[str, Fact] = {
 }
 
 
-def test_each_event_kind_has_its_line(subtests: pytest.Subtests) -> None:
+def test_each_kind_of_event_has_its_own_line(subtests: pytest.Subtests) -> None:
     assert {kind for kind, _ in LINES.values()} == SHOWN
     for line, (kind, fields) in LINES.items():
         with subtests.test(line):
             assert event_line(kind(seq=1, at=None, run_id="r-1", **fields)) == line  # type: ignore[arg-type]
 
 
-def test_waiting_call_has_a_line_that_cards_do_not_show() -> None:
+def test_line_of_a_waiting_call_is_omitted_from_cards() -> None:
     waits = e.ToolAdmitted(seq=1, at=None, run_id="r", call=ToolCall("work", {}, "c"), reason="for the person")
     assert event_line(waits) == "call of work is waiting: for the person" and e.ToolAdmitted not in SHOWN
 
 
-def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
+def test_tool_change_event_states_what_changed(subtests: pytest.Subtests) -> None:
     look, work, other = ToolSpec("look"), ToolSpec("work"), ToolSpec("work", "does more")
     many = tuple(ToolSpec(f"mcp_bench_{number}") for number in range(200))
     cases = {
@@ -121,7 +121,7 @@ def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
 
 @examples(100)
 @given(st.one_of(*of_kind.values()))
-def test_event_line_is_short_single_and_without_control_characters(event: Any) -> None:
+def test_event_text_is_one_short_line_without_control_characters(event: Any) -> None:
     line = event_line(event)
     assert len(line) <= MAX_LINE_CHARACTERS and "\n" not in line
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
@@ -197,7 +197,7 @@ def test_many_event_lines_are_folded_and_bounded() -> None:
     assert "other event" not in few and "step load began" in few
 
 
-def test_answer_only_round_is_shown_if_it_has_events() -> None:
+def test_answer_only_round_is_shown_if_it_has_event_lines() -> None:
     facts = a_round(0, "Done.", facts=[BEGAN])
     run = RunBuilder().extend(*facts).add(e.RunFinished, status="completed", stop_reason="natural").run
     assert "step load began" in run_html(run)

@@ -101,7 +101,7 @@ def test_findings_of_one_rule_share_a_line_with_their_rounds(subtests: pytest.Su
             assert html.count("↑ finding 1<") == len(lasts)
 
 
-def test_link_title_is_the_sentence_of_its_finding() -> None:
+def test_link_title_is_the_text_of_its_finding() -> None:
     html = run_html(digging((1, 1, "a"), (4, 4, "a"), (6, 8, "a")))
     listed = html.split('class="agentnb-findings"')[1].split("</ol>")[0]
     titles = re.findall(r'title="(Dug \d+ times)"[^>]*>(\d+)<', listed)
@@ -115,7 +115,7 @@ def test_findings_of_different_rules_have_separate_lines(snapshot: Snapshot) -> 
     assert ">3 findings of 2 kinds<" in html
 
 
-def test_first_findings_are_shown_and_the_page_shows_all() -> None:
+def test_card_shows_the_first_findings_and_the_page_all() -> None:
     run = of_kinds(MAX_AT_ONCE + 4)
     html = run_html(run)
     at_once, folded = html.split('data-fold="findings"')

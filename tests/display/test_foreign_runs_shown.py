@@ -28,7 +28,7 @@ def run_of(status: Status | None, reason: str = "") -> Run:
     return writer.finish(status, reason) if status else writer.finish(None)
 
 
-def test_no_form_of_a_foreign_run_offers_commands(subtests: pytest.Subtests) -> None:
+def test_foreign_runs_never_offer_commands(subtests: pytest.Subtests) -> None:
     for status in (None, "completed", "limited", "stopped", "cancelled", "failed"):
         with subtests.test(str(status)):
             run = run_of(status, "max_rounds" if status == "limited" else "")
@@ -36,11 +36,11 @@ def test_no_form_of_a_foreign_run_offers_commands(subtests: pytest.Subtests) -> 
             assert all("%agent" not in form and "by you" not in form for form in forms)
 
 
-def test_foreign_user_is_not_called_you() -> None:
+def test_user_of_a_foreign_run_is_not_called_you() -> None:
     assert "User: Here" in run_html(run_of("completed")) and "You:" not in run_html(run_of("completed"))
 
 
-def test_truncated_trace_says_so_and_does_not_blame_the_kernel() -> None:
+def test_truncated_trace_is_labelled_without_blaming_the_kernel() -> None:
     run = run_of(None)
     for form in (run_html(run), run_text(run)):
         assert "The trace ends before the run does." in form and "no result in the trace" in form
@@ -55,7 +55,7 @@ def test_details_name_the_source_and_the_speakers() -> None:
     assert "speakers: planner, digger" in text
 
 
-def test_gaps_filled_by_the_reader_appear_only_in_details() -> None:
+def test_repairs_made_while_reading_a_trace_appear_only_in_details() -> None:
     run = run_of("completed")
     head, _, details = run_html(run).rpartition("Details")
     assert "were added" not in head and "was added" not in head and "agentnb-why" not in head

@@ -29,7 +29,7 @@ def typeset(text: str) -> bool:
     return "<math" in fragment(text)
 
 
-def test_formulas_are_typeset_but_prices_and_names_are_not(subtests: pytest.Subtests) -> None:
+def test_formulas_are_typeset_but_prices_and_variables_are_not(subtests: pytest.Subtests) -> None:
     formulas = [
         "$x$",
         "$R^2 = 0.76$",
@@ -131,7 +131,7 @@ def test_unsupported_tex_stays_readable(subtests: pytest.Subtests) -> None:
                 assert fragment(f"$${tex}$$") == f"<p>$${tex}$$</p>\n".replace("&", "&amp;")
 
 
-def test_words_in_a_formula_never_become_markup() -> None:
+def test_text_in_a_formula_never_becomes_markup() -> None:
     html = fragment("$\\text{<script>alert(1)</script>} < 1$")
     check_is_harmless(html)
     assert "<mtext>&lt;script&gt;alert(1)&lt;/script&gt;</mtext>" in html
@@ -145,7 +145,7 @@ def test_saved_formula_has_inline_styles() -> None:
     check_is_harmless(html)
 
 
-def test_formulas_over_the_limit_stay_tex() -> None:
+def test_formulas_over_the_limit_are_shown_as_tex() -> None:
     text = " ".join(f"$x_{{{n}}}$" for n in range(MAX_FORMULAS + 2))
     assert fragment(text).count("<math ") == MAX_FORMULAS and f"$x_{{{MAX_FORMULAS + 1}}}$" in fragment(text)
 
@@ -183,7 +183,7 @@ def test_every_formula_is_typeset_quickly(subtests: pytest.Subtests) -> None:
             assert process_time() - started < 1
 
 
-def test_formula_library_is_loaded_by_the_first_formula_only() -> None:
+def test_formula_library_is_loaded_only_when_first_needed() -> None:
     code = (
         "import sys; from agentnb.display.markdown.markdown import fragment; fragment('It costs $5 and $6, `$x$`.'); "
         "before = 'latex2mathml' in sys.modules; fragment('$x$'); print(before, 'latex2mathml' in sys.modules)"

@@ -120,7 +120,7 @@ def test_each_edge_connects_its_two_nodes(subtests: pytest.Subtests) -> None:
                     assert on_side or (y in (box.top, box.bottom) and box.left <= x <= box.right)
 
 
-def test_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> None:
+def test_example_graphs_fit_in_a_card_700_pixels_wide(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
             assert lay_out(drawing_of(spec_of(text))).width <= CARD
@@ -132,14 +132,14 @@ def test_first_declared_branch_is_on_the_left() -> None:
     assert boxes["load"].bottom < boxes["big"].top < boxes["each"].top < boxes["merge"].top < boxes["approve"].top
 
 
-def test_step_may_loop_to_itself() -> None:
+def test_step_can_loop_back_to_itself() -> None:
     for is_back in (True, False):  # the library would end the process
         plan = lay_out(Drawing((DrawnNode("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
         assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
         assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
 
-def test_nested_loops_run_side_by_side() -> None:
+def test_edges_of_nested_loops_are_drawn_side_by_side() -> None:
     nodes = tuple(DrawnNode(name, name, "agent") for name in "abcd")
     ways = [Edge(one, other) for one, other in pairwise("abcd")]
     for loops in ([("c", "b"), ("d", "a")], [("c", "a"), ("d", "b")], [("b", "a"), ("d", "c")]):
@@ -147,7 +147,7 @@ def test_nested_loops_run_side_by_side() -> None:
         assert len([wire for wire in plan.wires if wire.edge.is_back]) == 2 and shared(plan) == []
 
 
-def test_workflow_without_steps_is_an_empty_plan() -> None:
+def test_layout_of_a_workflow_without_steps_is_empty() -> None:
     assert (lay_out(Drawing()).boxes, lay_out(Drawing()).width) == ([], 0)
 
 
@@ -158,7 +158,7 @@ def pipeline(count: int) -> Drawing:
     return drawing_of(WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") for n in range(count))))
 
 
-def test_long_pipeline_is_folded_into_a_node_that_counts() -> None:
+def test_long_pipeline_is_folded_into_a_node_with_a_count() -> None:
     small = fold_graph(pipeline(10_000))
     assert len(small.graph.nodes) <= MAX_NODES
     (path,) = small.members
@@ -199,7 +199,7 @@ def test_deeply_nested_blocks_count_their_branches() -> None:
     assert small.states({"p/p/p/p/p/a": NodeState("failed")})[path].status == "failed"
 
 
-def test_library_is_loaded_only_when_a_graph_is_drawn() -> None:
+def test_layout_library_is_loaded_only_when_a_graph_is_drawn() -> None:
     tree = ast.parse(Path(graph_layout.__file__).read_text(encoding="utf-8"))
     imported = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
     assert imported and not any("sugiyama" in one for one in imported)

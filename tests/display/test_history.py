@@ -106,7 +106,7 @@ def closed(run_id: str) -> Html:
     return tag("div", "", f"opened {run_id}")
 
 
-def test_history_line_has_status_word_and_usage() -> None:
+def test_history_line_shows_the_status_word_and_usage() -> None:
     one = line()
     reader = harmless(history_html([one], "1 run in runs", closed))
     expected = (
@@ -130,7 +130,7 @@ def test_each_state_has_a_mark_and_a_word() -> None:
         assert word in harmless(history_html([line(status=status)], "", closed)).text
 
 
-def test_line_opens_to_its_run() -> None:
+def test_history_line_expands_to_its_run() -> None:
     lines = [line(), line()]
     reader = harmless(history_html(lines, "2 runs", closed))
     assert [name for name, _ in reader.elements].count("details") == 2
@@ -138,7 +138,7 @@ def test_line_opens_to_its_run() -> None:
     assert all("open" not in attributes for _, attributes in reader.elements)
 
 
-def test_list_works_without_style_sheet_and_script() -> None:
+def test_history_list_works_without_style_sheet_or_script() -> None:
     for name, attributes in Reader(history_html([line()], "", closed)).elements:
         assert attributes.get("style") or name not in ("details", "summary")
 
@@ -234,7 +234,7 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     assert "  3  " not in reader.text  # the answer appears once
 
 
-def test_failed_run_says_why() -> None:
+def test_failed_run_in_the_history_shows_the_reason() -> None:
     reader = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
     assert "✗ Failed" in reader.text and "the server <b>is gone" in reader.text
 
@@ -246,7 +246,7 @@ def test_long_run_shows_its_last_twenty_rounds() -> None:
     assert " 30  Now 29." not in text
 
 
-def test_hostile_text_never_becomes_markup_nor_grows_much(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_hostile_text_never_becomes_markup_and_stays_bounded(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         with subtests.test(text=text):
             store = Store(tmp_path / str(number))

@@ -16,7 +16,7 @@ def test_harmful_html_is_rejected(subtests: pytest.Subtests) -> None:
                 check_is_harmless(html)
 
 
-def test_harmless_html_passes(subtests: pytest.Subtests) -> None:
+def test_harmless_html_is_accepted(subtests: pytest.Subtests) -> None:
     cases = [
         "plain & simple",
         '<a href="https://a.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a>',
@@ -30,7 +30,7 @@ def test_harmless_html_passes(subtests: pytest.Subtests) -> None:
             check_is_harmless(html)
 
 
-def test_page_has_a_head_and_a_fragment_has_none() -> None:
+def test_only_a_page_has_a_head() -> None:
     page = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>x</title></head><body>y</body></html>'
     check_is_harmless(page, document=True)
     with pytest.raises(Harmful):
@@ -42,7 +42,7 @@ def test_hostile_texts_have_unique_names() -> None:
     assert any(len(sample.text) > 1_000_000 for sample in CORPUS)
 
 
-def test_only_escaping_keeps_most_of_the_corpus_harmless() -> None:
+def test_most_of_the_hostile_corpus_is_harmful_without_escaping() -> None:
     """An unescaped corpus must fail, or it tests nothing."""
     harmful = 0
     for sample in CORPUS:
@@ -53,5 +53,5 @@ def test_only_escaping_keeps_most_of_the_corpus_harmless() -> None:
     assert harmful > 60
 
 
-def test_visible_text_contains_only_the_words() -> None:
+def test_visible_text_excludes_tags_and_extra_whitespace() -> None:
     assert visible_text("<p>a\n <b>b</b>&lt;c&gt;</p>") == "a b<c>"

@@ -56,7 +56,7 @@ class Words(HTMLParser):
         self.text += data
 
 
-def test_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
 
@@ -80,7 +80,7 @@ def test_prompt_is_shown_only_on_request() -> None:
     assert "Asked" not in Words(run_html(run)).text  # the cell above shows it
 
 
-def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
+def test_long_prompt_is_folded_but_kept_in_full() -> None:
     for prompt in ("word " * 200 + "end", "line\n" * 9 + "end"):
         folded = run_html(play("Done.", prompt=prompt), prompt=True)
         title, _, text = folded.partition("</summary>")
@@ -99,7 +99,7 @@ def test_very_long_run_keeps_first_and_last_rounds() -> None:
     assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count
 
 
-def test_thinking_is_folded_before_the_text(snapshot: Snapshot) -> None:
+def test_thinking_is_shown_folded_before_the_text(snapshot: Snapshot) -> None:
     message = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
     run = run_of(*begun(0), (e.ModelReplied, {"message": message}))
     pieces = round_pieces(run.rounds[0], Form())
@@ -114,7 +114,7 @@ def test_thinking_is_folded_before_the_text(snapshot: Snapshot) -> None:
     assert list(round_pieces(silent, Form())) == ["text"]
 
 
-def test_single_round_run_expands_to_details_only() -> None:
+def test_run_with_one_round_expands_only_to_its_details() -> None:
     html = run_html(made("Hello."))
     assert html.count('class="agentnb-part"') == 1 and ">Details</summary>" in html
 
@@ -145,7 +145,7 @@ def test_entity_in_an_answer_becomes_a_character_not_a_tag() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
+def test_hostile_text_is_escaped_everywhere(subtests: pytest.Subtests) -> None:
     """Covers arguments, names, results, errors, tracebacks, the model name and the reason of a failure."""
 
     def refuse(text: str) -> str:
@@ -168,7 +168,7 @@ def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
                 assert text.count(hostile) >= 8 and f"ValueError: {hostile}{hostile}" in text
 
 
-def test_long_running_run_shows_its_last_rounds_only() -> None:
+def test_long_running_run_shows_only_its_last_rounds() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
@@ -179,7 +179,7 @@ def test_long_running_run_shows_its_last_rounds_only() -> None:
     assert run_html(run).count("data-round=") == 41
 
 
-def test_finished_rounds_are_drawn_once() -> None:
+def test_finished_rounds_are_rendered_only_once() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(3)], "Done.")
     drawn: dict[int, Html] = {}
     growing = Run()
@@ -205,7 +205,7 @@ def test_message_before_the_first_round_is_shown() -> None:
         assert "You: And <b>the roof</b>." in Words(html).text
 
 
-def test_todo_status_has_words_besides_its_mark(subtests: pytest.Subtests) -> None:
+def test_todo_status_is_shown_in_words_beside_its_mark(subtests: pytest.Subtests) -> None:
     cases = [
         ("not-started", "○ open: Plot it"),
         ("in-progress", "◐ Plot it (in progress)"),

@@ -19,7 +19,7 @@ def inner_call(number: int) -> CallRecord:
     return CallRecord(call, ToolResult(call.id, "add", (Text(f"found <{number}>"),)))
 
 
-def test_inner_calls_are_in_their_parent_card_newest_last() -> None:
+def test_inner_calls_are_shown_in_their_parent_card_in_order() -> None:
     html = tool_card_html(CallRecord(OUTER, inner=(inner_call(1),)), key="call:0:0", live=True)
     assert html.count("<details") == 2 and "found &lt;1&gt;" in html and 'data-call="c1.1"' in html
     many = CallRecord(OUTER, inner=tuple(inner_call(n) for n in range(MAX_INNER + 5)))
@@ -28,7 +28,7 @@ def test_inner_calls_are_in_their_parent_card_newest_last() -> None:
     assert tool_card_html(many, whole=True).count("<details") == MAX_INNER + 6
 
 
-def test_inner_calls_are_text_lines_and_table_rows() -> None:
+def test_inner_calls_appear_as_text_lines_and_table_rows() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (OUTER,)))
     story.add(e.ToolStarted, call=OUTER).add(e.ToolStarted, call=inner_call(1).call, parent_call="c1")
     story.add(e.ToolFinished, result=inner_call(1).result, parent_call="c1")

@@ -23,18 +23,18 @@ def test_control_characters_are_made_visible() -> None:
     assert labels.clean("a\x1b[31m\x00\u202eb\tc\nd\r\ne") == "a\ufffd[31m\ufffd\ufffdb\tc\nd\ne"
 
 
-def test_long_results_are_cut_and_state_their_length() -> None:
+def test_long_results_are_truncated_and_state_their_length() -> None:
     assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
 
 
-def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
+def test_durations_are_formatted_naturally(subtests: pytest.Subtests) -> None:
     for seconds, words in [(0.0001, "under 1 ms"), (0.038, "38 ms"), (0.9996, "1.0 s"), (2.44, "2.4 s"), (187, "3:07")]:
         with subtests.test(seconds=seconds):
             assert labels.duration(seconds) == words
 
 
 @pytest.mark.req("R0.75")
-def test_guidance_after_tool_failures_is_named_by_its_cell(snapshot: Snapshot) -> None:
+def test_guidance_after_tool_failures_is_named_by_the_failure(snapshot: Snapshot) -> None:
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
     assert guidance_line(failed, Followed(True, "another call was made")) == snapshot
     assert guidance_line(loop, None) == "failure loop, level 3"

@@ -77,7 +77,7 @@ def at_limit(name: str, value: float) -> Run:
 
 
 @pytest.mark.req("KX.2")
-def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -> None:
+def test_run_at_a_limit_names_it_and_what_to_type(subtests: pytest.Subtests) -> None:
     for name, value, limit, to_type in ENDINGS:
         with subtests.test(name=name):
             run = at_limit(name, value)
@@ -87,7 +87,7 @@ def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -
                 assert shown.count(f"Limit reached: {limit}") == 1 and shown.count(to_type) == 1
 
 
-def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
+def test_only_commands_are_code_and_each_fits_on_one_line() -> None:
     html = run_html(at_limit("session_budget", 5))
     matches = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
     replayed = "%replay run -g matrix -p matrix"
@@ -96,7 +96,7 @@ def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
     assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
 
 
-def test_budget_shared_with_other_runs_says_so() -> None:
+def test_shared_budget_is_labelled_as_shared() -> None:
     assert "Nested runs used part of it." in states.ending(at_limit("budget", 20.0))
 
 
@@ -110,7 +110,7 @@ def test_final_answer_at_a_limit_is_shown_beside_the_limit() -> None:
     assert "As far as I know." in words(compact_html(run)) and "As far as I **know**." in run_text(run)
 
 
-def test_text_before_a_limit_is_not_an_answer() -> None:
+def test_text_before_a_limit_is_not_shown_as_answer() -> None:
     run = made(*calls(3), max_rounds=2)
     assert states.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
 
@@ -127,7 +127,7 @@ def test_calls_over_a_limit_are_skipped_not_failed() -> None:
     assert run_text(a_turn).count("⊘ rejected: limit of tool calls in this turn reached") == 2
 
 
-def test_last_reply_without_answer_is_folded_and_cut_between_paragraphs() -> None:
+def test_last_reply_without_answer_is_folded_and_truncated_between_paragraphs() -> None:
     code = "Now the **fit**:\n\n```python\nfit(1)\n```\n\n<b>x</b>"
     html = run_html(made(said(Text(code), ToolCall("add", {"a": 1})), "x", max_rounds=1))
     box = last_reply(html)
@@ -167,7 +167,7 @@ def test_blocked_run_names_todo_error_and_next_action(snapshot: Snapshot) -> Non
     assert html.index("Todo 2,") < html.index("Last reply") < html.index("Transcript")
 
 
-def test_calls_cut_off_by_a_limit_are_not_called_stopped(subtests: pytest.Subtests) -> None:
+def test_calls_cut_off_by_a_limit_are_not_labelled_stopped(subtests: pytest.Subtests) -> None:
     last = said(Text("I go on."), ToolCall("add", {"a": 2}))
     runs = {"not run: limit reached": made(*calls(1), last, max_rounds=1, on_limit="final_answer")}
 
@@ -209,7 +209,7 @@ def test_usage_is_shown_beside_its_limit_from_the_start() -> None:
     assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))
 
 
-def test_numbers_have_a_constant_width() -> None:
+def test_usage_counts_keep_a_constant_width() -> None:
     assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
     assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
     assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
@@ -274,7 +274,7 @@ def test_clock_of_a_recovered_run_omits_the_time_between_processes() -> None:
     assert since(asked) == 3_589.0
 
 
-def test_clock_is_still_while_waiting_for_the_person() -> None:
+def test_clock_pauses_while_waiting_for_the_person() -> None:
     card = LiveCard()
     run = made("x", max_seconds=90)
     started = run.events[0]

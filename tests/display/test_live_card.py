@@ -85,7 +85,7 @@ PLACES = st.integers(0, len(STORY) - 1)
 
 @examples(200)
 @given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
-def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
+def test_browser_shows_the_complete_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
     card, browser = LiveCard(), Browser()
     is_lost = True
     for place, item in enumerate(STORY[:end]):
@@ -108,7 +108,7 @@ def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: 
     assert browser.picture() == other.picture()
 
 
-def test_frames_alone_build_the_whole_card() -> None:
+def test_frames_alone_rebuild_the_complete_live_card() -> None:
     card, browser = LiveCard(), Browser()
     browser.take(card.whole())
     for item in STORY:
@@ -170,7 +170,7 @@ def test_chip_shows_each_change_of_state() -> None:
     assert said[-1].startswith("Stopped") or said[-1] == "Done, 1 call failed"
 
 
-def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
+def test_board_todos_are_shown_before_the_run_reads_them() -> None:
     card = LiveCard()
     for item in STORY[:3]:
         card.take(item)
@@ -178,7 +178,7 @@ def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
     assert frame is not None and "Look at &lt;b&gt;this" in frame["slots"]["todos"]
 
 
-def test_controls_are_offered_only_where_clicks_arrive() -> None:
+def test_controls_are_offered_only_where_clicks_reach_the_kernel() -> None:
     heard, unheard = LiveCard(), LiveCard(controls=False)
     for card in (heard, unheard):
         card.take(STORY[0])
@@ -205,7 +205,7 @@ def slot(card: LiveCard, name: str) -> str:
     return str(card.whole()["slots"][name])
 
 
-def test_requested_pause_is_shown_and_can_be_undone() -> None:
+def test_requested_pause_is_shown_and_can_be_cancelled() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     frame = card.frame()
@@ -220,7 +220,7 @@ def test_requested_pause_is_shown_and_can_be_undone() -> None:
     assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
 
 
-def test_pause_undone_before_it_was_read_disappears() -> None:
+def test_pause_cancelled_before_it_took_effect_disappears() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     card.asked("resume")
@@ -262,7 +262,7 @@ def test_streamed_deltas_are_kept_until_the_reply_is_complete() -> None:
 MANY = items_of(["Many.", *[ToolCall("add", {"a": number}) for number in range(60)]], "Done.")
 
 
-def test_call_is_redrawn_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_is_rerendered_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     texts: list[int] = []
     call_html, text_html = live_card.call_html, live_card.text_html
@@ -289,7 +289,7 @@ AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
 
 
 @pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
-def test_cached_html_equals_a_fresh_drawing(story: list[AnyEvent | Delta]) -> None:
+def test_cached_html_equals_freshly_rendered_html(story: list[AnyEvent | Delta]) -> None:
     card, events, findings = LiveCard(), [], LiveFindings()
     for item in story:
         card.take(item)

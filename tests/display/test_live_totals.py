@@ -55,7 +55,7 @@ def followed_live(*given: Fact) -> list[str]:
     return told
 
 
-def test_totals_count_calls_and_failures_as_they_happen() -> None:
+def test_totals_count_calls_and_failures_immediately() -> None:
     good, bad = ToolCall("add", {"a": 1}, "c-1"), ToolCall("add", {"a": "x"}, "c-2")
     totals = followed_live(
         (ModelReplied, {"message": Message("assistant", (good, bad))}),
@@ -89,7 +89,7 @@ def test_totals_count_followed_guidance_after_each_round() -> None:
     assert [one.partition("guidance followed: ")[2] for one in totals] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
 
 
-def test_unjudged_guidance_counts_as_given_but_not_followed() -> None:
+def test_unjudged_guidance_counts_as_given_but_not_as_followed() -> None:
     given, verdicts = Guidance("matrix", "tools", "Go on."), [Followed(followed, "why") for followed in (True, False, None)]
     totals = Totals([WorkflowRound(0, "prompt", START, guidance=(given,) * 3, followed=tuple(verdicts))])
     assert (totals.guided, totals.judged, totals.followed) == (3, 2, 1)
@@ -126,7 +126,7 @@ def test_controls_say_that_an_external_agent_works_in_turns(model: str, is_count
 
 
 @pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])
-def test_silence_of_an_external_agent_is_counted_until_its_reply(model: str, is_counted: bool) -> None:
+def test_time_without_output_from_an_external_agent_is_shown(model: str, is_counted: bool) -> None:
     card, call = LiveCard(), ToolCall("bash", {"command": "make"}, "c-1")
     story = RunBuilder(model=model).extend(*begun(0))
     *begins, replied = story.add(ModelReplied, message=Message("assistant", (call,))).events
@@ -137,7 +137,7 @@ def test_silence_of_an_external_agent_is_counted_until_its_reply(model: str, is_
     assert "data-silent" not in card.whole()["slots"]["chip"]
 
 
-def test_frame_has_the_time_of_the_last_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_contains_the_time_of_the_last_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_card, "_milliseconds_now", partial(next, count()))
     card = LiveCard()
     for event in facts():

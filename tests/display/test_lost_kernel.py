@@ -19,7 +19,7 @@ def test_interrupted_card_says_what_to_type() -> None:
         assert html.count("data-rounds") == 1 and "<button" not in html
 
 
-def test_placeholders_get_the_styles_of_a_saved_run() -> None:
+def test_placeholder_of_a_lost_kernel_has_inline_styles() -> None:
     styles = inline_styles()
     assert styles and set(styles) <= set(rules())
     for name in rules():

@@ -52,7 +52,7 @@ def test_any_text_is_rendered_and_harmless(text: str) -> None:
     check_is_harmless(markdown_html(text))
 
 
-def test_markdown_is_rendered(subtests: pytest.Subtests) -> None:
+def test_markdown_elements_are_rendered_as_html(subtests: pytest.Subtests) -> None:
     cases = [
         ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>"),
         ("> a\n\n---", "<blockquote><p>a</p></blockquote><hr>"),
@@ -77,7 +77,7 @@ def test_formulas_are_typeset_and_other_tex_stays_verbatim(subtests: pytest.Subt
             assert fragment(text) == f"<p>{text}</p>\n"
 
 
-def test_lone_dollar_is_a_dollar(subtests: pytest.Subtests) -> None:
+def test_single_dollar_sign_does_not_start_a_formula(subtests: pytest.Subtests) -> None:
     cases = [
         ("$5 *and* $10", "$5 <em>and</em> $10"),
         ("from $ 5 *and* $, so", "from $ 5 <em>and</em> $, so"),
@@ -92,7 +92,7 @@ def test_lone_dollar_is_a_dollar(subtests: pytest.Subtests) -> None:
             assert inside(text) == f"<p>{html}</p>"
 
 
-def test_table_keeps_its_alignment_without_style() -> None:
+def test_table_keeps_its_alignment_without_styles() -> None:
     html = inside("|a|b|c|\n|:-|-:|-|\n|1|2|3|")
     assert (
         '<th class="agentnb-cell-left">a</th><th class="agentnb-cell-right">b</th><th class="agentnb-cell-left">c</th>' in html
@@ -103,13 +103,13 @@ def test_table_keeps_its_alignment_without_style() -> None:
     assert "style" not in html
 
 
-def test_heading_becomes_a_bold_paragraph_outside_the_notebook_contents(subtests: pytest.Subtests) -> None:
+def test_headings_become_bold_paragraphs_and_stay_out_of_the_outline(subtests: pytest.Subtests) -> None:
     for text in ["# A *b*", "###### A *b*", "A *b*\n===", "A *b*\n---"]:
         with subtests.test(text=text):
             assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
 
 
-def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
+def test_code_blocks_keep_their_text_exactly(subtests: pytest.Subtests) -> None:
     code = "\n\tif a < b:\n    x  = '&lt;'\n\n"
     for language in ("py", "", "nonsense", 'py" onclick="x', "sql"):
         with subtests.test(language):
@@ -119,7 +119,7 @@ def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
             assert html.startswith('<pre class="agentnb-code-block"><code class="agentnb-code-text">')
 
 
-def test_code_has_the_colours_of_its_language() -> None:
+def test_code_is_highlighted_in_its_language() -> None:
     html = fragment("```python\nif x: return 'text', len(x)  # why\n```")
     for name, text in {"keyword": "if", "string": "&#x27;text&#x27;", "name": "len", "comment": "# why"}.items():
         assert f'<span class="agentnb-code-{name}">{unescape(text)}</span>' in html
@@ -127,14 +127,14 @@ def test_code_has_the_colours_of_its_language() -> None:
     assert "<span" not in fragment("```python\n" + "x = 1\n" * 4_000 + "```")
 
 
-def test_links_open_beside_the_notebook_and_send_no_referrer() -> None:
+def test_links_open_in_a_new_tab_without_a_referrer() -> None:
     html = inside('[a](https://a.example/?x=1&y=2 "title") <me@a.example>')
     told = ' target="_blank" rel="noopener noreferrer nofollow"'
     assert f'<a href="https://a.example/?x=1&amp;y=2"{told}>a</a>' in html
     assert f'<a href="mailto:me@a.example"{told}>me@a.example</a>' in html
 
 
-def test_address_outside_the_web_is_text(subtests: pytest.Subtests) -> None:
+def test_addresses_that_are_not_web_links_stay_text(subtests: pytest.Subtests) -> None:
     cases = [
         ("[data](../penguins.csv)", "data (../penguins.csv)"),
         ("[*x*](ftp://a.example)", "<em>x</em> (ftp://a.example)"),
@@ -149,7 +149,7 @@ def test_address_outside_the_web_is_text(subtests: pytest.Subtests) -> None:
             assert inside(text) == f"<p>{shown}</p>"
 
 
-def test_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
+def test_picture_becomes_its_alt_text_and_address(subtests: pytest.Subtests) -> None:
     cases = [
         ("![a *b*\nc](https://a.example/x.png)", "a b c", "https://a.example/x.png"),
         ("![](https://a.example/x.png)", "https://a.example/x.png", "https://a.example/x.png"),
@@ -165,33 +165,33 @@ def test_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) ->
             assert "<img" not in html
 
 
-def test_long_text_is_cut_with_a_note_outside_the_fence() -> None:
+def test_truncation_note_of_long_text_is_outside_code_fences() -> None:
     html = markdown_html("```\n" + "x" * 200, most=104)
     assert f">{'x' * 100}</code></pre>" in html
     assert html.endswith('<p class="agentnb-md-left-out">… (100 more characters)</p></div>')
     assert "more characters" not in markdown_html("x" * 104, most=104)
 
 
-def test_too_deep_nesting_stays_as_written(subtests: pytest.Subtests) -> None:
+def test_too_deeply_nested_blocks_stay_verbatim(subtests: pytest.Subtests) -> None:
     for text in ["> " * 100 + "x", "- " * 100 + "x", "> - " * 40 + "x", "1. > " * 40 + "x"]:
         with subtests.test(text=text):
             assert fragment(text).startswith("<pre><code>")
             assert visible_text(fragment(text)) == text
 
 
-def test_too_deep_emphasis_stays_as_written() -> None:
+def test_too_deeply_nested_emphasis_stays_verbatim() -> None:
     text = "*a **b " * 200 + "c** d* " * 200
     assert inside(text) == f"<p>{text.strip()}</p>"
 
 
-def test_normal_nesting_is_rendered() -> None:
+def test_moderately_nested_blocks_are_rendered() -> None:
     html = fragment("\n".join("  " * depth + f"- {depth}" for depth in range(20)))
     assert html.count("<ul>") == 20
     assert visible_text(html) == " ".join(map(str, range(20)))
 
 
 @pytest.mark.slow("texts of 25,000 brackets, at night of 100,000")
-def test_parsing_brackets_takes_linear_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_brackets_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     from markdown_it.parser_inline import ParserInline
 
     steps = 0
@@ -208,7 +208,7 @@ def test_parsing_brackets_takes_linear_steps(monkeypatch: pytest.MonkeyPatch) ->
     assert steps < size(5_000_000, nightly=20_000_000)
 
 
-def test_text_is_shown_when_the_library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_shown_when_the_markdown_library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def render(self, text: str) -> str:
             raise RecursionError(text)
@@ -217,7 +217,7 @@ def test_text_is_shown_when_the_library_fails(monkeypatch: pytest.MonkeyPatch) -
     assert inside("a <b> *c*") == "<pre><code>a &lt;b&gt; *c*</code></pre>"
 
 
-def test_sanitizer_holds_where_the_parser_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sanitizer_removes_markup_that_the_parser_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uses markup as if the parser had let it through."""
 
     class Open:
@@ -243,7 +243,7 @@ def test_surrogates_are_joined_or_replaced() -> None:
     assert visible_text(markdown_html("\ud83d\ude00 \ud83d")) == "😀 \ufffd"
 
 
-def test_tables_with_padded_rows_do_not_multiply() -> None:
+def test_padded_table_rows_do_not_exceed_the_token_limit() -> None:
     from agentnb.display.markdown.markdown_parser import MAX_TOKENS, top_blocks
 
     table = "|a" * 250 + "\n" + "|-" * 250 + "\n" + "a\n" * 250 + "\n---\n"

@@ -93,7 +93,7 @@ def test_few_nested_runs_are_listed_live_and_saved() -> None:
     assert opened.count(" open") == 2
 
 
-def test_agent_as_a_tool_is_shown_at_its_call() -> None:
+def test_run_of_an_agent_tool_is_shown_in_its_call() -> None:
     frames, watching = list[str](), Watching()
 
     async def look() -> str:
@@ -113,14 +113,14 @@ def test_agent_as_a_tool_is_shown_at_its_call() -> None:
     assert "Found it." not in frames[0] and "Found it." in saved
 
 
-def test_many_nested_runs_are_one_line_and_are_released() -> None:
+def test_many_nested_runs_share_one_line_and_free_their_memory() -> None:
     run, watching, frames = run_with(nested.MAX_CARDS + 1)
     saved = run_html(run, nested=watching.card.nested.html)
     assert "5 runs" in frames[-1] and "5 done" in saved and "agentnb-nested-summary" not in saved
     assert watching.card.nested._few["c"] == [] and watching.card.nested._many["c"]._live == {}
 
 
-def test_nested_runs_are_shown_up_to_a_depth() -> None:
+def test_nested_runs_are_shown_only_up_to_a_depth() -> None:
     _, watching, _ = run_with(1, depth=5)
     assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == nested.MAX_DEPTH
 
@@ -194,7 +194,7 @@ def test_runs_of_step_tools_are_listed_in_each_form(tmp_path: Path) -> None:
     ]
 
 
-def test_call_without_runs_shows_none() -> None:
+def test_call_without_nested_runs_shows_no_run_list() -> None:
     assert NestedRuns().html("c", {}) == "" and NestedRuns().changes("c") == 0
 
 
@@ -231,7 +231,7 @@ def test_long_list_of_runs_is_bounded_and_keeps_failures() -> None:
     assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
 
 
-def test_many_runs_have_their_worst_tone() -> None:
+def test_summary_of_many_runs_has_the_worst_tone() -> None:
     many, passed = ManyRuns(), expectations_extension(["rounds == 1"])
     unchecked = asyncio.run(agent("Done.").run("works"))
     checked = asyncio.run(Agent(ScriptedModel(["Done."]), extensions=[passed]).run("works"))
@@ -241,14 +241,14 @@ def test_many_runs_have_their_worst_tone() -> None:
         assert f"agentnb-chip agentnb-{tone}" in many.html()
 
 
-def test_watcher_of_a_nested_run_counts_events_only() -> None:
+def test_watcher_of_a_nested_run_ignores_streamed_deltas() -> None:
     run, watching, _ = run_with(1)
     (one,) = watching.card.nested._few["c"]
     assert watching.changes == sum(isinstance(event, Event) for event in one.run.events)
     assert isinstance(one.run.events[-1], RunFinished) and one.is_over and run.status == "completed"
 
 
-def test_only_the_newest_nested_runs_are_kept_whole() -> None:
+def test_only_the_newest_nested_runs_keep_all_events() -> None:
     runs = NestedRuns()
     for number in range(nested.MAX_KEPT + 50):
         run = RunBuilder(run_id=f"r-{number}").round("Done.").run

@@ -33,7 +33,7 @@ def marks(html: str) -> list[tuple[str, str]]:
     return [(tone, words.strip()) for tone, _, words in matches]
 
 
-def test_outcome_has_its_own_mark_and_failure_is_not_green() -> None:
+def test_outcome_has_its_own_mark_and_failures_are_not_green() -> None:
     cases = {
         None: [("neutral", "Done, not checked")],
         0.0: [("neutral", "Done"), ("bad", "failed: reward 0")],
@@ -57,7 +57,7 @@ def test_trace_browser_shows_and_filters_outcomes() -> None:
     assert [listed.count(word) for word in ("✗", "reward")] == [2, 3]
 
 
-def test_run_lists_show_the_outcome_and_failure_is_not_green() -> None:
+def test_run_lists_show_outcomes_and_failures_are_not_green() -> None:
     told = {}
     for score in (None, 0.0, 1.0):
         run = scored(score)

@@ -31,7 +31,7 @@ def plain_run() -> Run:
     return Agent(ScriptedModel(script), tools=[essay]).run_sync("What is\nit <i>?")
 
 
-def test_page_shows_the_whole_run() -> None:
+def test_page_shows_the_complete_run() -> None:
     run = plain_run()
     page = page_html(run)
     words = visible_text(page)
@@ -56,7 +56,7 @@ def marked(of: int) -> str:
     return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
 
 
-def test_page_says_what_it_leaves_out_and_where_that_is(subtests: pytest.Subtests) -> None:
+def test_page_states_what_it_omits_and_where_to_find_it(subtests: pytest.Subtests) -> None:
     def choose(kind: str) -> str:
         """Chooses."""
         return kind
@@ -85,7 +85,7 @@ def test_page_says_what_it_leaves_out_and_where_that_is(subtests: pytest.Subtest
             assert mark in text or (LEFT_OUT in text and f"{run.id}.jsonl" in text)
 
 
-def test_complete_page_has_no_note_of_omissions() -> None:
+def test_complete_page_has_no_note_about_omissions() -> None:
     assert LEFT_OUT not in visible_text(page_html(plain_run()))
 
 
@@ -104,19 +104,19 @@ def test_security_policy_precedes_everything_it_covers() -> None:
     assert page.index("Content-Security-Policy") < page.index("<title") < page.index("<style") < page.index("<body")
 
 
-def test_title_is_the_first_words_of_the_prompt() -> None:
+def test_page_title_is_the_first_words_of_the_prompt() -> None:
     assert "<title>What is it &lt;i&gt;? · agentnb</title>" in page_html(plain_run())
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTML", "run.htm"])
-def test_html_file_name_saves_a_page(tmp_path: Path, name: str) -> None:
+def test_saving_under_an_html_name_writes_a_page(tmp_path: Path, name: str) -> None:
     path = save_trace(plain_run(), tmp_path / name)
     assert path == tmp_path / name
     assert path.read_text("utf-8").startswith("<!doctype html>\n<html")
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_other_file_names_save_a_loadable_log(tmp_path: Path) -> None:
+def test_saving_under_another_name_writes_a_loadable_log(tmp_path: Path) -> None:
     run = plain_run()
     assert load_trace(save_trace(run, str(tmp_path / "run.jsonl"))) == run
 

@@ -68,7 +68,7 @@ def shown_bytes(image: dict[str, str]) -> bytes:
     return b64decode(image["src"].partition(";base64,")[2])
 
 
-def test_picture_is_in_the_card_of_its_call_with_words(subtests: pytest.Subtests) -> None:
+def test_picture_is_shown_with_alt_text_in_its_call(subtests: pytest.Subtests) -> None:
     for kind in ["PNG", "JPEG", "GIF", "WEBP"]:
         with subtests.test(kind=kind):
             data = picture(kind)
@@ -79,7 +79,7 @@ def test_picture_is_in_the_card_of_its_call_with_words(subtests: pytest.Subtests
             assert set(image) == KEPT
 
 
-def test_each_picture_has_the_preceding_text() -> None:
+def test_each_picture_takes_its_alt_text_from_the_preceding_text() -> None:
     run = run_with([Text("Look:"), picture(width=10), "and", picture(width=20)])
     assert [image["alt"] for image in images_of(run)] == ["a picture of 10 x 30 pixels", "a picture of 20 x 30 pixels"]
 
@@ -103,7 +103,7 @@ def test_media_type_comes_from_the_bytes() -> None:
 
 
 @pytest.mark.parametrize("hostile", ['" onload="x', "<script>x</script>", "'><img src=x>"])
-def test_hostile_alt_text_stays_text(hostile: str) -> None:
+def test_hostile_alt_text_is_escaped(hostile: str) -> None:
     saved = run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture())))))
     check_is_harmless(saved)
     shown = Images(saved)

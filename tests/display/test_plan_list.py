@@ -49,14 +49,14 @@ def run() -> Run:
     return planner_run(HARBOURS, ASKING, LACKING, FINAL)
 
 
-def test_each_plan_is_a_list_of_its_steps(run: Run, snapshot: Snapshot) -> None:
+def test_each_plan_is_shown_as_a_list_of_steps(run: Run, snapshot: Snapshot) -> None:
     without_times = re.sub(r", \d+ ms|, \d\.\d s", "", run_text(run))
     lines = without_times.splitlines()
     assert [line for line in lines if not line.startswith("Done")] == snapshot
     assert "4 plans" in lines[0]
 
 
-def test_aborted_plan_lists_steps_not_run(snapshot: Snapshot) -> None:
+def test_aborted_plan_lists_the_steps_that_did_not_run(snapshot: Snapshot) -> None:
     text = run_text(blocked_run())
     assert text[text.index("✗ Plan 4") :].splitlines()[:6] == snapshot
 
@@ -80,7 +80,7 @@ def test_graph_shows_the_loop_without_plan_steps(run: Run) -> None:
     assert "◆ exec waiting for you" in words_in(str(workflow_html(asking)))
 
 
-def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
+def test_pages_summaries_and_running_cards_also_show_plans(run: Run) -> None:
     assert "✗ 2 tides_fetch" in words_in(page_html(run)) and "Plan 2" in words_in(compact_html(run))
     before = until(run.events, StepAttempted)
     waiting = words_in(running_html(Run.from_events(before)))
@@ -90,14 +90,14 @@ def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
     assert "● 2 tides_fetch" in words_in(running_html(again)) and "no such <station>" in words_in(running_html(again))
 
 
-def test_plans_follow_the_task_that_makes_them() -> None:
+def test_plan_is_listed_after_the_task_that_made_it() -> None:
     planned = (PlanProposed, {"plan_id": "p", "plan": {"steps": [fetch("brest")]}})
     facts = [started("plan", "task", agent="llm/core:plan"), planned, finished("plan"), started("after"), finished("after")]
     shown = words_in(run_html(workflow_run("", facts, "completed")))
     assert shown.index("✓ plan ") < shown.index("Plan 1") < shown.index("✓ after ")
 
 
-def test_nested_runs_of_a_path_belong_to_the_open_step(run: Run) -> None:
+def test_nested_runs_of_a_reused_path_are_shown_once(run: Run) -> None:
     def nested(path: str, folds: Mapping[str, bool]) -> Html:
         return Html(f"runs of {path}")
 
@@ -118,7 +118,7 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
     assert 'data-fold="plan:1">' in pieces["plan:1"], "earlier plans are folded"
 
 
-def test_frames_build_the_whole_card(run: Run) -> None:
+def test_frames_alone_rebuild_a_card_with_plans(run: Run) -> None:
     events, fresh = until(run.events, StepFinished, 6), LiveCard()
     card, slots, pieces = LiveCard(), {}, {}
     for event in events:
@@ -131,7 +131,7 @@ def test_frames_build_the_whole_card(run: Run) -> None:
     assert pieces == pieces_of(card) == pieces_of(fresh) and slots == card.whole()["slots"]
 
 
-def test_steps_that_a_limit_left_are_not_pending() -> None:
+def test_steps_not_run_because_of_a_limit_are_not_pending() -> None:
     paid = Reply(Message("assistant", (Text(HARBOURS),)), Usage(input=1, output=1, cost=1.0))
     run = planner_run(paid, FINAL, budget=0.5)
     assert run.status == "limited"
@@ -139,12 +139,12 @@ def test_steps_that_a_limit_left_are_not_pending() -> None:
         assert "pending" not in shown and "not run" in shown
 
 
-def test_header_of_a_plan_without_planner_counts_no_task() -> None:
+def test_header_of_a_plan_without_a_planner_counts_no_tasks() -> None:
     run = Plan.read({"steps": [{"type": "tool", **fetch("brest")}]}).run_sync(tools=[tides_fetch], show=False)
     assert "1 plan" in words_in(compact_html(run)) and "2 steps" not in words_in(run_html(run))
 
 
-def test_question_of_a_step_is_below_it(subtests: pytest.Subtests) -> None:
+def test_question_asked_by_a_step_is_shown_below_it(subtests: pytest.Subtests) -> None:
     before = {"of a step": ("plan:1:0", ASKING), "for arguments": ("plan:1:1", LACKING)}
     before["of the plan"] = ("plan:1", plan_of(fetch("brest"), elicitation=ASKED_DAY))
     for name, (key, reply) in before.items():
@@ -160,7 +160,7 @@ def test_question_of_a_step_is_below_it(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R3.37")
-def test_chip_says_planning_and_the_step_that_is_executed(run: Run) -> None:
+def test_chip_shows_planning_and_then_the_current_step(run: Run) -> None:
     card, said = LiveCard(), []
     for event in until(run.events, StepAttempted):
         card.take(event)
@@ -169,7 +169,7 @@ def test_chip_says_planning_and_the_step_that_is_executed(run: Run) -> None:
     assert [*dict.fromkeys(said)] == ["Starting", "Planning", "Running", *executing]
 
 
-def test_long_plans_and_many_plans_are_cut() -> None:
+def test_long_plans_and_long_lists_of_plans_are_truncated() -> None:
     long = planner_run(plan_of(*[fetch(f"h{n}") for n in range(300)], fetch("vigo")), FINAL)
     html = run_html(long)
     steps = re.findall(r'data-fold="plan:1:(\d+)"', html)
@@ -180,7 +180,7 @@ def test_long_plans_and_many_plans_are_cut() -> None:
     assert "… 5 earlier plans Plan" not in shown and "… 5 earlier plans" in shown and "Plan 5 " not in shown
 
 
-def test_no_text_of_a_plan_becomes_markup(subtests: pytest.Subtests) -> None:
+def test_text_of_a_plan_never_becomes_markup(subtests: pytest.Subtests) -> None:
     for place, one in enumerate(SCRIPTS):
         with subtests.test(str(place)):
             text = one.text[:300]
@@ -207,7 +207,7 @@ def test_script_terminal_shows_plans_and_tools(run: Run, snapshot: Snapshot, cap
     assert re.sub(r"  \d+ ms", "", capsys.readouterr().out).splitlines() == snapshot
 
 
-def test_prints_of_a_tool_are_below_its_step(run: Run) -> None:
+def test_printed_output_of_a_tool_is_shown_below_its_step(run: Run) -> None:
     card = LiveCard()
     for event in until(run.events, ToolStarted):
         card.take(event)

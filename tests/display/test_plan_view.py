@@ -36,13 +36,13 @@ CHAT: dict[str, Any] = {
 }
 
 
-def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_plans_in_either_format_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, plan in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
         with subtests.test(name):
             assert plan_text(Plan.read(plan), "mine") == snapshot
 
 
-def test_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
+def test_plan_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
     for plan in (PLANNER, CHAT):
         html = words_in(plan_html(Plan.read(plan), "mine"))
         for line in plan_text(Plan.read(plan), "mine").splitlines():
@@ -50,7 +50,7 @@ def test_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
                 assert " ".join(re.sub(r"^  (\d+ \w+)\((.*)\)", r"\1 \2 ", line).replace("·", "").split()) in html
 
 
-def test_plan_text_does_not_control_the_page() -> None:
+def test_plan_text_cannot_inject_markup() -> None:
     hostile = "<script>\x1b[2J\u202e</script>\n# x"
     steps = [{"type": "tool", "name": "f", "args": {hostile: hostile}, "reason": hostile}, {"type": hostile, "name": hostile}]
     plan = Plan.read({"intention": hostile, "steps": steps, "elicitation": {"message": hostile, "requestedSchema": {}}})
@@ -66,7 +66,7 @@ def test_known_keys_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "0123456789abcdef" not in shown and "key=" in shown
 
 
-def test_long_plans_are_cut_and_counted() -> None:
+def test_long_plans_are_truncated_with_a_count() -> None:
     last = MAX_STEPS
     plan = Plan.read({"steps": [{"type": "tool", "name": f"tool_{n}", "args": {"a": "x" * 1_000}} for n in range(last + 1)]})
     for shown in (words_in(plan_html(plan)), plan_text(plan)):

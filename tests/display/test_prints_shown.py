@@ -16,7 +16,7 @@ DONE = ToolResult("c1", "read", (Text("found"),))
 FAILED = ToolResult("c1", "read", (Text("lost"),), True, "tool_error")
 
 
-def test_card_shows_escaped_prints_before_the_result(subtests: pytest.Subtests) -> None:
+def test_card_shows_escaped_printed_output_before_the_result(subtests: pytest.Subtests) -> None:
     for result in (DONE, FAILED):
         with subtests.test(is_error=result.is_error):
             html = tool_card_html(CallRecord(CALL, result, printed="one\n<b>two</b>\x1b[31m\n"))
@@ -25,13 +25,13 @@ def test_card_shows_escaped_prints_before_the_result(subtests: pytest.Subtests) 
     assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
 
 
-def test_prints_are_separated_by_a_line_from_content_above() -> None:
+def test_printed_output_is_separated_by_a_line_from_the_arguments() -> None:
     long = ToolCall("read", {"text": "many words " * 40}, "c1")
     for call, lines in ((CALL, 1), (long, 2)):
         assert tool_card_html(CallRecord(call, DONE, printed="one\n")).count("tool-apart") == lines
 
 
-def test_long_prints_are_cut_and_a_live_card_shows_all() -> None:
+def test_long_printed_output_is_truncated_except_in_live_cards() -> None:
     record = CallRecord(CALL, DONE, printed="x" * 20_000)
     assert "Show all 20,000 characters" in tool_card_html(record, live=True)
     assert len(tool_card_html(record)) < 10_000 < len(tool_card_html(record, whole=True))
@@ -39,7 +39,7 @@ def test_long_prints_are_cut_and_a_live_card_shows_all() -> None:
     assert "run.rounds[0].records[0].printed" in where
 
 
-def test_text_form_has_the_last_printed_lines() -> None:
+def test_text_form_shows_the_last_printed_lines() -> None:
     record = CallRecord(CALL, DONE, printed="".join(f"line {n}\n" for n in range(10)))
     assert list(printed_lines(record)) == [
         f"       | {10 - MAX_PRINTED} earlier lines printed",

@@ -37,12 +37,12 @@ def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
     return AskedQuestion(question=WaitingOnUser("approval", message, approval_schema(("always",)), "q1", "c1", about), round=3)
 
 
-def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
+def test_short_call_is_shown_in_full_with_a_plain_button() -> None:
     html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), Form(live=True))
     assert "ls⟨320 spaces⟩; rm" in words_in(html) and "question-rest" not in html and "not shown" not in html
 
 
-def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
+def test_long_call_is_folded_and_approve_states_the_hidden_amount() -> None:
     asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
     html, whole = question_html(asks, Form(live=True)), call_part_html(asks.question, "arguments")
     count = len(words_kept(whole))
@@ -58,7 +58,7 @@ def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     assert "rm -rf /" in whole and "<b>" not in whole and "\x1b" not in whole and "&lt;b&gt;echo" in whole
 
 
-def test_saved_card_holds_a_long_call_up_to_its_bound() -> None:
+def test_saved_card_truncates_a_long_call_at_a_limit() -> None:
     html = question_html(approval({"command": "x" * 50_000}), Form())
     assert "<details" in html and len(html) < 2 * MAX_OF_A_QUESTION and "more characters" in html
     assert len(question_html(approval({"command": "x" * 50_000}), Form(whole=True))) > 50_000
@@ -80,7 +80,7 @@ def question(schema: dict[str, Any]) -> AskedQuestion:
 
 
 @pytest.mark.req("KX.5")
-def test_few_choices_are_buttons() -> None:
+def test_few_choices_are_shown_as_buttons() -> None:
     html = question_html(question({"enum": FEW}), Form(live=True))
     assert [unescape(one) for one in re.findall('data-value="([^"]*)"', html)] == ['"red"', "1", "null"]
     assert "<select" not in html and "<textarea" not in html
@@ -89,7 +89,7 @@ def test_few_choices_are_buttons() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_many_choices_are_a_select_field_with_readable_values() -> None:
+def test_many_choices_are_shown_in_a_readable_select_field() -> None:
     html = question_html(question({"enum": MANY}), Form(live=True))
     assert re.search('<form [^>]*data-do="answer" data-id="q1"><select [^>]*name="text"', html) and "<textarea" not in html
     options = re.findall('<option value="([^"]*)">(.*?)</option>', html, re.DOTALL)
@@ -99,14 +99,14 @@ def test_many_choices_are_a_select_field_with_readable_values() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_without_choices_there_is_a_field() -> None:
+def test_question_without_choices_has_a_text_field() -> None:
     assert 'aria-label="Your answer"' in question_html(question({"type": "string"}), Form(live=True))
     assert 'aria-label="Your answer, as JSON"' in question_html(question({"type": "object"}), Form(live=True))
     assert 'aria-label="Your answer"' in question_html(question({"enum": "none"}), Form(live=True))
 
 
 @pytest.mark.req("KX.5")
-def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) -> None:
+def test_number_question_has_a_number_field_with_its_limits(subtests: pytest.Subtests) -> None:
     for schema, attributes in (
         ({"type": "integer"}, 'step="1" aria-label="Your answer, a whole number"'),
         ({"type": "number"}, 'step="any" aria-label="Your answer, a number"'),
@@ -122,13 +122,13 @@ def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) 
 
 
 @pytest.mark.parametrize("choices", [FEW, MANY])
-def test_a_saved_card_tells_the_choices_in_words(choices: list[Any]) -> None:
+def test_saved_card_lists_the_choices_as_text(choices: list[Any]) -> None:
     told = words_in(question_html(question({"enum": choices}), Form()))
     assert told.startswith(f"The agent asks you Which? Answers: {choices[0]}, ") and ", null" in told
     assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), Form()))
 
 
-def test_a_run_that_is_over_had_asked(subtests: pytest.Subtests) -> None:
+def test_question_of_an_ended_run_is_in_the_past_tense(subtests: pytest.Subtests) -> None:
     for kind in ASKS:
         with subtests.test(kind=kind):
             ended = run_of(asked(kind=kind))
@@ -151,7 +151,7 @@ CLOSED = {
 }
 
 
-def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtests) -> None:
+def test_answered_question_stays_visible_with_its_answer_in_every_form(subtests: pytest.Subtests) -> None:
     for name, (closed, told) in CLOSED.items():
         for where, facts in {
             "in a call": asking_call(asked(schema={"enum": ["Vienna", "Graz"]}, call_id="c1"), closed),
@@ -181,19 +181,19 @@ def test_call_waits_while_its_question_is_open() -> None:
     assert "agentnb-asking" in many.html() and "1 waiting for you" in many.text
 
 
-def test_the_answer_stands_in_the_list_of_runs() -> None:
+def test_run_list_shows_the_answer() -> None:
     run = run_of(*asking_call(asked(call_id="c1"), answered("Vienna")))
     assert "ask_person … running (You: Vienna)" in words_in(compact_html(run))
 
 
-def test_a_call_that_asks_twice_shows_both_questions() -> None:
+def test_call_that_asks_twice_shows_both_questions() -> None:
     run = run_of(*asking_call(asked("First?", call_id="c1"), asked("Second?", id="q2", call_id="c1"), answered("1")))
     (shown,) = live_card_of(run).whole()["rounds"]
     html = words_in(shown["html"]["call:0"])
     assert "It asked you First? You: 1 The agent asks you Second?" in html
 
 
-def test_an_answer_replaces_the_question_in_the_live_card() -> None:
+def test_answer_replaces_the_question_in_the_live_card() -> None:
     events = run_of(*asking_call(asked(call_id="c1"), answered("Vienna"))).events
     card = LiveCard()
     for event in events[:-1]:
@@ -206,7 +206,7 @@ def test_an_answer_replaces_the_question_in_the_live_card() -> None:
     assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words_in(changed["html"]["call:0"])
 
 
-def test_answer_to_an_earlier_question_is_drawn_in_its_round() -> None:
+def test_answer_to_an_earlier_question_appears_in_its_round() -> None:
     ended = (e.RoundFinished, {"index": 0, "status": "success"})
     events = run_of(asked(), ended, (e.RoundStarted, {"index": 1, "reason": "said"}), answered("Vienna")).events
     card = LiveCard()
@@ -219,7 +219,7 @@ def test_answer_to_an_earlier_question_is_drawn_in_its_round() -> None:
     assert "You: Vienna" in words_in(next(one for one in frame["rounds"] if one["index"] == 0)["html"]["question:q1"])
 
 
-def test_neither_question_nor_answer_becomes_markup(subtests: pytest.Subtests) -> None:
+def test_questions_and_answers_never_become_markup(subtests: pytest.Subtests) -> None:
     for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             run = run_of(asked(text, {"enum": [text]}), answered({text: text}), asked(text, id="q2"), answered(text, "q2"))
@@ -232,18 +232,18 @@ def test_question_text_cannot_fake_an_answer() -> None:
     assert run_text(run).count("\n       You: ") == 1
 
 
-def test_long_question_and_answer_are_cut_except_on_the_page() -> None:
+def test_long_questions_and_answers_are_truncated_except_on_pages() -> None:
     run = run_of(asked("why " * 2_000 + "END1?"), answered("because " * 2_000 + "END2."))
     assert "END1?" not in run_html(run) and "END2." not in run_html(run)
     assert "END1?" in page_html(run) and "END2." in page_html(run)
 
 
-def test_a_live_card_asks_while_the_run_waits() -> None:
+def test_live_card_shows_the_question_while_the_run_waits() -> None:
     (one,) = live_card_of(run_of(asked())).whole()["rounds"]
     assert "The agent asks you Which?" in words_in(one["html"]["question:q1"]) and "<textarea" in one["html"]["question:q1"]
 
 
-def test_an_open_question_stands_where_no_live_card_can_be() -> None:
+def test_open_question_is_shown_even_without_a_live_card() -> None:
     html = running_html(run_of(asked("Which <b>way</b>?", {"enum": ["left", "right"]})))
     assert "Which &lt;b&gt;way&lt;/b&gt;?" in html and "left, right" in html
     check_is_harmless(html)

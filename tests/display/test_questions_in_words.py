@@ -31,7 +31,7 @@ def test_text_of_a_waiting_run_shows_question_and_answer_command() -> None:
     assert "asks" not in run_text(run_of(asked(), (e.QuestionAnswered, {"question_id": "q1", "answer": "this"})))
 
 
-def test_the_answers_to_choose_from_are_told(subtests: pytest.Subtests) -> None:
+def test_possible_answers_follow_the_question(subtests: pytest.Subtests) -> None:
     for schema, told in [
         ({"enum": ["a", 1]}, " (a, 1)"),
         ({"type": "boolean"}, " (yes, no)"),
@@ -42,12 +42,12 @@ def test_the_answers_to_choose_from_are_told(subtests: pytest.Subtests) -> None:
             assert question_lines(run_of(asked(schema=schema))) == [f"It asks: Which?{told}"]
 
 
-def test_a_question_steers_no_terminal() -> None:
+def test_question_text_cannot_control_the_terminal() -> None:
     (line,) = question_lines(run_of(asked("\x1b[2J?", {"enum": ["\x1b[0m"]})))
     assert "\x1b" not in line
 
 
-def test_a_run_whose_process_died_tells_what_it_had_asked() -> None:
+def test_run_of_a_dead_process_shows_its_open_question() -> None:
     run = run_of(asked())
     run.mark_interrupted()
     assert chip(run) == "Interrupted"

@@ -46,7 +46,7 @@ def finished() -> Run:
     return built.add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
-def test_followed_guidance_is_a_detail_and_ignored_guidance_stands_out() -> None:
+def test_followed_guidance_is_a_detail_but_ignored_guidance_stands_out() -> None:
     for form in (Form(), Form(live=True), Form(details=True)):
         ignored = round_pieces(one(True, False), form)["saw"]
         assert "agentnb-odd" in ignored and visible_text(ignored).startswith("Ignored guidance: no tool was called")
@@ -65,12 +65,12 @@ def test_saved_card_shows_guidance_in_details_or_rounds() -> None:
     assert "Round 1: guidance todos_tools" in visible_text(page_html(finished()))
 
 
-def test_details_have_id_date_and_model() -> None:
+def test_run_details_show_id_date_and_model() -> None:
     _, _, rest = visible_text(run_html(finished())).partition("Details")
     assert re.search(r"run: r-1 · started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · model: scripted:hand", rest)
 
 
-def test_successful_todo_updates_fold_into_a_mark(subtests: pytest.Subtests) -> None:
+def test_successful_todo_updates_are_folded_into_a_mark(subtests: pytest.Subtests) -> None:
     update = called("todo_operations", operation="update", todoUpdates=[{"id": 1, "status": "completed"}])
     for name, (parts, has_words) in {
         "beside a text": (("I look.", update), False),

@@ -58,18 +58,18 @@ def test_only_failed_runs_with_rounds_offer_a_replay(subtests: pytest.Subtests) 
             assert [form.count("%replay") for form in (run_html(run), page_html(run), run_text(run))] == [int(offered)] * 3
 
 
-def test_each_surface_names_its_command_for_the_replay(snapshot: Snapshot) -> None:
+def test_each_surface_shows_its_own_replay_command(snapshot: Snapshot) -> None:
     assert offer(limited()) == snapshot("notebook")
     run = limited()
     assert offer(run, SHELL) == snapshot("shell", RUN=run.id[-8:])
 
 
-def test_saved_offer_names_the_variable_of_the_run() -> None:
+def test_saved_replay_command_names_the_variable_of_the_run() -> None:
     for variable, typed in {"mine": "%replay mine -g", "found[3]": "replay(found[3], guidance="}.items():
         assert typed in run_html(limited(), variable=variable)
 
 
-def test_drawing_a_failed_run_does_not_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_displaying_a_failed_run_does_not_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.rerun.replay.walk_rounds", None)  # it would raise if called
     for form in (run_html, page_html, run_text):
         assert TYPED in form(limited())  # type: ignore[operator]

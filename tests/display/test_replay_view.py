@@ -26,7 +26,7 @@ def test_each_round_shows_recorded_and_replayed_behaviour(snapshot: Snapshot) ->
     assert (replay_rows[6].would_be, replay_rows[6].notes) == (ENDED, ("hypothetical",))
 
 
-def test_html_and_text_show_replay_and_its_caution() -> None:
+def test_replay_caution_is_shown_in_html_and_text() -> None:
     replayed = replay("simple-fail")
     for shown in (replay_html(replayed), replay_text(replayed)):
         plain = re.sub("<[^>]*>", "", shown)
@@ -36,7 +36,7 @@ def test_html_and_text_show_replay_and_its_caution() -> None:
     assert "REMINDER" in replay_html(replayed)
 
 
-def test_view_shows_turn_ends_and_unknowns(snapshot: Snapshot) -> None:
+def test_replay_view_shows_turn_endings_and_unknown_outcomes(snapshot: Snapshot) -> None:
     replayed = replay(recorded_loop("Who&When"))
     shown = rows(replayed)
     assert [row.recorded for row in shown] == snapshot
@@ -62,7 +62,7 @@ def test_summary_sentence_links_to_its_rounds() -> None:
     assert len(anchors) == 7 and links and set(links) <= anchors
 
 
-def test_text_of_a_trace_or_set_never_becomes_markup() -> None:
+def test_text_of_a_trace_or_guidance_set_never_becomes_markup() -> None:
     writer = RunWriter(Origin("by_hand", "<b>file</b>"), model="<i>m</i>")
     writer.say("<script>1</script>")
     writer.reply("<script>2</script>", [ToolCall("<u>tool</u>", {})])
@@ -72,7 +72,7 @@ def test_text_of_a_trace_or_set_never_becomes_markup() -> None:
     assert "<script" not in html and "<u>" not in html and "<i>" not in html and "&lt;script&gt;5" in html
 
 
-def test_long_run_is_shown_partly_and_says_so() -> None:
+def test_long_run_is_truncated_with_a_note() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for at in range(MAX_ROUNDS + 3):

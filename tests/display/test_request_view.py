@@ -92,7 +92,7 @@ def working() -> Run:
 # In words
 
 
-def test_summary_shows_size_and_unchanged_part(snapshot: Snapshot) -> None:
+def test_request_summary_shows_its_size_and_unchanged_part(snapshot: Snapshot) -> None:
     usages = [Usage(input=1_200, cache_read=0), Usage(input=2_100, cache_read=1_800), Usage(), Usage(cache_read=9)]
     lines = [Reply(Message("assistant", (ToolCall("look", {"x": n}),)), usage=usage) for n, usage in enumerate(usages)]
     bare = sights(run_of_script(*lines, "Done.", todos=False, guidance="off"))
@@ -111,7 +111,7 @@ def test_changed_reminder_is_distinguished_from_an_identical_message() -> None:
 
 @pytest.mark.req("R0.20")
 @pytest.mark.parametrize("whole", [True, False])
-def test_every_origin_has_a_word_not_only_a_colour(whole: bool) -> None:
+def test_every_origin_is_shown_in_words_besides_its_colour(whole: bool) -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script(ToolCall("look"), "At it.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     text = shown(sent_request(run, 2), whole=whole).text
@@ -148,7 +148,7 @@ def test_ephemeral_text_is_verbatim_in_every_round(whole: bool) -> None:
         assert seen.ephemeral.startswith("<system-reminder>")
 
 
-def test_earlier_omissions_are_one_line_and_new_ones_shown_whole() -> None:
+def test_earlier_omissions_share_one_line_and_new_ones_are_complete() -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script("First words.", ToolCall("look"), "Later words.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     cut, whole = (shown(sent_request(run, 3), whole=whole).text for whole in (False, True))
@@ -169,7 +169,7 @@ def test_ephemeral_text_is_last_as_in_the_request(whole: bool) -> None:
         assert shown(seen, whole=whole).pres[-1] == seen.ephemeral
 
 
-def test_omitted_empty_message_says_so() -> None:
+def test_omitted_empty_message_is_labelled() -> None:
     text = shown(sent_request(run_of_script("", "Done.", todos=False), 1), whole=False).text
     assert "assistant · ⊘ left out: it is empty\n" in text
 
@@ -187,7 +187,7 @@ def test_messages_of_the_previous_run_are_labelled_as_its_own() -> None:
 # Whole and short
 
 
-def test_whole_view_has_every_word_sent() -> None:
+def test_full_view_contains_every_word_sent() -> None:
     def long_look() -> str:
         """Look long."""
         return f"begin {'x' * 50_000} end"
@@ -213,7 +213,7 @@ def test_short_view_shows_system_and_tools_in_first_round_only() -> None:
     assert "1 tool: look\n" in first.text
 
 
-def test_short_view_cuts_tool_results_and_says_how_much() -> None:
+def test_short_view_truncates_tool_results_and_says_how_much() -> None:
     def much() -> str:
         """Give much."""
         return "y" * 5_000
@@ -251,7 +251,7 @@ def test_calls_show_name_id_and_arguments() -> None:
     assert 'call of look · c1\n"no object"\n' in told(ToolCall("look", "no object", "c1"))
 
 
-def test_results_show_errors() -> None:
+def test_tool_results_in_the_view_show_errors() -> None:
     assert "result of look · c1\nfine\n" in told(ToolResult("c1", "look", (Text("fine"),)))
     assert "result of look · c1 · ✗ error timeout\n" in told(ToolResult("c1", "look", (Text("late"),), True, "timeout"))
     assert "result of look · c1\nempty\n" in told(ToolResult("c1", "look"))
@@ -264,13 +264,13 @@ def test_pictures_are_described_in_words() -> None:
     assert [size(count) for count in (0, 999, 12_345, 3_400_000)] == ["0 B", "999 B", "12 kB", "3.4 MB"]
 
 
-def test_opaque_and_blank_parts_are_named() -> None:
+def test_opaque_and_blank_parts_are_labelled() -> None:
     assert "with provider data, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
     assert "thinking, no text\n" in told(Thinking("", {"signature": "abc"}))
     assert "text, 2 blank characters\n" in told(Text(" \n", {"a": 1}))
 
 
-def test_text_with_a_leading_line_break_keeps_it() -> None:
+def test_leading_line_break_of_a_text_is_kept() -> None:
     assert "<pre" in request_view_html(made_of(Text("\n\nwords")), whole=True)
     assert "\n\nwords" in shown(made_of(Text("\n\nwords")), whole=True).pres
 
@@ -319,7 +319,7 @@ def test_hostile_text_never_becomes_markup(subtests: pytest.Subtests) -> None:
                 assert read.pres.count(clean(bad)) == 7 and clean(bad) in read.text
 
 
-def test_text_of_person_and_tools_never_becomes_markup() -> None:
+def test_text_from_users_and_tools_never_becomes_markup() -> None:
     def bad() -> str:
         """<b>Bad</b>."""
         return HOSTILE[1]

@@ -116,7 +116,7 @@ def test_table_is_shown_with_its_size_and_folded_text() -> None:
     assert [element.name for element in next(root.all("table")).content] == ["thead", "tbody"]
 
 
-def test_table_styles_numbers_and_row_labels() -> None:
+def test_numbers_and_row_labels_of_a_table_are_styled() -> None:
     root = shown("words", display=TABLE)
     last = list(root.all("tr"))[-1].content
     kinds = [element.attributes["class"].replace("agentnb-data-", "") for element in last]
@@ -154,7 +154,7 @@ def test_table_with_missing_cells_is_shown_as_far_as_possible() -> None:
     assert rows_of(shown("x", display=Table(("a", "b"), ((1, 2), (1,)), 2, 2))) == [["a"], ["1"], ["1"]]
 
 
-def test_list_of_uniform_flat_objects_is_a_table() -> None:
+def test_list_of_uniform_flat_objects_is_shown_as_table() -> None:
     data = [{"name": "a", "mass": 1.5}, {"name": "<b>", "mass": None}]
     root = shown(json.dumps(data))
     assert rows_of(root) == [["name", "mass"], ["a", "1.5"], ["<b>", "–"]]  # noqa: RUF001
@@ -181,7 +181,7 @@ def test_other_data_is_indented_and_complete(subtests: pytest.Subtests) -> None:
             assert json.loads(block.text) == data
 
 
-def test_only_long_data_is_spread_over_lines() -> None:
+def test_only_long_data_is_spread_over_several_lines() -> None:
     assert shown('{"a":1}').text == '{"a": 1}'
     assert shown('{"a":"%s","b":[1]}' % ("x" * 80)).text.splitlines()[1:3] == [f'  "a": "{"x" * 80}",', '  "b": [']
 
@@ -200,7 +200,7 @@ def test_omitted_rows_are_marked_between_rows_only() -> None:
         assert len(rows_of(shown("", display=replace(TABLE, gap=gap)))) == rows
 
 
-def test_text_keeps_its_whitespace_and_is_not_markdown() -> None:
+def test_result_text_keeps_whitespace_and_is_not_rendered_as_markdown() -> None:
     text = "# a  b\n**1**  <b>2</b>\n- [x](https://example.org)"
     root = shown(text)
     (block,) = root.all("pre")
@@ -211,7 +211,7 @@ def test_empty_text_is_labelled_empty() -> None:
     assert shown("").text == shown().text == shown(" \n").text == "(empty text)"
 
 
-def test_running_call_has_no_result_to_show() -> None:
+def test_running_call_shows_no_result() -> None:
     assert result_html(CallRecord(ToolCall("look"))) == ""
 
 
@@ -227,13 +227,13 @@ def test_picture_has_its_description_as_caption(subtests: pytest.Subtests) -> No
             assert [block.text for block in root.all("pre")] == ["Look:"]
 
 
-def test_other_text_stays_text_and_becomes_the_alt_text() -> None:
+def test_text_beside_a_picture_becomes_its_alt_text() -> None:
     root = shown("a map of the bay", Image("image/png", picture()))
     assert next(root.all("img")).attributes["alt"] == "a map of the bay"
     assert [block.text for block in root.all("pre")] == ["a map of the bay"] and "figcaption" not in root.names()
 
 
-def test_picture_is_replaced_by_its_words_when_pictures_are_off() -> None:
+def test_picture_is_replaced_by_its_description_when_pictures_are_off() -> None:
     html = result_html(record("a figure of 1 x 1 pixels", Image("image/png", picture())), pictures=False)
     assert "<img" not in html and tree(html).text == "a figure of 1 x 1 pixels"
 
@@ -263,7 +263,7 @@ LONG = "\n".join(f"line {number:05}" for number in range(11_000))
 
 
 @pytest.mark.req("R0.73")
-def test_long_text_is_cut_in_the_middle_with_a_button() -> None:
+def test_long_text_is_truncated_in_the_middle_with_a_button() -> None:
     html = result_html(record(LONG), live=True, where=WHERE)
     first, last = [block.text for block in tree(html).all("pre")]
     assert LONG.startswith(first + "\n") and LONG.endswith("\n" + last)
@@ -275,30 +275,30 @@ def test_long_text_is_cut_in_the_middle_with_a_button() -> None:
     assert f"{len(LONG) - len(first) - len(last):,} characters left out" in html and WHERE not in html
 
 
-def test_cut_text_without_buttons_says_where_the_whole_is() -> None:
+def test_truncated_text_without_buttons_says_where_to_find_the_rest() -> None:
     html = result_html(record(LONG), where=WHERE)
     assert "<button" not in html and f"{WHERE} has the full text" in tree(html).text
 
 
-def test_whole_text_is_returned_on_request() -> None:
+def test_full_text_is_returned_on_request() -> None:
     (block,) = tree(result_html(record(LONG), whole=True, live=True, where=WHERE)).all("pre")
     assert block.text == LONG
     most = result_html(record("x" * 2_100_000), whole=True, live=True, where=WHERE)
     assert len(most) < 2_001_000 and "100,000 characters left out" in most and "<button" not in most
 
 
-def test_long_line_is_cut_within_the_line() -> None:
+def test_long_line_is_truncated_within_the_line() -> None:
     first, last = [block.text for block in shown("x" * 5_000).all("pre")]
     assert (len(first), len(last)) == (3_000, 1_000)
     assert len(list(shown("x" * 4_000).all("pre"))) == 1
 
 
-def test_long_traceback_is_cut_and_says_where_it_is() -> None:
+def test_long_traceback_is_truncated_and_says_where_to_find_it() -> None:
     html = result_html(record("boom", traceback=LONG, is_error=True), where=WHERE)
     assert "run.rounds[3].records[0].traceback has the full text" in tree(html).text
 
 
-def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
+def test_hostile_text_is_escaped_everywhere(subtests: pytest.Subtests) -> None:
     for hostile in HOSTILE:
         with subtests.test(hostile=hostile):
             table = Table((hostile,), ((hostile, hostile),), 1, 1, (hostile,))
@@ -328,7 +328,7 @@ def test_control_and_direction_characters_are_made_visible() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_arguments_are_shown_whole_with_their_lines() -> None:
+def test_arguments_are_shown_in_full_with_line_breaks() -> None:
     code = "import pandas\n\nprint(1)\n"
     call = ToolCall("run", {"code": code, "path": "a.py", "options": {"x": 1}, "many": list(range(50))})
     root = tree(arguments_html(CallRecord(call)))
@@ -342,7 +342,7 @@ def test_arguments_that_are_not_an_object_are_shown() -> None:
     assert tree(arguments_html(CallRecord(ToolCall("run", ["a"])))).text == 'arguments ["a"]'
 
 
-def test_long_arguments_are_cut_only_after_the_call() -> None:
+def test_long_arguments_are_truncated_only_after_the_call_ends() -> None:
     running = CallRecord(ToolCall("write", {"text": LONG[:30_000]}, "call-1"))
     over = CallRecord(running.call, ToolResult("call-1", "write", (Text("ok"),)))
     assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, where=WHERE)).text
@@ -352,7 +352,7 @@ def test_long_arguments_are_cut_only_after_the_call() -> None:
         assert block.text == LONG[:30_000]
 
 
-def test_long_alt_text_is_cut() -> None:
+def test_long_alt_text_is_truncated() -> None:
     root = shown("words " * 1_000, Image("image/png", picture()))
     assert len(next(root.all("img")).attributes["alt"]) < 250
 

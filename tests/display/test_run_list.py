@@ -29,19 +29,19 @@ def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
         assert expected in html
 
 
-def test_each_status_has_a_word_not_only_a_colour(subtests: pytest.Subtests) -> None:
+def test_every_status_is_shown_in_words_besides_its_colour(subtests: pytest.Subtests) -> None:
     for status in sorted(STATES):
         with subtests.test(status=status):
             word = {"completed": "Done, not checked"}.get(status, STATES[status])
             assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
 
 
-def test_running_run_shows_no_final_figures() -> None:
+def test_running_run_shows_no_final_numbers() -> None:
     html = run_list_html([DONE._replace(status="running")])
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
-def test_only_a_run_waiting_for_an_answer_has_its_command() -> None:
+def test_only_a_run_waiting_for_an_answer_shows_the_command() -> None:
     waiting = DONE._replace(status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
     assert "Answer: %agent answer 99fe28e9 TEXT" in run_list_html([waiting])
     for other in (DONE, waiting._replace(stop_reason="running"), waiting._replace(foreign=True)):
@@ -53,5 +53,5 @@ def test_prompts_and_models_never_become_markup() -> None:
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 
-def test_empty_list_says_so() -> None:
+def test_empty_run_list_shows_a_message() -> None:
     assert "No runs yet" in run_list_html([])

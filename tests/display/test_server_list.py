@@ -44,7 +44,7 @@ def plain(text: str) -> str:
     return re.sub(r"\d+ tools", "N tools", re.sub(r"since \d\d:\d\d", "since TIME", told))
 
 
-def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
+def test_server_list_is_shown_as_text_and_html(servers: Servers, snapshot: object) -> None:
     rows = servers.list_rows(Path("/work"))
     assert [(row.live.server.name, row.live.state, row.source) for row in rows] == [
         ("bench", "ready", "added"),
@@ -58,7 +58,7 @@ def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
     assert plain(visible_text(html)) == snapshot
 
 
-def test_one_server_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
+def test_one_server_is_shown_as_text_and_html(servers: Servers, snapshot: object) -> None:
     row = servers.list_rows(Path("/work"))[0]
     catalogue = servers.ask(row.live, catalogue_of)
     text, html = server_text(row, catalogue, ["A hint"]), server_html(row, catalogue, ["A hint"])
@@ -104,7 +104,7 @@ def test_foreign_names_and_descriptions_are_bounded_and_redacted(servers: Server
     )
 
 
-def test_long_server_list_is_counted() -> None:
+def test_long_server_list_is_truncated_with_a_count() -> None:
     held = Servers()
     for number in range(MAX_SERVERS + 3):
         held.configuration.add(MCPServer(f"server{number:03}", "program"))

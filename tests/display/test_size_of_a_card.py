@@ -33,7 +33,7 @@ def test_sixty_rounds_fit_in_a_notebook_whatever_tools_return() -> None:
         assert html.count("data-round=") == 61
 
 
-def test_cut_rounds_become_lines_and_the_card_names_the_command() -> None:
+def test_omitted_rounds_become_lines_and_the_card_names_the_command() -> None:
     run = run_of_rounds(60, "x <y> & " * 2_000)
     shown = visible_text(run_html(run))
     cut = re.search(r"(\d+) rounds cut to a line\. The log has all rounds: %agent load (\S+), then save_trace", shown)
@@ -42,5 +42,5 @@ def test_cut_rounds_become_lines_and_the_card_names_the_command() -> None:
     assert "cut to a line" not in visible_text(page_html(run))
 
 
-def test_short_run_is_not_cut() -> None:
+def test_short_run_is_not_truncated() -> None:
     assert "cut to a line" not in visible_text(run_html(run_of_rounds(20, "short")))

@@ -45,7 +45,7 @@ def open_calls(*names: str) -> RunBuilder:
     return built.extend(*[(e.ToolStarted, {"call": call}) for call in calls[1:]])
 
 
-def test_ended_run_with_open_todos_warns() -> None:
+def test_ended_run_with_open_todos_shows_a_warning() -> None:
     left, done = ended(with_todos("completed", "in-progress")), ended(with_todos("completed", "completed"))
     assert (chip(left), tone(left)) == ("Done, todos open", "warn")
     assert (chip(done), tone(done)) == ("Done, not checked", "neutral")
@@ -77,7 +77,7 @@ SWITCHES: list[tuple[list[Fact], str, str]] = [
 
 
 @pytest.mark.req("R3.37", "R3.13")
-def test_chip_follows_the_state_also_in_a_live_card() -> None:
+def test_chip_shows_the_current_state_even_in_live_cards() -> None:
     built, card = RunBuilder(), LiveCard()
     card.take(built.events[0])
     card.frame()
@@ -93,7 +93,7 @@ def test_chip_follows_the_state_also_in_a_live_card() -> None:
         before = word
 
 
-def test_chip_says_retrying_while_the_summary_call_is_retried() -> None:
+def test_chip_shows_retrying_while_the_summary_is_retried() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.CompactionStarted, why="messages", messages=4)
     assert chip(built.run) == "Summarizing 4 messages"
     built.add(e.RetryScheduled, attempt=1, seconds=2.0, reason="overloaded")
@@ -109,7 +109,7 @@ ENDS: dict[str, tuple[e.Status, str, str]] = {
 }
 
 
-def test_state_has_one_word_shown_once(subtests: pytest.Subtests) -> None:
+def test_each_state_is_shown_once_as_one_word(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, word) in ENDS.items():
         with subtests.test(name):
             run = ended(RunBuilder().round(called("look")).round("So far."), status, stop_reason)
@@ -128,7 +128,7 @@ def test_unchecked_end_is_not_green(stop_reason: str, words: str, look: str) -> 
     assert ("uncertain" in why(run)) is (stop_reason == "unchecked")
 
 
-def test_run_without_a_reply_counts_no_round(subtests: pytest.Subtests) -> None:
+def test_round_without_a_reply_is_not_counted(subtests: pytest.Subtests) -> None:
     unanswered = ended(RunBuilder().extend(*begun(0)), "failed", "error")
     answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")
     cut_off = ended(RunBuilder().extend(*begun(0)), "cancelled", "cancelled")
@@ -141,7 +141,7 @@ def test_run_without_a_reply_counts_no_round(subtests: pytest.Subtests) -> None:
     assert "round 1" in visible_text(meta_html(RunBuilder().extend(*begun(0)).run, Totals()))
 
 
-def test_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:
+def test_finished_run_is_folded_whatever_its_outcome(subtests: pytest.Subtests) -> None:
     for status, stop_reason, _ in ENDS.values():
         with subtests.test(stop_reason):
             failing = RunBuilder(todos=todos_of("not-started")).round(called("look"), error_code="tool_error").round("Done.")
@@ -169,7 +169,7 @@ def typed_next(run: Run) -> str:
     return "" if step is None else in_notebook([step])
 
 
-def test_every_unsuccessful_end_says_what_to_type_next(subtests: pytest.Subtests) -> None:
+def test_every_unsuccessful_outcome_says_what_to_type_next(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, step) in NEXT.items():
         with subtests.test(name):
             assert typed_next(ended(RunBuilder().round("So far."), status, stop_reason)) == step
@@ -230,7 +230,7 @@ def test_long_list_shows_todos_around_the_first_open_one() -> None:
         assert shown.after == (f"{after} todos after" if after else "")
 
 
-def test_only_a_run_with_a_log_offers_loading() -> None:
+def test_only_a_logged_run_shows_the_load_command() -> None:
     assert "%agent load" in compact_html(ended(RunBuilder().round("Done."))) and "%agent load" not in compact_html(Run())
 
 
@@ -246,5 +246,5 @@ def test_only_a_run_with_a_log_offers_loading() -> None:
         ("max tokens reached: the reply of read_file was cut off", "max tokens reached: the reply of read_file was cut off"),
     ],
 )
-def test_stop_reason_is_said_in_words(reason: str, told: str) -> None:
+def test_stop_reason_is_described_in_words(reason: str, told: str) -> None:
     assert end_words(reason) == told

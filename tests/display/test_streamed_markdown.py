@@ -68,14 +68,14 @@ def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MAX_CH
     st.integers(1, 40),
     st.integers(1, 5),
 )
-def test_ordinary_text_is_equal_streamed_and_whole(pieces: list[tuple[str, str]], size: int, every: int) -> None:
+def test_ordinary_text_renders_identically_streamed_or_complete(pieces: list[tuple[str, str]], size: int, every: int) -> None:
     text = "".join(piece + between for piece, between in pieces)
     assert streamed(text, size, settled_every=every)[1] == markdown_html(text)
 
 
 @examples(600)
 @given(st.lists(st.sampled_from(SMALL), max_size=60).map("".join), st.integers(1, 10))
-def test_odd_text_is_equal_streamed_and_whole(text: str, size: int) -> None:
+def test_odd_text_renders_identically_streamed_or_complete(text: str, size: int) -> None:
     assert streamed(text, size)[1] == markdown_html(text)
 
 
@@ -129,7 +129,7 @@ def test_tail_is_the_unsettled_text_and_is_sanitized() -> None:
     assert (blocks.tail, blocks.finish()) == ("", [])
 
 
-def test_tail_kind_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
+def test_tail_kind_tells_code_from_text(subtests: pytest.Subtests) -> None:
     cases = [
         ("", "text"),
         ("words", "text"),
@@ -156,14 +156,16 @@ def test_tail_kind_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
                 assert blocks.tail_kind == kind
 
 
-def test_long_text_is_cut_at_the_same_place_as_whole() -> None:
+def test_long_streamed_text_is_truncated_where_complete_text_is() -> None:
     text = "words and words\n\n" * 20
     assert visible_text(streamed(text, 7, most=100)[1]) == visible_text(markdown_html(text, 100))
     assert "(240 more characters)" in streamed(text, 7, most=100)[1]
 
 
 @pytest.mark.slow("long texts, fed piece by piece")
-def test_parsed_characters_do_not_grow_quadratically(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streaming_does_not_parse_a_quadratic_number_of_characters(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counts characters given to the parser, so that no time is asserted."""
     cases = [
         "```py\n" + "x = 1\n\n" * 6_000,
@@ -196,7 +198,7 @@ def test_parsed_characters_do_not_grow_quadratically(subtests: pytest.Subtests, 
             assert parsed <= 6 * len(text)
 
 
-def test_feeding_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feeding_a_delta_does_not_parse_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed_markdown, "top_blocks", lambda _: pytest.fail("parsed while fed"))
     blocks = Blocks()
     for _ in range(100):
@@ -206,7 +208,7 @@ def test_feeding_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     assert blocks.settle() == []
 
 
-def test_delta_size_does_not_change_the_result() -> None:
+def test_size_of_deltas_does_not_change_the_result() -> None:
     text = "\n\n".join(ORDINARY)
     chance = random.Random(1)
     for _ in range(30):

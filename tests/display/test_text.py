@@ -28,13 +28,13 @@ def test_finished_run_shows_its_end_and_usage() -> None:
     assert "add(a=1)" in text and "→ 3" in text and "It is 3." in text
 
 
-def test_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert shown.startswith("Limit reached: 1 round · 1 round, ")
     assert "\nContinue: %%agent --continue -t add --max-rounds 2\n" in shown
 
 
-def test_long_running_run_shows_its_last_rounds_only() -> None:
+def test_long_running_run_shows_only_its_last_rounds() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
@@ -42,7 +42,7 @@ def test_long_running_run_shows_its_last_rounds_only() -> None:
     assert run_text(run).count("add(a=") == 40
 
 
-def test_calls_ended_by_a_stop_are_not_called_failed() -> None:
+def test_calls_ended_by_a_stop_are_not_labelled_failed() -> None:
     live = Agent(ScriptedModel([ToolCall("wait")]), tools=[wait]).start("Go.")
     while not live.run.rounds or not live.run.rounds[-1].records:
         pass

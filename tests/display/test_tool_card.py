@@ -93,7 +93,7 @@ def test_card_has_all_fields_of_a_call() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_category_is_planning_or_the_effect_of_the_tool(subtests: pytest.Subtests) -> None:
+def test_card_category_is_planning_or_the_tool_effect(subtests: pytest.Subtests) -> None:
     cases = [
         ("todo_operations", None, "planning"),
         ("think", {"network"}, "planning"),
@@ -147,13 +147,13 @@ def test_duration_is_shown_from_a_tenth_of_a_second() -> None:
     )
 
 
-def test_failure_kind_is_named_unless_the_tool_caused_it() -> None:
+def test_failure_kind_is_shown_unless_the_tool_failed_itself() -> None:
     assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
     assert outcome(answered(is_error=True)) == "✗ failed"
     assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ rejected: repeated call"
 
 
-def test_call_blocked_by_a_real_gate_says_why() -> None:
+def test_call_blocked_by_a_gate_shows_the_reason() -> None:
     def look() -> str:
         return "the same"
 
@@ -162,7 +162,7 @@ def test_call_blocked_by_a_real_gate_says_why() -> None:
     assert outcome(run.rounds[2].records[0]) == "⊘ rejected: repeated call"
 
 
-def test_every_gate_rule_has_words() -> None:
+def test_every_gate_rule_has_a_description() -> None:
     source = "".join(path.read_text("utf-8") for path in Path(gates.__file__).parent.glob("*.py"))
     rules = set(re.findall(r'return "(\w+)", f?"', source)) | set(re.findall(r'blocked_as_duplicate\(call, "(\w+)"', source))
     assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_REJECTED)
@@ -184,7 +184,7 @@ def test_card_category_comes_from_the_declared_effects() -> None:
         assert re.search(f'<span [^>]*title="write"[^>]*>{ICONS["write"]}</span>', shown)
 
 
-def test_immediate_content_is_unfolded(subtests: pytest.Subtests) -> None:
+def test_cards_with_pictures_or_tables_start_unfolded(subtests: pytest.Subtests) -> None:
     cases = {
         "running": (RUNNING, False, False),
         "ok": (OK, False, False),
@@ -204,12 +204,12 @@ def test_immediate_content_is_unfolded(subtests: pytest.Subtests) -> None:
             assert not is_open(tool_card_html(record, is_open=False, live=True))
 
 
-def test_hidden_picture_unfolds_nothing() -> None:
+def test_card_with_a_hidden_picture_starts_folded() -> None:
     html = tool_card_html(answered(Text("a picture"), picture()), pictures=False, live=True)
     assert not is_open(html) and "<img" not in html
 
 
-def test_arguments_are_in_the_body_if_the_header_is_full() -> None:
+def test_arguments_too_long_for_the_header_are_in_the_body() -> None:
     assert "penguins.csv" not in body(tool_card_html(OK))
     code = "import pandas\n" + "x = 1\n" * 30
     html = tool_card_html(answered(Text("ok"), call=ToolCall("run", {"code": code}, "c")))
@@ -224,7 +224,7 @@ def test_written_todos_are_listed_in_the_body() -> None:
     assert "write 1 todo" in summary(html) and "Load it" in body(html)
 
 
-def test_folds_and_result_slots_have_names_for_the_browser() -> None:
+def test_folds_and_result_slots_have_stable_names() -> None:
     record = CallRecord(CALL, FAILED.result, traceback="Traceback")
     html = tool_card_html(record, key="call:3:0", live=True)
     assert re.findall(r'data-fold="([^"]+)"', html) == ["call:3:0", "call:3:0:traceback"]
@@ -232,7 +232,7 @@ def test_folds_and_result_slots_have_names_for_the_browser() -> None:
     assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
 
 
-def test_show_all_button_loads_the_whole_body() -> None:
+def test_show_all_button_loads_the_complete_body() -> None:
     call = ToolCall("write", {"text": "x" * 9_000}, "c")
     record = answered(Text("y" * 9_000), call=call)
     html = tool_card_html(record, key="call:0:0", live=True)
@@ -242,7 +242,7 @@ def test_show_all_button_loads_the_whole_body() -> None:
     assert "data-fill" not in tool_card_html(CallRecord(call), live=True)
 
 
-def test_hostile_name_and_arguments_stay_text() -> None:
+def test_hostile_names_and_arguments_are_escaped() -> None:
     hostile = '"><script>alert(1)</script>'
     call = ToolCall(hostile, {hostile: hostile}, hostile)
     html = tool_card_html(answered(Text(hostile), call=call), key="call:0:0", live=True, where="run.rounds[0].results[0].text")

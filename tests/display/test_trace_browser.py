@@ -57,7 +57,7 @@ def test_row_counts_calls_and_rounds_of_a_run() -> None:
     assert "3 rounds · 2 calls · 1 failed" in rows_html(ROWS) and "$0.03" in rows_html(ROWS)
 
 
-def test_search_covers_prompt_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
+def test_search_covers_prompts_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
     for words, places in {
         "unos": [0],
         "TWO": [1],
@@ -91,13 +91,13 @@ def test_filters_combine_and_count_matches_of_each_choice() -> None:
 
 @given(st.text(max_size=40))
 @examples(60)
-def test_search_input_never_fails_and_only_narrows(text: str) -> None:
+def test_search_never_fails_and_only_narrows_the_list(text: str) -> None:
     matched = matching(ROWS, Wanted(find=text))
     assert [row for row in ROWS if row in matched] == matched
     assert all(word == word.casefold() or word.casefold() for word in words_of(text))
 
 
-def test_list_says_which_part_is_shown() -> None:
+def test_list_title_states_which_runs_are_shown() -> None:
     assert page_words(100, 100, 341, 2_000) == "101 to 200 of 341 runs, of 2,000"
     assert page_words(0, 3, 3, 3) == "3 runs" and page_words(0, 1, 1, 9) == "1 run, of 9"
     assert runs_title(["sam"]) == "1 run of sam" and runs_title("aab") == "3 runs: 2 a, 1 b"
@@ -112,7 +112,7 @@ def test_findings_and_rounds_link_to_each_other() -> None:
     assert html.count("agentnb-to-finding") == 4 and "4 findings" in html and "more" not in html.split("Transcript")[0]
 
 
-def test_saved_form_has_first_rows_and_opened_run_without_script() -> None:
+def test_saved_browser_shows_first_rows_and_open_run_without_scripts() -> None:
     many = [row_of(place, RUNS[0]) for place in range(RUNS_IN_A_PAGE)]
     html = saved_html(saved_frame(many, 340, "340 runs of by_hand", "k" * 8), opened_html(RUNS[2], "runs[2]"))
     assert (

@@ -35,13 +35,13 @@ SEEN = {
 }
 
 
-def test_invisible_characters_are_shown_as_signs(subtests: pytest.Subtests) -> None:
+def test_invisible_characters_are_replaced_by_visible_signs(subtests: pytest.Subtests) -> None:
     for text, seen in SEEN.items():
         with subtests.test(ascii(text)):
             assert visible(text) == seen
 
 
-def test_no_character_without_a_shape_remains() -> None:
+def test_no_invisible_character_remains() -> None:
     shapeless = {"Cc", "Cf", "Zl", "Zp", "Zs"}
     every = (chr(number) for number in range(sys.maxunicode + 1) if number not in (ord(" "), ord("\n")))
     shown = visible("".join(char for char in every if unicodedata.category(char) in shapeless))
@@ -53,7 +53,7 @@ def about(arguments: object, message: str = "May shell run?") -> WaitingOnUser:
     return WaitingOnUser("approval", message, approval_schema(), "q1", "c1", call)
 
 
-def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
+def test_complete_call_is_shown_argument_by_argument(subtests: pytest.Subtests) -> None:
     for arguments, expected in {
         '{"command":"ls","n":5}': "shell\n  command: ls\n  n: 5",
         '{"command":"ls\\nrm -rf /\\n  n: 5"}': "shell\n  command: \n    ls\n    rm -rf /\n    ··n: 5",
@@ -73,7 +73,7 @@ def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
     assert len(call_text(about(long, f"May shell run with {msgspec.json.encode(long).decode()}?"))) > 20_000
 
 
-def test_approval_sentence_shows_whitespace() -> None:
+def test_approval_sentence_makes_long_whitespace_visible() -> None:
     hidden = f"Run ls{' ' * 400}; rm?"
     assert question_text(about({}, hidden)) == "Run ls⟨400 spaces⟩; rm?"
     assert question_text(WaitingOnUser("elicitation", hidden, {}, "q1")) == hidden

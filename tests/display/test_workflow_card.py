@@ -56,7 +56,7 @@ def test_finished_run_shows_graph_answer_and_steps(snapshot: Snapshot) -> None:
     assert run_text(run).splitlines()[:4] == snapshot
 
 
-def test_failed_step_says_why_and_what_shows_its_run() -> None:
+def test_failed_step_states_why_and_how_to_show_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
     assert "✗ researcher agent 3 attempts, 2 retries failed <no> model" in shown
@@ -93,13 +93,13 @@ def test_run_without_workflow_in_its_log_shows_steps(subtests: Any) -> None:
             assert "✗ researcher" in words_in(compact_html(run))
 
 
-def test_page_has_open_steps_and_running_workflows_show_them() -> None:
+def test_steps_are_expanded_on_the_page_and_in_running_workflows() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     assert re.search(r'<details class="agentnb-part" data-fold="rounds" open>', page_html(run))
     assert "agentnb-graph-node" in running_html(workflow_run(NESTED, FAILED)) and "researcher" in page_html(run)
 
 
-def test_block_steps_are_listed_below_it_in_any_order() -> None:
+def test_steps_of_a_block_are_listed_below_it() -> None:
     paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
     run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
     step_ids = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
@@ -119,7 +119,7 @@ def test_long_list_keeps_first_last_and_failed_steps() -> None:
     assert len(run_text(run).splitlines()) < 80
 
 
-def test_text_of_a_step_does_not_control_a_terminal() -> None:
+def test_text_of_a_step_cannot_control_a_terminal() -> None:
     hostile = "\x1b[2J\u202ex"
     facts = [started(hostile, agent=hostile, title=hostile), finished(hostile, "failed", error=hostile)]
     text = run_text(workflow_run("", facts, "failed"))
@@ -152,7 +152,7 @@ def test_live_card_colours_the_graph_and_sends_only_changed_steps() -> None:
     assert "once" in card.whole()["slots"]["graph"]
 
 
-def test_frames_build_the_whole_card() -> None:
+def test_frames_alone_rebuild_a_workflow_card() -> None:
     card, sent = frames(workflow_run(NESTED, FAILED, "failed"))
     slots: dict[str, str] = {}
     pieces: dict[str, str] = {}
@@ -178,7 +178,7 @@ def test_open_question_is_live_and_its_answer_stays_visible() -> None:
     assert "Publish?" in html and "data-do" not in html
 
 
-def test_finished_card_has_closed_questions_only_at_their_steps() -> None:
+def test_finished_card_shows_answered_questions_only_at_their_steps() -> None:
     def asked(number: int, step: str) -> Any:
         return QuestionAsked, {
             "question": WaitingOnUser("human_step", f"Words {number}?", {"type": "boolean"}, f"q{number}", step)
@@ -233,7 +233,7 @@ class Saying:
         yield Reply(Message("assistant", (Text(text),)))
 
 
-def test_streamed_text_of_a_step_is_a_small_update() -> None:
+def test_streamed_text_of_a_step_is_sent_as_small_updates() -> None:
     card, sent = LiveCard(), []
 
     def draw() -> None:
@@ -260,19 +260,19 @@ def test_streamed_text_of_a_step_is_a_small_update() -> None:
     assert "last:step:write" in [key for frame in sent for key in frame["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
-def test_agents_that_log_steps_are_shown_as_before() -> None:
+def test_steps_logged_without_a_workflow_are_shown_as_events() -> None:
     run = run_of(started("a"), finished("a"), taken("a", "b"))
     assert "step a completed" in run_text(run) and "Steps" not in run_html(run)
 
 
-def test_state_names_the_open_steps() -> None:
+def test_run_state_names_the_open_steps() -> None:
     facts = [started("outer", "parallel"), *[started(f"outer/{name}", parent="outer") for name in ("a", "b", "c", "d")]]
     for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
         assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
     assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
 
 
-def test_page_says_when_an_output_is_cut() -> None:
+def test_page_notes_when_an_output_is_truncated() -> None:
     for length, is_said in ((100_000, False), (100_001, True)):
         facts = [started("a"), finished("a", output="x" * length)]
         assert ("Very long texts are shortened" in page_html(workflow_run("", facts, "completed"))) is is_said

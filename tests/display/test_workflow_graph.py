@@ -21,7 +21,7 @@ from agentnb.workflow.form.workflow_spec import AgentStep, ConditionStep, ToolSt
 from agentnb.workflow.graph.node_states import NodeState, node_states
 
 
-def test_every_state_has_a_mark_a_word_and_a_look() -> None:
+def test_every_state_has_a_mark_a_word_and_a_style() -> None:
     assert set(MARKS) > {*STEP_STATES, "", SUBSTITUTED} and {*TONES, "skipped"} >= {*STEP_STATES, SUBSTITUTED}
     for status, word in STEP_STATES.items():
         html = graph_html(spec_of(LOOP), {"draft": NodeState(status, 1)})
@@ -33,13 +33,13 @@ def test_every_state_has_a_mark_a_word_and_a_look() -> None:
         assert graph_text(spec_of(LOOP), {"draft": NodeState(status, 1)}).startswith(f"{MARKS[status]} draft  agent writer")
 
 
-def test_graph_without_styles_reads_in_order_with_targets(snapshot: Snapshot) -> None:
+def test_graph_without_styles_is_readable_in_order_with_jump_targets(snapshot: Snapshot) -> None:
     spec = spec_of(LOOP)
     shown = words_in(graph_html(spec, node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND))))
     assert shown == snapshot
 
 
-def test_graph_text_is_an_outline(subtests: pytest.Subtests) -> None:
+def test_graph_is_rendered_as_a_text_outline(subtests: pytest.Subtests) -> None:
     cases = {
         LOOP: [
             "○ draft  agent writer",
@@ -89,7 +89,7 @@ def test_each_step_is_one_outline_line_without_control_characters() -> None:
     assert len(lines.split("\n")) == 3 and lines.replace("\n", "").isprintable()
 
 
-def test_large_workflow_is_a_small_picture() -> None:
+def test_drawing_of_a_large_workflow_stays_small() -> None:
     spec = WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x" * 50_000) for n in range(2_000)))
     assert len(graph_html(spec)) < 40_000
     assert len(graph_text(spec).splitlines()) < 40

@@ -16,26 +16,26 @@ def decisions(run: Run) -> list[tuple[int, int]]:
 
 
 @pytest.mark.req("R0.32")
-def test_complex_fails_repeats_one_summary_five_times() -> None:
+def test_example_complex_fails_repeats_one_summary_five_times() -> None:
     run = load_trace("complex-fails")
     assert decisions(run) == [(3, 0), (1, 0), (0, 0), (0, 1), (0, 1), (0, 1), (0, 1)]
 
 
 @pytest.mark.req("R0.85")
-def test_simple_fail_leaves_its_todo_open() -> None:
+def test_example_simple_fail_leaves_a_todo_open() -> None:
     run = load_trace("simple-fail")
     assert [len(one.calls) for one in run.rounds] == [1, 2, 2, 2, 2, 0]
     assert [todo.id for todo in open_todos(run.todos)] == [5] and run.todos[4].status == "not-started"
 
 
 @pytest.mark.req("R0.86")
-def test_didnt_close_out_ends_with_a_todo_in_progress() -> None:
+def test_example_didnt_close_out_ends_with_todo_in_progress() -> None:
     run = load_trace("didnt-close-out")
     assert [len(one.calls) for one in run.rounds] == [1, 2, 2, 2, 0]
     assert [(todo.id, todo.status) for todo in open_todos(run.todos)] == [(3, "in-progress")]
 
 
-def test_healthy_run_completes_every_todo() -> None:
+def test_healthy_example_completes_every_todo() -> None:
     run = load_trace("healthy")
     searches = [record for one in run.rounds for record in one.records if record.call.name == "web_search"]
     assert len(searches) == len({str(record.call.arguments) for record in searches}) == 12

@@ -23,7 +23,7 @@ def by_round(count: int = 6, variants: Any = None, **settings: Any) -> Any:
     return small(count, variants, **{**SETTINGS, "assign": "round", **settings})
 
 
-def test_each_task_meets_all_sets_in_one_run(tmp_path: Path) -> None:
+def test_each_run_draws_from_all_sets_round_by_round(tmp_path: Path) -> None:
     results = by_round(12, repeats=2, folder=tmp_path / "exp").run_sync(show=False)
     assert results.variants == ("drawn",) and len(results.rows) == 24
     runs = load_traces(tmp_path / "exp")
@@ -43,7 +43,7 @@ def sets_of(results: Any, run_id: str) -> list[str]:
     return [event.set for event in draws_of(results.run(run_id))]
 
 
-def test_lift_of_results_takes_the_planned_outcome_and_clusters() -> None:
+def test_lift_of_results_uses_the_planned_outcome_and_clusters() -> None:
     """Personas that heed every request for a call, and nothing else."""
     tasks = [{**row, "cluster": f"c{place % 12}"} for place, row in enumerate(rows(48))]
     sets = {"off": "off", "asks": GuidanceSet("asks", ASKS)}
@@ -60,7 +60,7 @@ def test_lift_of_results_takes_the_planned_outcome_and_clusters() -> None:
     pd.testing.assert_series_equal(from_runs["lift"], planned["lift"])
 
 
-def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
+def test_results_of_drawn_rounds_cannot_compare_runs(tmp_path: Path) -> None:
     experiment = by_round(folder=tmp_path / "exp")
     assert (
         "number of draws of each kind" in repr(experiment.design()) and experiment.design(pass_rate=0.5).minimum_effect is None
@@ -106,7 +106,7 @@ def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
         clustered.check()
 
 
-def test_forks_of_recorded_runs_draw_nothing(tmp_path: Path) -> None:
+def test_forks_of_recorded_runs_cannot_be_assigned_by_round(tmp_path: Path) -> None:
     small(2, folder=tmp_path / "exp", agent={"tools": [check_line], "policy": TwoRounds()}).run_sync(show=False)
     forks = by_round()
     object.__setattr__(forks, "tasks", {"traces": str(tmp_path / "exp"), "at_round": 2})
@@ -114,11 +114,11 @@ def test_forks_of_recorded_runs_draw_nothing(tmp_path: Path) -> None:
         forks.check()
 
 
-def test_whole_runs_are_assigned_as_before() -> None:
+def test_variants_are_assigned_to_complete_runs_by_default() -> None:
     assert small(3).id == small(3, assign="run").id and "assign" not in small(3)._frozen
 
 
-def test_yaml_assigns_by_round() -> None:
+def test_yaml_experiment_can_assign_by_round() -> None:
     text = """
     tasks: rows
     variants: {off: off, with: matrix}

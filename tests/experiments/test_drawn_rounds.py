@@ -28,7 +28,7 @@ def true_effects(persona: Persona, propensities: dict[str, float]) -> dict[tuple
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_intervals_cover_the_effect_of_heeding_personas(name: str) -> None:
+def test_intervals_cover_the_effect_on_simulated_personas(name: str) -> None:
     propensities, tasks = DESIGNS[name]
     persona = Persona({"matrix": 0.5, "brief": 0.2}, tired=0.5)
     effects = true_effects(persona, propensities)
@@ -45,7 +45,7 @@ def test_intervals_cover_the_effect_of_heeding_personas(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_holm_holds_its_level_without_an_effect(name: str) -> None:
+def test_holm_adjustment_keeps_its_level_without_an_effect(name: str) -> None:
     propensities, tasks = DESIGNS[name]
     tables = [rows_of(Random(f"{name} null {number}"), tasks, Persona({}), propensities) for number in range(2 * DRAWS)]
     least = [min(one for row in rows if (one := row["p_adjusted"]) is not None) for rows in tables if _has_p(rows)]

@@ -35,7 +35,7 @@ def table(results: Any) -> pd.DataFrame:
     return columns.sort_values(["task", "variant", "repeat"]).reset_index(drop=True)
 
 
-def test_each_task_meets_each_variant_once_per_repeat() -> None:
+def test_each_task_runs_with_each_variant_once_per_repeat() -> None:
     found = small(4, repeats=2).run_sync(show=False).table()
     assert found.groupby(["task", "variant", "repeat"]).size().eq(1).all()
     assert len(found) == 4 * 2 * 2
@@ -43,7 +43,7 @@ def test_each_task_meets_each_variant_once_per_repeat() -> None:
     assert seeds.eq(1).all() and found.seed.nunique() == 8
 
 
-def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
+def test_experiment_folder_has_one_readable_log_per_cell(tmp_path: Path) -> None:
     settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy known to survey
     results = small(3, folder=tmp_path / "exp", **settings).run_sync(show=False)
     runs = load_traces(tmp_path / "exp")
@@ -56,7 +56,7 @@ def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
     assert [*survey(tmp_path / "exp").failures.unique()] == [sum(read.outcome == "failed")]
 
 
-def test_second_run_repeats_nothing(tmp_path: Path) -> None:
+def test_second_run_repeats_no_cell(tmp_path: Path) -> None:
     first = small(3, folder=tmp_path / "exp").run_sync(show=False)
     second = small(3, folder=tmp_path / "exp").run_sync(show=False)
     assert [*first.table().run_id] == [*second.table().run_id]
@@ -81,7 +81,7 @@ small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds(
 
 
 @pytest.mark.slow("two processes that are killed")
-def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_experiment_resumes_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
     paths = [str(Path(__file__).parents[1] / "support")]
     for where in ("tool", "between") if AT_NIGHT else ("tool",):
         with subtests.test(where):
@@ -108,7 +108,7 @@ def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests:
             assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
-def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
+def test_failed_limited_and_broken_cells_become_rows_with_reasons() -> None:
     class Breaks:
         name = "own:breaks"
 
@@ -133,7 +133,7 @@ def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()
 
 
-def test_unanswered_question_is_a_row_with_its_reason() -> None:
+def test_unanswered_question_becomes_a_row_with_the_reason() -> None:
     def delete(name: str) -> str:
         """Delete a file."""
         return "deleted"
@@ -152,7 +152,7 @@ def test_unanswered_question_is_a_row_with_its_reason() -> None:
     assert "nobody answered the questions of 2 runs ('asks' 2, 'does' 0)" in compare(results, "does", "asks").notes
 
 
-def test_check_that_raises_is_missing_and_counted() -> None:
+def test_value_of_a_raising_check_is_missing_and_counted() -> None:
     def fragile(run: Run, row: Any) -> bool:
         return bool(1 / (1 - int(row["id"][1:]) % 2))
 
@@ -162,7 +162,7 @@ def test_check_that_raises_is_missing_and_counted() -> None:
     assert any("a check raised an error, so values are unknown in 6 runs" in note for note in results.notes)
 
 
-def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
+def test_exhausted_budget_starts_no_cell_and_unknown_costs_run_alone() -> None:
     price = "simulated:disciplined?price=3000/3000"
     experiment = small(10, models=[price], budget=0.0001, places=2, primary="answered", agent={"tools": [check_line]})
     results = experiment.run_sync(show=False)
@@ -171,7 +171,7 @@ def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
     assert "the budget of $0.0001 was reached after 1 of 20 runs" in results.notes
 
 
-def test_budget_counts_spending_of_earlier_processes(tmp_path: Path) -> None:
+def test_budget_includes_spending_of_earlier_processes(tmp_path: Path) -> None:
     settings = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered", "agent": {"tools": [check_line]}}
     first = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
     again = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
@@ -202,7 +202,7 @@ def test_stop_leaves_the_remaining_cells_for_the_next_run(tmp_path: Path) -> Non
     assert len([*(tmp_path / "exp").glob("*.jsonl")]) == 12
 
 
-def test_pause_begins_nothing_until_resume() -> None:
+def test_paused_experiment_starts_nothing_until_resumed() -> None:
     seen: list[Progress] = []
     live = started(small(4, places=1), 2, LiveExperiment.pause, seen)
     wait_until(lambda: any(one.state == "paused" for one in seen))
@@ -211,7 +211,7 @@ def test_pause_begins_nothing_until_resume() -> None:
     assert live.result(LONG).missing == 0
 
 
-def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
+def test_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     from agentnb.experiments.results.experiment_folder import ExperimentFolder
 
     with (
@@ -228,7 +228,7 @@ def test_changed_experiment_is_refused_in_its_folder(tmp_path: Path, snapshot: A
     assert str(refused.value) == snapshot(FOLDER=str(tmp_path / "exp"))
 
 
-def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> None:
+def test_extending_after_the_first_run_is_a_recorded_deviation(tmp_path: Path) -> None:
     experiment = small(3, folder=tmp_path / "exp")
     experiment.run_sync(show=False)
     more = experiment.extend(tasks=[{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
@@ -239,7 +239,7 @@ def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> N
     assert len(more.run_sync(show=False).plan.notes) == 1
 
 
-def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> None:
+def test_retry_repeats_failed_runs_and_records_the_reason(tmp_path: Path) -> None:
     state = {"down": True}
 
     class Flaky:
@@ -278,7 +278,7 @@ def test_retry_leaves_completed_runs_alone() -> None:
     assert any("2 runs again" in note for note in results.notes)
 
 
-def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> None:
+def test_values_stay_hidden_until_the_end_unless_peeked_at(tmp_path: Path) -> None:
     experiment = small(6, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     _leave_out(tmp_path / "exp", 5)
@@ -295,7 +295,7 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     assert any("looked at after 7 of 12 runs" in note for note in compare(whole, "matrix", "off").notes)
 
 
-def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_peeking_at_the_logs_before_the_end_is_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     folder = tmp_path / "exp"
     experiment = small(6, folder=folder, places=1)
     started(experiment, 4, LiveExperiment.stop, []).result(LONG)
@@ -328,7 +328,7 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
     assert not cover.exists()
 
 
-def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> None:
+def test_experiment_continues_once_a_full_disk_has_space(tmp_path: Path) -> None:
     full = [True]
     write = os.write
 
@@ -348,7 +348,7 @@ def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> Non
     assert not experiment.results().failures
 
 
-def test_look_at_a_run_in_memory_is_noted_early() -> None:
+def test_peeking_at_a_run_in_memory_is_noted() -> None:
     experiment = small(3, places=1)
     part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
     part.run(part.rows[0].run_id)
@@ -357,7 +357,7 @@ def test_look_at_a_run_in_memory_is_noted_early() -> None:
     assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
 
 
-def test_look_during_the_run_is_noted(tmp_path: Path) -> None:
+def test_peeking_while_running_is_noted(tmp_path: Path) -> None:
     def look(progress: Progress) -> None:
         if progress.done == 1:
             tables.runs(tmp_path / "exp")
@@ -366,7 +366,7 @@ def test_look_during_the_run_is_noted(tmp_path: Path) -> None:
     assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
 
 
-def test_continued_experiment_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
+def test_continued_experiment_reads_its_own_logs_without_a_peek(tmp_path: Path) -> None:
     experiment = small(2, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"
@@ -387,7 +387,7 @@ def _leave_out(folder: Path, count: int) -> None:
         (folder / f"{msgspec.json.decode(line)['run_id']}.jsonl").unlink()
 
 
-def test_workflows_and_agents_are_variants_too() -> None:
+def test_workflows_and_agents_can_be_variants() -> None:
     flow = Workflow.from_yaml(
         """
 workflow:
@@ -405,7 +405,7 @@ agents:
     assert results.table().groupby("variant").answered.mean().to_dict() == {"flow": 1.0, "agent": 1.0}
 
 
-def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
+def test_tasks_can_fork_recorded_runs_at_a_round(tmp_path: Path) -> None:
     first = small(2, {"a": "off"}, folder=tmp_path / "first", agent={"tools": [check_line]}, primary="answered")
     first.run_sync(show=False)
     forks = Experiment(
@@ -420,7 +420,7 @@ def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
     assert {run.settings["guidance"]["set"] for run in runs} == {"off", "matrix"}
 
 
-def test_one_seed_for_all_tasks_makes_them_alike() -> None:
+def test_same_seed_for_all_tasks_yields_identical_results() -> None:
     results = small(12, {"off": "off"}).run_sync(show=False)
     assert results.table().was_called.nunique() == 2
 
@@ -435,7 +435,7 @@ def test_one_seed_for_all_tasks_makes_them_alike() -> None:
     assert alike.table().was_called.nunique() == 1
 
 
-def test_processes_make_the_same_table(tmp_path: Path) -> None:
+def test_worker_processes_produce_the_same_table(tmp_path: Path) -> None:
     here = small(4, repeats=2).run_sync(show=False)
     there = small(4, repeats=2, executor="processes", places=2).run_sync(show=False)
     pd.testing.assert_frame_equal(table(here), table(there))
@@ -447,7 +447,7 @@ def test_variant_is_named_in_the_tags_of_its_runs(tmp_path: Path) -> None:
         assert {f"task:{row.task}", f"variant:{row.variant}"} < set(results.run(row.run_id).tags)
 
 
-def test_default_folder_is_that_of_the_id() -> None:
+def test_default_folder_is_named_by_the_experiment_id() -> None:
     experiment = small(1, folder=None)
     experiment.run_sync(show=False)
     assert (
@@ -455,7 +455,7 @@ def test_default_folder_is_that_of_the_id() -> None:
     )
 
 
-def test_known_key_enters_neither_row_nor_log(tmp_path: Path) -> None:
+def test_known_key_appears_in_neither_rows_nor_logs(tmp_path: Path) -> None:
     key = "test-0123456789abcdef-of-this-kernel"
     settings.keep_key("PLANT_KEY", key)
 

@@ -22,7 +22,7 @@ def holds(one: Comparison, truth: float) -> bool:
 
 
 @pytest.mark.slow("comparisons of three drawn worlds, corrected and not")
-def test_corrected_intervals_cover_where_uncorrected_do_not(subtests: pytest.Subtests) -> None:
+def test_corrected_intervals_cover_the_truth_where_uncorrected_fail(subtests: pytest.Subtests) -> None:
     worlds = {
         "errs alike": ((0.75, 0.35), ((0.85, 0.75), (0.85, 0.75))),
         "flatters one variant": ((0.5, 0.5), ((0.95, 0.65), (0.7, 0.95))),
@@ -45,7 +45,7 @@ def test_corrected_intervals_cover_where_uncorrected_do_not(subtests: pytest.Sub
 
 
 @pytest.mark.slow("comparisons of a drawn world with labels of other runs")
-def test_labels_of_other_runs_correct_by_sensitivity_and_specificity() -> None:
+def test_labels_of_other_runs_provide_sensitivity_and_specificity() -> None:
     rng, held, plain = Random(3), 0, 0
     for number in range(DRAWS):
         rows, _ = draw(rng, 120, 0, (0.75, 0.35), ((0.85, 0.75),) * 2)

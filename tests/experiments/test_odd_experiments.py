@@ -48,7 +48,7 @@ def test_odd_settings_are_refused_with_a_message(subtests: pytest.Subtests, snap
             assert list(refused.value.problems) == snapshot(name)
 
 
-def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
+def test_calls_with_odd_arguments_are_refused(subtests: pytest.Subtests) -> None:
     results = small(6).run_sync(show=False)
     cases: dict[str, Any] = {
         "a folder that is none": lambda: small(2, folder=5),
@@ -63,7 +63,7 @@ def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
             call()
 
 
-def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
+def test_starting_twice_does_not_disturb_the_first_start(tmp_path: Path) -> None:
     for folder in (tmp_path / "exp", False):
         experiment, seen = small(6, folder=folder), list[Any]()
         first = experiment.start(show=False, watch=seen.append)
@@ -77,7 +77,7 @@ def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
         assert results.missing == 0 and len(results.rows) == 12
 
 
-def test_clusters_count_with_any_names() -> None:
+def test_clusters_may_have_names_of_any_type() -> None:
     def units(clusters: list[Any]) -> int:
         tasks = [{**row, "cluster": cluster} for row, cluster in zip(rows(len(clusters)), clusters, strict=True)]
         results = Experiment(
@@ -91,7 +91,7 @@ def test_clusters_count_with_any_names() -> None:
     assert units([*["t11"] * 6, *[math.nan] * 6]) == 7
 
 
-def test_checks_closing_over_other_values_are_different(tmp_path: Path) -> None:
+def test_checks_with_different_closures_count_as_different(tmp_path: Path) -> None:
     small(2, primary=at_most(0), folder=tmp_path / "exp").run_sync(show=False)
     with pytest.raises(ExperimentProblems, match="has changed"):
         small(2, primary=at_most(99), folder=tmp_path / "exp").check()
@@ -104,7 +104,7 @@ def test_checks_closing_over_other_values_are_different(tmp_path: Path) -> None:
     assert len(hashes) == 2 and small(2, checks=[one])._frozen_hash != small(2, checks=[other])._frozen_hash
 
 
-def test_agents_as_tools_count_by_their_behaviour(subtests: pytest.Subtests) -> None:
+def test_agent_tools_are_identified_by_their_behaviour(subtests: pytest.Subtests) -> None:
     def other_check(name: str) -> str:
         return name
 
@@ -148,7 +148,7 @@ def test_value_of_a_raising_check_is_unknown(subtests: pytest.Subtests) -> None:
     assert "paired tasks" in repr(compare(infinite, "matrix", "off"))
 
 
-def test_task_function_without_a_later_prompt_is_a_failed_row() -> None:
+def test_task_function_returning_no_prompt_yields_a_failed_row() -> None:
     first = rows(1)[0]["prompt"]
     tasks = [lambda seed: {"id": "q", "prompt": first if seed == 0 else None}]
     results = Experiment(tasks, {"a": "off"}, models=[CHATTY], folder=False).run_sync(show=False)
@@ -192,7 +192,7 @@ def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:
     assert experiment == experiment and experiment != small(2) and hash(experiment)
 
 
-def test_measure_that_differs_between_equal_runs_is_compared() -> None:
+def test_measures_that_differ_between_identical_runs_are_compared() -> None:
     results = small(8, {"a": "off", "b": "off"}, aa=True, primary="seconds").run_sync(show=False)
     comparison = compare(results, "a", "b")
     assert not comparison.is_identical and comparison.interval is not None

@@ -16,7 +16,7 @@ from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_passes
 
 
-def test_design_counts_cells_and_names_unknowns() -> None:
+def test_design_states_the_cell_count_and_the_unknowns() -> None:
     design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
     assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
     assert design.assumption == "any_rate" and design.clusters == 30
@@ -31,7 +31,7 @@ def clustered(tasks: int, clusters: int, variants: Any = None, **settings: Any) 
     return replace(experiment, tasks=[{**row, "cluster": f"c{place % clusters}"} for place, row in enumerate(experiment.tasks)])
 
 
-def test_design_counts_clusters_models_and_repeats_as_the_test_does() -> None:
+def test_design_counts_units_exactly_as_the_test_does() -> None:
     def effect(clusters: int, **settings: Any) -> float:
         found = clustered(24, clusters, **settings).design(pass_rate=0.4).minimum_effect
         assert found is not None
@@ -53,7 +53,7 @@ def test_too_few_clusters_are_refused_before_any_run(snapshot: Snapshot, tmp_pat
     assert not (tmp_path / "exp").exists() and clustered(30, 4, {"a": "off"}).design().clusters == 4
 
 
-def test_too_few_tasks_are_refused_in_a_design_but_run(snapshot: Snapshot) -> None:
+def test_too_few_tasks_are_refused_for_designs_but_still_run(snapshot: Snapshot) -> None:
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         small(5).design()
     assert small(6).design().tasks == 6 and small(5, {"a": "off"}).design().tasks == 5
@@ -75,7 +75,7 @@ def test_models_without_a_seed_are_named() -> None:
     assert small(models=[CHATTY, Own()]).design().unseeded == ("own:model",)
 
 
-def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
+def test_pilot_estimates_the_unknowns_of_the_design(tmp_path: Path) -> None:
     experiment = small(12, folder=tmp_path / "exp")
     pilot = asyncio.run(experiment.pilot(6, show=False))
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
@@ -89,7 +89,7 @@ def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "exp").rglob("*") if "pilot" in path.name]
 
 
-def test_pilot_shows_no_means_of_variants() -> None:
+def test_pilot_does_not_show_variant_means() -> None:
     pilot = asyncio.run(small(6).pilot(3, show=False))
     assert "off" not in repr(pilot) and "matrix" not in repr(pilot) and not hasattr(pilot, "rows")
 
@@ -107,7 +107,7 @@ def test_pilot_pairs_runs_that_share_a_seed() -> None:
         assert 0 < (pilot.pass_rate or 0.0) < 1 and (pilot.components == (0.0, 0.0)) is is_alike, seeds
 
 
-def test_design_runs_nothing(tmp_path: Path) -> None:
+def test_designing_an_experiment_runs_nothing(tmp_path: Path) -> None:
     small(folder=tmp_path / "exp").design()
     assert not (tmp_path / "exp").exists()
 

@@ -34,7 +34,7 @@ def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
 
 
 @pytest.mark.slow("the test of 300 experiments at four looks")
-def test_all_looks_alarm_no_more_often_than_one_test() -> None:
+def test_all_looks_together_keep_the_false_positive_rate() -> None:
     looks = looks_of(STAGES)
     alarms = unplanned = 0
     for draw in range(DRAWS):
@@ -59,7 +59,7 @@ def shown(one: Comparison) -> bool:
     return isinstance(one.analysis, Difference) and one.analysis.p_value < one.level
 
 
-def test_p_below_the_level_agrees_with_the_interval() -> None:
+def test_p_value_below_its_level_agrees_with_the_interval() -> None:
     look = looks_of(STAGES)[0]
     for effect in (0.0, 0.3, 0.4, 0.5):
         one = looked_at([*WORLDS["equal effect"].draw(Random(effect), TASKS, 1, effect)], look, look.tasks)
@@ -73,7 +73,7 @@ def test_p_below_the_level_agrees_with_the_interval() -> None:
         assert one.mde is None and fixed.mde is not None
 
 
-def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
+def test_experiment_pauses_at_each_look_and_continues(tmp_path: Path) -> None:
     experiment = small(24, looks=2, repeats=2, folder=tmp_path / "exp")
     first = experiment.run_sync(show=False)
     first.run(first.rows[0].run_id)  # at a planned look, logs are open too
@@ -91,7 +91,7 @@ def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
     assert compare(last, "matrix", "off").mde is not None
 
 
-def test_unplanned_look_is_a_noted_peek() -> None:
+def test_unplanned_look_is_noted_as_a_peek() -> None:
     experiment = small(24, looks=2, places=1)
     at_look = experiment.run_sync(show=False)
     at_look.run(at_look.rows[0].run_id)  # as planned: no peek
@@ -103,7 +103,7 @@ def test_unplanned_look_is_a_noted_peek() -> None:
     assert any(f"looked at after {len(looked.rows)} of 48 runs" in note for note in experiment.run_sync(show=False).notes)
 
 
-def test_looks_are_frozen_and_extensions_come_after_the_last(tmp_path: Path) -> None:
+def test_looks_are_frozen_and_extensions_follow_the_last_look(tmp_path: Path) -> None:
     def experiment(**settings: object) -> Experiment:
         return small(24, folder=tmp_path / "exp", **settings)
 
@@ -117,7 +117,7 @@ def test_looks_are_frozen_and_extensions_come_after_the_last(tmp_path: Path) -> 
     assert any("extended by 1 repeat" in note for note in last.notes)
 
 
-def test_design_and_comparison_say_levels_and_their_price(snapshot: Snapshot) -> None:
+def test_design_and_comparison_state_levels_and_price_of_looks(snapshot: Snapshot) -> None:
     experiment = small(24, looks=2)
     design = experiment.design()
     assert design.price == pytest.approx(1.005, abs=0.002) and design.looks[0].tasks == 12

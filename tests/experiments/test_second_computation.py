@@ -41,7 +41,7 @@ def draw_any(rng: Random, *, is_recorded: bool) -> list[Drawn]:
     return found
 
 
-def test_comparisons_equal_a_second_computation(subtests: pytest.Subtests) -> None:
+def test_comparisons_match_an_independent_second_computation(subtests: pytest.Subtests) -> None:
     for number in range(EXPERIMENTS):
         is_recorded = number % 2 == 1
         drawn = draw_any(Random(number), is_recorded=is_recorded)

@@ -36,7 +36,7 @@ def alarms(one: Comparison) -> bool:
 
 
 @pytest.mark.slow("thirty experiments of three arms, whose runs are really made")
-def test_intervals_cover_a_known_difference_and_equal_sets_seldom_differ() -> None:
+def test_intervals_cover_known_differences_and_equal_sets_rarely_differ() -> None:
     found = [small(TASKS, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False) for seed in SEEDS]
     covered = sum(covers(compare(results, "asks", "off")) for results in found)
     assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
@@ -51,7 +51,7 @@ def test_intervals_with_shared_seeds_cover_the_known_difference() -> None:
     assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
 
 
-def test_shared_seeds_make_equal_sets_identical() -> None:
+def test_shared_seeds_make_results_of_equal_sets_identical() -> None:
     comparison = compared("asks", "pleads", ALIKE, 1)
     assert comparison.is_identical and comparison.interval is None and comparison.p_value is None
     assert comparison.missing.endswith("They differ in tokens")

@@ -17,7 +17,7 @@ ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
 
 @pytest.mark.slow("a hundred comparisons of each of nineteen worlds, without an effect and with one")
 @pytest.mark.parametrize("name", WORLDS)
-def test_worlds_are_told_as_they_are(name: str, subtests: pytest.Subtests) -> None:
+def test_intervals_and_errors_are_right_in_every_simulated_world(name: str, subtests: pytest.Subtests) -> None:
     world = WORLDS[name]
     for tasks, repeats in SIZES if AT_NIGHT and world.is_crossed else [(world.tasks, world.repeats)]:
         found = measure(name, DRAWS, tasks, repeats, STATEMENTS)
@@ -37,7 +37,7 @@ def test_worlds_are_told_as_they_are(name: str, subtests: pytest.Subtests) -> No
             )
 
 
-def test_worlds_without_an_effect_to_see_state_none() -> None:
+def test_worlds_too_small_for_any_effect_state_no_effect() -> None:
     for name in ("all pass", "four tasks"):
         assert measure(name, STATEMENTS).stated is None, name
 

@@ -28,7 +28,7 @@ def test_damaged_and_hostile_files_are_read_or_refused(tmp_path: Path, monkeypat
     assert not failed
 
 
-def test_waiting_worker_is_idle_and_a_slow_one_is_not() -> None:
+def test_waiting_worker_counts_as_idle_but_slow_one_does_not() -> None:
     limit, share = driver.MAX_WAITED_SECONDS, driver.MIN_SECONDS / driver.MAX_WAITED_SECONDS
     for rate, hangs in ((0.0, True), (share / 2, True), (share * 1.5, False), (1.0, False)):
         idle = driver.Idle(7.0, 100.0)

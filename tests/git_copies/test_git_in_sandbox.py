@@ -88,7 +88,7 @@ def bash(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow("26 repositories, each once in the sandbox and once outside")
-def test_sandboxed_git_leaves_the_same_as_outside(work: Path, subtests: pytest.Subtests) -> None:
+def test_sandboxed_git_has_the_same_effect_as_outside(work: Path, subtests: pytest.Subtests) -> None:
     for case, command in SEQUENCES.items():
         with subtests.test(case):
             inside, outside = work.parent / "in" / "project", work.parent / "out" / "project"
@@ -120,7 +120,7 @@ def test_commits_work_in_nested_repositories_and_linked_worktrees(work: Path, su
             assert host(folder / place, "git log -1 --format=%s; git status --porcelain") == "from inside\n"
 
 
-def test_work_in_progress_of_the_user_is_kept(work: Path, subtests: pytest.Subtests) -> None:
+def test_unfinished_git_operation_of_the_user_is_kept(work: Path, subtests: pytest.Subtests) -> None:
     host(work, "git switch -q side; echo other > c; git add c; git commit -qm other")
     for case, begin, command in (
         ("rebase", "git rebase -q main", "git rebase --abort; git rebase --continue; rm -rf .git/rebase-merge"),
@@ -137,7 +137,7 @@ def test_work_in_progress_of_the_user_is_kept(work: Path, subtests: pytest.Subte
             assert [host(folder, f"cat .git/{state} .git/{state}/*") for state in states] == before
 
 
-def test_commits_lost_by_a_command_are_kept(work: Path, subtests: pytest.Subtests) -> None:
+def test_commits_dropped_by_a_command_are_kept(work: Path, subtests: pytest.Subtests) -> None:
     host(work, "git switch -qc topic; git commit -q --allow-empty -m topic; git switch -q main; echo s >> a; git stash -q")
     host(work, "git reflog expire --expire=now --expire-unreachable=now HEAD main topic side")
     tips = host(work, "git rev-parse main side topic v1 stash").split()
@@ -160,7 +160,7 @@ def test_commits_lost_by_a_command_are_kept(work: Path, subtests: pytest.Subtest
             assert host(folder, "git fsck --no-dangling 2>&1") == ""
 
 
-def test_concurrent_changes_of_the_user_win(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_changes_of_the_user_take_precedence(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give_back = way_back.transfer_changes
 
     def after_the_person(*arguments: object) -> way_back.Returned:
@@ -180,7 +180,7 @@ def test_concurrent_changes_of_the_user_win(work: Path, monkeypatch: pytest.Monk
 FINISHED = "git commit -q --allow-empty -m done; touch .git/index.lock; echo finished > fifo; sleep 999"
 
 
-def test_stopped_commands_return_their_finished_work(work: Path) -> None:
+def test_stopped_commands_keep_their_finished_work(work: Path) -> None:
     os.mkfifo(work / "fifo")
 
     async def stopped() -> None:

@@ -137,7 +137,7 @@ def untouched(home: Path) -> list[str]:
 
 
 @pytest.mark.slow("seventy traps, and after each twenty commands of git")
-def test_no_git_trap_reaches_the_user(home: Path, subtests: pytest.Subtests) -> None:
+def test_git_traps_never_affect_the_user(home: Path, subtests: pytest.Subtests) -> None:
     before = untouched(home)
     for case, command in TRAPS.items():
         with subtests.test(case):
@@ -158,7 +158,7 @@ def test_no_git_trap_reaches_the_user(home: Path, subtests: pytest.Subtests) -> 
             assert untouched(home) == before, (text, seen)
 
 
-def test_missing_submodule_stays_missing(home: Path, subtests: pytest.Subtests) -> None:
+def test_missing_submodule_cannot_be_created(home: Path, subtests: pytest.Subtests) -> None:
     work = home / "work" / "project"
     shutil.copytree(home / "template", work)
     host(work, f"git -c protocol.file.allow=always submodule add -q {home}/template sub; git commit -qm sub")
@@ -179,7 +179,7 @@ def test_missing_submodule_stays_missing(home: Path, subtests: pytest.Subtests) 
             assert not (home / "ran").exists()
 
 
-def test_folders_that_git_refers_to_cannot_be_moved(home: Path, subtests: pytest.Subtests) -> None:
+def test_folders_referenced_by_git_cannot_be_moved(home: Path, subtests: pytest.Subtests) -> None:
     for case, setup in {
         "a setting": "mkdir -p tools/hooks; git config core.hooksPath tools/hooks",
         "a setting to nothing": "git config core.hooksPath tools/hooks",

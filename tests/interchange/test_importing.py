@@ -51,7 +51,7 @@ def test_import_into_an_impossible_folder_is_refused(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.req("R0.83")
-def test_import_without_a_choice_asks_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
+def test_import_without_a_choice_raises_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
     before = store.path(ID).read_bytes()
     with pytest.raises(SettingsError, check=snapshot.worded):
         import_traces(FILE, store)
@@ -61,7 +61,7 @@ def test_import_without_a_choice_asks_and_stores_nothing(store: Store, snapshot:
 
 
 @pytest.mark.req("R0.83")
-def test_import_choices_skip_merge_replace_or_add(store: Store, subtests: pytest.Subtests) -> None:
+def test_import_can_skip_merge_replace_or_add(store: Store, subtests: pytest.Subtests) -> None:
     expected: dict[Any, tuple[str, int, int]] = {
         "skip": ("skipped", 1, 7),
         "merge": ("merged", 1, 9),
@@ -79,7 +79,7 @@ def test_import_choices_skip_merge_replace_or_add(store: Store, subtests: pytest
                 assert store.load(done.run_id).settings["recorded"]["conversation"]["title"] == "Sleeping gulls (Imported)"
 
 
-def test_merge_keeps_runs_only_the_store_has(store: Store, tmp_path: Path) -> None:
+def test_merge_keeps_runs_that_only_the_store_has(store: Store, tmp_path: Path) -> None:
     whole = json.loads(FILE.read_text("utf-8"))
     whole["conversation"]["messages"] = whole["conversation"]["messages"][5:]
     path = tmp_path / "late.json"
@@ -97,7 +97,7 @@ def test_run_without_message_ids_cannot_be_merged(tmp_path: Path) -> None:
         import_traces(first, second, "merge")
 
 
-def test_export_of_damaged_sam_fields_is_written(tmp_path: Path) -> None:
+def test_run_with_damaged_sam_fields_can_be_exported(tmp_path: Path) -> None:
     whole = json.loads(FILE.read_text("utf-8"))
     path = tmp_path / "damaged.json"
     for name in ("conversation", "export", "messages"):

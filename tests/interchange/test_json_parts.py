@@ -41,7 +41,7 @@ def put_together(data: bytes, most: int = 1_000_000) -> Any:
 
 @examples(300)
 @given(documents, st.sampled_from([None, 1]), st.integers(1, 30), st.booleans())
-def test_document_parts_add_up_to_the_document(document: Any, indent: int | None, block: int, plain: bool) -> None:
+def test_parsed_parts_reassemble_to_the_document(document: Any, indent: int | None, block: int, plain: bool) -> None:
     data = json.dumps(document, indent=indent, ensure_ascii=plain).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_parts, "BLOCK_BYTES", block)

@@ -30,7 +30,7 @@ def outcomes(runs: list[Run]) -> dict[str, tuple[str, str | None]]:
     return {run.id: (run.outcome, run.outcome_from) for run in runs}
 
 
-def test_labels_beside_a_file_or_in_its_folder_count(tmp_path: Path) -> None:
+def test_labels_beside_a_file_or_in_its_folder_are_used(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     saved(tmp_path / "inner" / "a.jsonl", "a", REWARD)
     saved(tmp_path / "b.jsonl", "b", REWARD)
@@ -59,7 +59,7 @@ def test_given_labels_replace_those_beside_the_files(tmp_path: Path) -> None:
         load_traces(folder, labels=tmp_path / "none.csv")
 
 
-def test_threshold_of_the_user_decides_scores(tmp_path: Path) -> None:
+def test_user_threshold_turns_scores_into_outcomes(tmp_path: Path) -> None:
     saved(tmp_path / "a.jsonl", "a", Assessment("unknown", "trace", "reward", 0.5))
     assert [run.outcome for run in load_traces(tmp_path)] == ["unknown"]
     assert [run.outcome for run in load_traces(tmp_path, threshold=0.5)] == ["passed"]

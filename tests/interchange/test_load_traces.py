@@ -34,7 +34,7 @@ def said(runs: list[Run]) -> list[str]:
     return [run.text for run in runs]
 
 
-def test_foreign_trace_is_a_run_with_its_origin(tmp_path: Path) -> None:
+def test_foreign_trace_becomes_a_run_with_its_origin(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.json")
     run = load_trace(path)
     assert (run.text, run.status, run.stop_reason, run.model) == ("It is here.", "unknown", None, "openai:x")
@@ -56,7 +56,7 @@ def test_equal_prompts_in_equally_named_files_have_different_ids(tmp_path: Path)
     assert ids[0] == ids[2] != ids[1]
 
 
-def test_runs_of_a_file_are_separated_by_place_and_task(tmp_path: Path) -> None:
+def test_runs_in_a_file_are_distinguished_by_position_and_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
@@ -97,7 +97,7 @@ def test_unknown_file_is_refused_with_every_format_tried(tmp_path: Path, subtest
             assert all(f"{format_.NAME}: " in str(caught.value) for format_ in FORMATS)
 
 
-def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> None:
+def test_damage_stops_strict_readers_and_is_reported_by_others(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", SAID, SAID, SAID)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(lines[0] + "{broken\n" + '{"messages": 7}\n' + lines[2] + lines[1][:40], encoding="utf-8")
@@ -113,7 +113,7 @@ def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> 
         assert said(load_traces(tmp_path)) == ["It is here."]
 
 
-def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
+def test_unreadable_formats_are_summarized_in_one_warning(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         (tmp_path / f"{number:02}.txt").write_text("Permission is granted, free of charge", encoding="utf-8")
     with pytest.warns(UserWarning) as told:
@@ -123,7 +123,7 @@ def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
     assert len(load_traces(tmp_path, strict=False).problems) == files.MAX_WARNINGS + 3
 
 
-def test_many_damaged_files_are_counted_and_not_named(tmp_path: Path) -> None:
+def test_many_damaged_files_are_counted_instead_of_named(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         path = chat_file(tmp_path / f"{number:02}.jsonl", SAID)
         path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
@@ -133,7 +133,9 @@ def test_many_damaged_files_are_counted_and_not_named(tmp_path: Path) -> None:
     assert len(told) == files.MAX_WARNINGS + 1 and "4 more" in str(told[-1].message)
 
 
-def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_archives_that_expand_excessively_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     monkeypatch.setattr(bounds, "MIN_EXPANDED_BYTES", 100_000)
     monkeypatch.setattr(bounds, "MAX_EXPANSION", 2)
     data = chat_file(tmp_path / "x.jsonl", *[SAID] * 2000).read_bytes()
@@ -150,7 +152,7 @@ def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
         load_traces(tmp_path / "long.jsonl")
 
 
-def test_damaged_archives_are_errors_with_their_names(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_damaged_archives_raise_errors_with_their_names(tmp_path: Path, subtests: pytest.Subtests) -> None:
     packed = gzip.compress(json.dumps({"messages": SAID}).encode())
     for name, data in {"cut.gz": packed[:-9], "odd.zip": b"PK\x03\x04 nothing"}.items():
         with subtests.test(name), pytest.raises(TraceError, match=rf"{name}.* cannot be unpacked"):
@@ -158,7 +160,7 @@ def test_damaged_archives_are_errors_with_their_names(tmp_path: Path, subtests: 
             load_traces(tmp_path / name)
 
 
-def test_runs_of_a_large_file_are_read_in_turn(tmp_path: Path) -> None:
+def test_runs_of_a_large_file_are_read_one_by_one(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", *[SAID] * 3)
     with path.open("ab") as file:
         file.write(b"{broken\n")

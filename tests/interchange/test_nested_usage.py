@@ -44,7 +44,7 @@ def costs(run: Run) -> tuple[Any, Any]:
     return tuple(None if cost is None else pytest.approx(cost) for cost in (run.cost, run.own_cost))
 
 
-def test_a_run_has_the_usage_of_its_sub_agents(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_usage_of_a_run_includes_its_sub_agents(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, (name, (record, expected)) in enumerate(CASES.items()):
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(record))
@@ -64,7 +64,7 @@ def test_a_run_has_the_usage_of_its_sub_agents(tmp_path: Path, subtests: pytest.
             assert load_trace(store.path(runs[0].id)) == runs[0]
 
 
-def test_sub_agents_of_other_products_count_in_their_run() -> None:
+def test_usage_of_foreign_sub_agents_counts_in_their_run() -> None:
     for name, own, whole in (
         ("claude_stream/max_turns.jsonl", (0.0421, 4220), (0.0421, 8440)),
         ("otel_genai/agent-with-subagent.jsonl", (None, 231), (None, 243)),

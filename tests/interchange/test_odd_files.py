@@ -112,7 +112,7 @@ def test_odd_file_is_refused_with_its_name_and_kind(store: Store, subtests: pyte
                 load(path)
 
 
-def test_odd_files_in_a_folder_are_left_out_by_name(store: Store) -> None:
+def test_odd_files_in_a_folder_are_skipped_and_named(store: Store) -> None:
     for source in (store, store.folder, str(store.folder / "*.jsonl")):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -123,7 +123,7 @@ def test_odd_files_in_a_folder_are_left_out_by_name(store: Store) -> None:
     assert [sum(f"{name}.jsonl" in str(problem) for problem in problems) for name in ODD] == [1] * len(ODD)
 
 
-def test_tables_and_surveys_leave_bad_files_out_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
+def test_tables_and_surveys_skip_bad_files_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
     readers = {
         "table": lambda: tables.events(store),
         "kept table": lambda: tables.runs(store.folder, cache=True),

@@ -15,7 +15,7 @@ from agentnb import Store, load_trace, save_trace
 
 @examples(60)
 @given(plans)
-def test_random_runs_come_back_from_every_form(plan: Plan) -> None:
+def test_random_runs_round_trip_through_every_format(plan: Plan) -> None:
     with TemporaryDirectory() as folder:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for form in ("otel", "openinference"):

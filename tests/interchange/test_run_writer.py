@@ -51,7 +51,7 @@ def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
     ]
 
 
-def test_complete_trace_is_a_run_without_a_warning() -> None:
+def test_complete_trace_yields_a_run_without_warnings() -> None:
     made = writer(agent="retail", tags=("tau",), run_id="r-7", parent_id="r-6")
     made.system("Be kind.")
     made.say("Look.", at=NOON)
@@ -163,7 +163,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
 }
 
 
-def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_gaps_in_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (steps, calls, said) in GAPS.items():
         with subtests.test(name):
             made = writer()
@@ -176,7 +176,7 @@ def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_
             assert all(len(round_.calls) == len(round_.results) for round_ in run.rounds)
 
 
-def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
+def test_reply_without_context_gets_prompt_model_and_tools() -> None:
     writer = RunWriter(e.Origin("by_hand"))
     writer.reply("Hello.", [ToolCall("", {}, "c1")])
     run = writer.finish(None)
@@ -204,7 +204,7 @@ def test_run_id_is_stable_across_reads() -> None:
     assert made("1") == made("1") and len({made("1"), made("2"), made("1", "Stop.")}) == 3
 
 
-def test_unknown_times_stay_unknown_and_zoneless_times_are_utc(snapshot: Snapshot) -> None:
+def test_unknown_times_stay_unknown_and_times_without_zone_are_utc(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.reply("One.", at=datetime(2026, 5, 1, 12))
@@ -232,7 +232,7 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
-def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
+def test_events_of_other_kinds_keep_their_position(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.event(w.StepStarted, step="a", at=NOON)
@@ -250,7 +250,7 @@ def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
         odd.finish()
 
 
-def test_guidance_and_todos_are_in_their_round() -> None:
+def test_guidance_and_todos_belong_to_their_round() -> None:
     made, once = writer(), Guidance("mine", "text", "Go.")
     made.say("Go.")
     made.event(e.GuidanceGiven, guidance=once)
@@ -264,7 +264,7 @@ def test_guidance_and_todos_are_in_their_round() -> None:
     assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
-def test_todo_lists_of_other_products_are_known_by_name() -> None:
+def test_todo_tools_of_other_products_are_recognized_by_name() -> None:
     names = ["TodoWrite", "write_todos", "update_plan", "todo_operations", "Bash", "think"]
     assert [role_of(name) for name in names] == ["list"] * 4 + ["work", "planning"]
 
@@ -286,7 +286,7 @@ steps = st.one_of(
 
 @examples(300)
 @given(st.lists(steps, max_size=12), st.sampled_from(["completed", "failed", None]))
-def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
+def test_any_trace_yields_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
     writer = RunWriter(ORIGIN)
     for step, values, more in taken:
         getattr(writer, step)(*values, **more)
@@ -303,7 +303,7 @@ def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], statu
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
 
 
-def test_summary_replaces_earlier_messages_except_the_kept() -> None:
+def test_summary_replaces_earlier_messages_except_those_kept() -> None:
     made = writer()
     made.say("Look.")
     for number in range(3):
@@ -328,7 +328,7 @@ def test_summary_replaces_earlier_messages_except_the_kept() -> None:
     assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
-def test_leading_system_messages_join_and_later_ones_stay_messages() -> None:
+def test_leading_system_messages_are_joined_and_later_ones_kept() -> None:
     made = writer()
     for text in ("Be kind.", "Be brief."):
         made.system(text)
@@ -394,7 +394,7 @@ PLACES: dict[str, Callable[[RunWriter, Any], object]] = {
 }
 
 
-def test_odd_trace_values_give_a_readable_run_or_trace_error(subtests: pytest.Subtests) -> None:
+def test_odd_trace_values_yield_a_run_or_trace_error(subtests: pytest.Subtests) -> None:
     for name, put in PLACES.items():
         with subtests.test(name):
             for odd in ODD:

@@ -40,7 +40,7 @@ def compressed(path: Path) -> Path:
 
 
 @pytest.mark.slow("tracing the memory of 60 MB of traces")
-def test_a_large_file_streams_in_bounded_memory(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_large_file_is_streamed_in_bounded_memory(tmp_path: Path, subtests: pytest.Subtests) -> None:
     kinds: dict[str, Callable[[Path], Path]] = {"all.jsonl": lines, "all.zip": zipped, "all.jsonl.gz": compressed}
     for name, make in kinds.items():
         with subtests.test(name):
@@ -79,7 +79,9 @@ def record(name: str, number: int) -> dict[str, Any]:
 
 @pytest.mark.nightly("by day a large file streams in bounded memory")
 @pytest.mark.slow("tracing the memory of documents of 20 MB each")
-def test_large_document_is_read_by_record(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_document_is_read_record_by_record(
+    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trace_file, "LARGE_BYTES", 1_000_000)
     monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1_000_000)
     for name, head in HEADS.items():

@@ -27,7 +27,7 @@ def lists(*calls: tuple[str, Any], is_error: bool = False, **about: Any) -> list
     return [[(todo.id, todo.title, todo.status) for todo in event.todos] for event in changes]
 
 
-def test_tool_of_each_product_writes_the_list(subtests: pytest.Subtests) -> None:
+def test_todo_tool_of_each_product_sets_the_list(subtests: pytest.Subtests) -> None:
     expected = [[(1, "Look", "completed"), (2, "Fix", "in-progress"), (3, "Test", "not-started")]]
     statuses = ("completed", "in_progress", "pending")
     for name, key, title in (
@@ -44,7 +44,7 @@ def test_tool_of_each_product_writes_the_list(subtests: pytest.Subtests) -> None
         assert lists(("todo_operations", {"operation": "write", "todoList": written})) == expected
 
 
-def test_title_keeps_its_id_when_the_list_is_rewritten() -> None:
+def test_todo_keeps_its_id_when_the_list_is_rewritten() -> None:
     first = {"todos": [{"content": "Look", "status": "completed"}, {"content": "Fix", "status": "pending"}]}
     anew = {"todos": [{"content": "Plan", "status": "completed"}, *first["todos"], {"content": "Fix", "status": "cancelled"}]}
     assert lists(("TodoWrite", first), ("TodoWrite", first), ("TodoWrite", anew)) == [
@@ -53,7 +53,7 @@ def test_title_keeps_its_id_when_the_list_is_rewritten() -> None:
     ]
 
 
-def test_updates_and_additions_change_the_list_that_a_run_continues() -> None:
+def test_updates_and_additions_apply_to_an_inherited_list() -> None:
     update = {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}, {"id": 9, "status": "completed"}]}
     add = {"operation": "add", "newTodos": [{"title": "Test"}]}
     read = {"operation": "read"}
@@ -64,7 +64,7 @@ def test_updates_and_additions_change_the_list_that_a_run_continues() -> None:
     ]
 
 
-def test_failed_or_senseless_call_changes_no_todo(subtests: pytest.Subtests) -> None:
+def test_failed_or_invalid_call_changes_no_todo(subtests: pytest.Subtests) -> None:
     written = {"todos": [{"content": "Look", "status": "pending"}]}
     assert lists(("TodoWrite", written), is_error=True) == []
     for arguments in ({}, {"todos": 7}, {"todos": [7]}, {"todos": None}, "no JSON", [1], {"operation": "update"}):
@@ -72,7 +72,7 @@ def test_failed_or_senseless_call_changes_no_todo(subtests: pytest.Subtests) -> 
             assert lists(("TodoWrite", arguments), ("todo_operations", arguments), ("update_plan", arguments)) == []
 
 
-def test_recorded_todo_changes_are_taken_as_recorded() -> None:
+def test_recorded_todo_changes_take_precedence_over_calls() -> None:
     writer = RunWriter(Origin("test"))
     writer.say("Go")
     writer.reply(None, [ToolCall("TodoWrite", {"todos": [{"content": "Look"}]}, "t")])

@@ -36,19 +36,19 @@ def three(store: Store) -> list[Run]:
     return sorted((do(store, f"Answer {number}") for number in range(3)), key=lambda run: run.id)
 
 
-def test_saved_run_is_loaded_equal(tmp_path: Path) -> None:
+def test_saved_run_loads_as_an_equal_run(tmp_path: Path) -> None:
     run = do()
     path = save_trace(run, tmp_path / "new" / "folder" / "run.jsonl")
     assert path == tmp_path / "new" / "folder" / "run.jsonl" and load_trace(path) == load_trace(str(path)) == run
 
 
-def test_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> None:
+def test_saved_run_is_identical_to_its_log(store: Store, tmp_path: Path) -> None:
     run = do(store)
     log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # a copy does not keep the owner
     assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 
-def test_saving_replaces_a_file_and_leaves_no_others(tmp_path: Path) -> None:
+def test_saving_replaces_a_file_and_leaves_no_temporary_files(tmp_path: Path) -> None:
     path = tmp_path / "only" / "run.jsonl"
     save_trace(do(text="one"), path)
     run = do(text="two")
@@ -56,7 +56,7 @@ def test_saving_replaces_a_file_and_leaves_no_others(tmp_path: Path) -> None:
     assert load_trace(path) == run and list(path.parent.iterdir()) == [path]
 
 
-def test_a_run_is_saved_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_is_saved_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "only" / "run.jsonl"
     run = do(text="one")
     save_trace(run, path)
@@ -75,14 +75,14 @@ def test_a_run_is_saved_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     assert load_trace(path) == run and list(path.parent.iterdir()) == [path]
 
 
-def test_unwritable_place_is_an_error_in_one_line(tmp_path: Path) -> None:
+def test_unwritable_target_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="The run cannot be saved as"):
         save_trace(do(), tmp_path / "file" / "run.jsonl")
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTM"])
-def test_page_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> None:
+def test_html_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> None:
     run = do(text="Done. </template><script>alert(1)</script> ✓")
     page = save_trace(run, tmp_path / name)
     assert list(tmp_path.iterdir()) == [page]
@@ -91,7 +91,7 @@ def test_page_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> N
     assert load_trace(page) == run and load_traces(tmp_path) == [run]
 
 
-def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_page_with_a_damaged_or_missing_log_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = save_trace(do(), tmp_path / "run.html").read_text("utf-8")
     start = text.index('<template id="agentnb-log">') + 27
     damaged = {
@@ -109,7 +109,7 @@ def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pyte
             load_trace(tmp_path / f"{name}.html")
 
 
-def test_path_may_begin_with_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_path_may_start_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     run = do()
@@ -117,7 +117,7 @@ def test_path_may_begin_with_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert load_trace("~/run.jsonl") == load_traces("~/run.jsonl")[0] == run
 
 
-def test_log_cut_anywhere_is_an_interrupted_run(tmp_path: Path) -> None:
+def test_log_truncated_anywhere_is_an_interrupted_run(tmp_path: Path) -> None:
     """At each end of an event, and at every seventh byte; `tests/core/test_wire.py` has every byte."""
     run = do()
     data = save_trace(run, tmp_path / "whole.jsonl").read_bytes()
@@ -144,7 +144,7 @@ def test_log_with_a_missing_line_is_refused(tmp_path: Path) -> None:
         load_trace(path)
 
 
-def test_folder_is_not_one_trace_but_holds_several(three: list[Run], store: Store) -> None:
+def test_folder_is_refused_as_one_trace_and_loads_as_several(three: list[Run], store: Store) -> None:
     with pytest.raises(TraceError, match=r"is a folder. Load all runs in it: load_traces\("):
         load_trace(store.folder)
     assert load_traces(store.folder) == three
@@ -156,7 +156,7 @@ def test_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
             load(tmp_path / "gone.jsonl")
 
 
-def test_missing_folder_and_mistaken_id_say_where_logs_are(tmp_path: Path) -> None:
+def test_missing_folder_and_id_errors_say_where_logs_are(tmp_path: Path) -> None:
     for load in (load_trace, load_traces):
         with pytest.raises(StoreError, match=r"Logs are in \.agentnb/runs, beside the notebook") as caught:
             load(tmp_path / "runs")
@@ -165,7 +165,7 @@ def test_missing_folder_and_mistaken_id_say_where_logs_are(tmp_path: Path) -> No
             load("20261122-202337-5588b9deb93")
 
 
-def test_pattern_without_matches_says_so(tmp_path: Path) -> None:
+def test_pattern_without_matches_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"No file matches .*\*\.jsonl"):
         load_traces(str(tmp_path / "*.jsonl"))
 
@@ -181,7 +181,7 @@ def test_runs_come_from_runs_paths_folders_patterns_and_stores(three: list[Run],
     assert load_traces([]) == []
 
 
-def test_relative_paths_begin_at_the_current_folder(three: list[Run], store: Store) -> None:
+def test_relative_paths_are_resolved_from_the_current_folder(three: list[Run], store: Store) -> None:
     os.chdir(store.folder)
     assert load_traces("*.jsonl") == load_traces(".") == three
     assert [file.name for file in files_of(".")] == [f"{run.id}.jsonl" for run in three]
@@ -192,7 +192,7 @@ def test_file_named_like_a_pattern_is_read_as_a_file(tmp_path: Path) -> None:
     assert load_traces(save_trace(run, tmp_path / "run[1].jsonl")) == [run]
 
 
-def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> None:
+def test_foreign_file_warns_in_a_folder_but_raises_when_named(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
@@ -203,7 +203,7 @@ def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> 
         load_traces(tmp_path / "other.jsonl")
 
 
-def test_save_replaces_only_files_and_keeps_links(tmp_path: Path) -> None:
+def test_saving_replaces_only_regular_files_and_keeps_links(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(StoreError, match=r"cannot be saved as .* it already exists and is not a file"):
@@ -221,7 +221,7 @@ def test_impossible_file_name_is_refused(subtests: pytest.Subtests) -> None:
                 save_trace(do(), name)
 
 
-def test_problem_names_its_place_once_with_advice_per_surface(snapshot: Snapshot) -> None:
+def test_problem_states_its_location_once_with_advice_per_surface(snapshot: Snapshot) -> None:
     problem = Problem("f.jsonl", "line 2", "It is no event", (ReadLoosely(lead="Read the rest"),))
     assert str(problem) == snapshot
     assert problem.worded(SHELL) == snapshot

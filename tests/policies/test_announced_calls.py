@@ -63,14 +63,14 @@ ANSWERS = [
 ]
 
 
-def test_announcement_at_the_end_names_the_tool(subtests: pytest.Subtests) -> None:
+def test_announced_call_at_the_end_is_recognized(subtests: pytest.Subtests) -> None:
     for text in ANNOUNCED:
         with subtests.test(text):
             assert announced_call(text, TOOLS) in TOOLS
             assert announced_call(text, ()) is None and announced_call(text, ("other",)) is None
 
 
-def test_answer_about_tools_announces_nothing(subtests: pytest.Subtests) -> None:
+def test_answer_that_mentions_tools_announces_no_call(subtests: pytest.Subtests) -> None:
     for text in ANSWERS:
         with subtests.test(text):
             assert announced_call(text, TOOLS) is None
@@ -81,7 +81,7 @@ WORDS = ["I have", "found", "look", "a", "`look`", "birds", ".", "\n", "the tool
 
 @examples(200)
 @given(st.lists(st.sampled_from(WORDS)).map(" ".join))
-def test_no_report_with_tool_names_announces_a_call(text: str) -> None:
+def test_report_with_tool_names_announces_no_call(text: str) -> None:
     assert announced_call(text, TOOLS) is None
 
 
@@ -106,7 +106,7 @@ def test_announced_call_is_reported_as_not_made(policy: str) -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_second_announcement_in_a_row_is_answer_with_warning(snapshot: Snapshot) -> None:
+def test_second_consecutive_announcement_is_an_answer_with_a_warning(snapshot: Snapshot) -> None:
     run = run_of(SAID, SAID)
     assert (len(run.rounds), run.stop_reason) == (2, "natural")
     assert [str(warning) for warning in run.warnings] == snapshot

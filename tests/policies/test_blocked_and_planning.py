@@ -35,18 +35,18 @@ def test_planning_nudge_without_a_list_does_not_mention_todos() -> None:
 
 
 @pytest.mark.req("K0.2", "R0.48")
-def test_completion_is_accepted_after_the_intervention_cap() -> None:
+def test_completion_marker_is_accepted_after_the_intervention_cap() -> None:
     policy = Matrix(strict_todos=True, intervention_cap=1)
     run, _ = scripted(write("One"), "Soon.", "Done.\n[WORKFLOW_COMPLETE]", policy=policy)
     assert run.stop_reason == "complete_with_open_todos"
 
 
-def test_completion_after_the_last_todo_counts() -> None:
+def test_completing_the_last_todo_leads_to_a_natural_end() -> None:
     run, _ = scripted(write("One"), mark(1, "in-progress"), [ToolCall("work", {"item": 1})], complete(1), "Done.")
     assert run.stop_reason == "natural"
 
 
-def test_blocked_planning_calls_end_as_repeats_before_counting_as_planning() -> None:
+def test_blocked_planning_calls_end_the_run_as_repeats() -> None:
     again = ToolCall("think", {"thought": "the same"})
     run, _ = scripted(*[again] * 7, tools=[work, think])
     assert (run.stop_reason, [loop.rule for loop in run.loops]) == ("loop_detected", ["only_blocked_calls"])

@@ -49,14 +49,14 @@ RULES: dict[str, Any] = {
 """Rules by what each returns for a run."""
 
 
-def test_each_rule_returns_its_own_result_under_its_name(subtests: pytest.Subtests) -> None:
+def test_bound_rule_returns_its_result_and_unbinds_to_itself(subtests: pytest.Subtests) -> None:
     for (word, rule), direct in zip(RULES.items(), bind_calls(RULES.values()), strict=True):
         with subtests.test(word):
             assert direct(None) == word
             assert unbind_call(direct) is rule or unbind_call(direct) == rule
 
 
-def test_object_is_called_by_its_method_anything_else_directly() -> None:
+def test_only_objects_with_a_call_method_are_bound() -> None:
     one, derived, *others = RULES.values()
     assert bind_calls(RULES.values()) == (one.__call__, derived.__call__, *others)
 
@@ -72,7 +72,7 @@ def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> N
             assert str(of_gate.value).startswith(f"The gate {rule!r} returned {rule(1, 2)!r}")
 
 
-def test_bundle_prepares_its_rules_once_and_copies_their_own() -> None:
+def test_bundle_binds_its_rules_once_and_copies_rebind() -> None:
     one = Odd()
     bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
     prepared = (bundle.after_calls, bundle.direct_guides, bundle.direct_gates)

@@ -111,7 +111,7 @@ ANSWERS = [
 
 
 @pytest.mark.req("R0.81")
-def test_answer_about_tools_holds_no_call(subtests: pytest.Subtests) -> None:
+def test_answer_about_tools_contains_no_call(subtests: pytest.Subtests) -> None:
     for text in ANSWERS:
         with subtests.test(text=text):
             assert claimed_call(text, TOOLS) is None
@@ -153,26 +153,26 @@ plain = st.recursive(
 @pytest.mark.req("R0.81")
 @given(prose)
 @example("I see add.\nI see `add(1, 2)`.")
-def test_no_prose_with_tool_names_holds_a_call(text: str) -> None:
+def test_prose_with_tool_names_contains_no_call(text: str) -> None:
     assert claimed_call(text, TOOLS) is None
 
 
 @pytest.mark.req("R0.81")
 @given(prose)
-def test_no_code_block_in_prose_holds_a_call(text: str) -> None:
+def test_code_block_in_prose_contains_no_call(text: str) -> None:
     shown = f'{text}\n\n```\n<tool_call>{CALL}</tool_call>\n<invoke name="add">\n```\n\n{text}'
     assert claimed_call(shown, TOOLS) is None
 
 
 @pytest.mark.req("R0.81")
 @given(plain)
-def test_no_json_answer_without_arguments_holds_a_call(value: object) -> None:
+def test_json_answer_without_arguments_contains_no_call(value: object) -> None:
     assert claimed_call(json.dumps(value), TOOLS) is None
     assert claimed_call(f"```json\n{json.dumps(value, indent=1)}\n```", TOOLS) is None
 
 
 @given(st.text(alphabet="<>[]{}()`\"'\\~\n atool_cfunin=:TOOLCALLS", max_size=300))
-def test_no_text_raises(text: str) -> None:
+def test_parser_never_raises(text: str) -> None:
     assert claimed_call(text, TOOLS) in (None, "add")
 
 
@@ -194,7 +194,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_text_is_scanned_once(subtests: pytest.Subtests) -> None:
+def test_hostile_text_is_scanned_only_once(subtests: pytest.Subtests) -> None:
     """A backtracking search would not finish."""
     for kind in HOSTILE:
         with subtests.test(kind=kind):

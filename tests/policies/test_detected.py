@@ -41,23 +41,23 @@ def test_worst_finding_starts_with_a_nudge_and_escalates_stepwise() -> None:
     assert done(story_of("stop", "stop", "stop").run) == ["nudge", "block", "stop"]
 
 
-def test_no_step_exceeds_the_severity() -> None:
+def test_reaction_never_exceeds_the_severity_of_its_finding() -> None:
     assert done(story_of(*["notice"] * 5).run) == []
     assert done(story_of(*["nudge"] * 5).run) == ["nudge"]
     assert done(story_of(*["block"] * 5).run) == ["nudge", "block"]
 
 
-def test_notice_is_not_a_step() -> None:
+def test_notice_does_not_count_as_an_escalation_step() -> None:
     assert done(story_of("notice", "notice", "stop").run) == ["nudge"]
 
 
-def test_round_without_finding_adds_nothing_and_long_quiet_resets() -> None:
+def test_long_time_without_findings_resets_the_escalation() -> None:
     assert done(story_of("stop", "stop", "").run) == []
     assert done(story_of("stop", "", "stop").run) == ["nudge", "block"]
     assert done(story_of("stop", "stop", *[""] * 12, "stop").run) == ["nudge"]
 
 
-def test_each_family_has_its_own_steps() -> None:
+def test_each_detector_family_has_its_own_escalation_steps() -> None:
     story = story_of("stop", "stop")
     story.add(w.FindingMade, rule="f", family="failure", first=0, last=1, severity="stop", sentence="It fails")
     assert stop(story.run) is None
@@ -65,7 +65,7 @@ def test_each_family_has_its_own_steps() -> None:
     assert ended is not None and (ended.stop_reason, ended.status) == ("failure_detected", "stopped")
 
 
-def test_only_the_call_of_the_finding_is_blocked() -> None:
+def test_only_the_call_in_the_finding_is_blocked() -> None:
     run = story_of("block", "block").run
     assert block(ToolCall("look", {"n": 1.0}, "c"), run) is not None
     assert block(ToolCall("look", {"n": 2}, "c"), run) is None and block(ToolCall("see", {"n": 1}, "c"), run) is None
@@ -73,7 +73,7 @@ def test_only_the_call_of_the_finding_is_blocked() -> None:
         assert block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block", evidence=evidence).run) is None
 
 
-def test_block_repeats_the_earlier_result() -> None:
+def test_blocked_call_repeats_the_earlier_result() -> None:
     verdict = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
     assert verdict is not None and verdict.rule == "r" and verdict.result.error_code == "duplicate_call_blocked"
     assert verdict.result.text.endswith("ok")

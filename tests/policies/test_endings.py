@@ -28,7 +28,7 @@ def always(verdict: Any) -> Any:
     return lambda run: verdict
 
 
-def test_first_ending_with_a_verdict_decides(subtests: pytest.Subtests) -> None:
+def test_first_ending_that_returns_a_verdict_decides(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], Any]] = {
         "no ending": ([], DONE),
         "endings with nothing": ([None, None], DONE),
@@ -40,7 +40,7 @@ def test_first_ending_with_a_verdict_decides(subtests: pytest.Subtests) -> None:
             assert before_end(DONE, map(always, endings), [always(None)], run()) is expected
 
 
-def test_only_completed_runs_have_endings_and_limits_spare_interludes(subtests: pytest.Subtests) -> None:
+def test_endings_apply_to_completed_runs_and_limits_allow_interludes(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, Any, Any]] = {
         "a run that failed": (Stop("error", "failed"), ASKS, None),
         "a run at a limit": (LIMITED, FURTHER, None),
@@ -54,7 +54,7 @@ def test_only_completed_runs_have_endings_and_limits_spare_interludes(subtests: 
     assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is not a limit
 
 
-def test_user_message_is_combined_with_news_only(subtests: pytest.Subtests) -> None:
+def test_only_news_is_combined_with_a_user_message(subtests: pytest.Subtests) -> None:
     said = Continue("said")
     cases: dict[str, tuple[Any, list[Any], Any]] = {
         "news with words": (run("Wait"), [FURTHER, NEWS, LATER], NEWS),

@@ -33,7 +33,7 @@ def blocked(rule: str) -> Run:
 
 
 @pytest.mark.req("KX.2", "R2.8")
-def test_last_allowed_round_is_the_last() -> None:
+def test_run_ends_after_the_last_allowed_round() -> None:
     assert MaxRounds(3)(run_of(*rounds(2))) is None
     assert MaxRounds(3)(run_of(*rounds(3))) == Stop("max_rounds", "limited", limit=3)
 
@@ -58,7 +58,7 @@ def test_max_tokens_counts_both_directions_and_summaries() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_exhausted_budget_ends_the_run_under_its_name() -> None:
+def test_exhausted_budget_ends_the_run_with_its_name() -> None:
     session = Budget(1.0, name="session_budget")
     budget = Budget(0.5, within=session)
     run = run_of(*rounds(1))
@@ -70,7 +70,7 @@ def test_exhausted_budget_ends_the_run_under_its_name() -> None:
 
 
 @pytest.mark.req("KX.2", "R2.8")
-def test_limit_ends_a_run_that_another_policy_continues() -> None:
+def test_limit_overrides_a_policy_that_continues_the_run() -> None:
     def on(run: Run) -> Continue:
         return Continue("tool_results")
 

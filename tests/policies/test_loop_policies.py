@@ -45,7 +45,7 @@ def test_third_answer_that_repeats_an_earlier_one_is_a_loop(snapshot: Snapshot) 
 
 
 @pytest.mark.req("R0.81")
-def test_repeats_count_across_other_rounds() -> None:
+def test_repeated_answers_count_across_other_rounds() -> None:
     facts = [
         *a_round(0, LONG_ANSWER),
         *a_round(1, OTHERS[0]),
@@ -59,13 +59,13 @@ def test_repeats_count_across_other_rounds() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_only_an_answer_that_repeats_ends_the_run() -> None:
+def test_run_ends_only_on_a_repeated_answer() -> None:
     facts = [fact for index in range(4) for fact in a_round(index, LONG_ANSWER)]
     assert SaidTooOften()(tool_run(*facts, *a_round(4, OTHERS[0]))) is None
 
 
 @pytest.mark.req("R0.81")
-def test_answer_is_compared_with_the_last_five_only() -> None:
+def test_answer_is_compared_only_with_the_last_five() -> None:
     five = [fact for index, text in enumerate(OTHERS, start=1) for fact in a_round(index, text)]
     assert (
         SaidTooOften(1)(tool_run(*a_round(0, LONG_ANSWER), *five[: -len(a_round(5, OTHERS[4]))], *a_round(5, LONG_ANSWER)))
@@ -95,7 +95,7 @@ def test_consecutive_rounds_of_blocked_calls_are_a_loop(most: int) -> None:
     assert "work" in verdict.loop.sentence
 
 
-def test_executed_call_resets_the_blocked_count_and_words_end_nothing() -> None:
+def test_executed_call_resets_the_blocked_count_but_text_does_not() -> None:
     blocked = [fact for index in range(2) for fact in a_round(index, CALL, error_code=DUPLICATE)]
     assert OnlyBlockedCalls(3)(tool_run(*blocked, *a_round(2, CALL), *a_round(3, CALL, error_code=DUPLICATE))) is None
     assert OnlyBlockedCalls(2)(tool_run(*blocked, *a_round(2, "Hm."))) is None
@@ -117,7 +117,7 @@ def test_repeating_model_is_nudged_and_third_repeat_ends_the_run() -> None:
 
 
 @pytest.mark.req("R0.81", "R0.35")
-def test_loop_precedes_interventions_for_open_todos() -> None:
+def test_loop_detection_precedes_interventions_for_open_todos() -> None:
     run, _ = scripted(write("One"), *[LONG_ANSWER] * 4)
     assert ended(run) == ("stopped", "loop_detected")
     assert reasons(run)[2:] == ["open_todos"] * 3
@@ -125,27 +125,27 @@ def test_loop_precedes_interventions_for_open_todos() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_nearly_equal_answers_are_equal() -> None:
+def test_nearly_identical_answers_count_as_repeats() -> None:
     texts = [LONG_ANSWER.replace("twelve", word) for word in ("twelve", "eleven", "twenty", "thirty")]
     run, _ = scripted(*texts, policy=WORKFLOW)
     assert ended(run) == ("stopped", "loop_detected")
 
 
 @pytest.mark.req("R0.81")
-def test_repeats_that_stop_end_nothing() -> None:
+def test_repeats_followed_by_completion_are_not_a_loop() -> None:
     run, _ = scripted(LONG_ANSWER, LONG_ANSWER, LONG_ANSWER, "All done.\n[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert ended(run) == ("completed", "workflow_complete")
     assert not run.loops
 
 
 @pytest.mark.req("R0.81")
-def test_number_of_repeats_is_a_setting() -> None:
+def test_number_of_allowed_repeats_is_configurable() -> None:
     run, _ = scripted(LONG_ANSWER, LONG_ANSWER, policy=Matrix(workflow_mode=True, repeats=1))
     assert ended(run) == ("stopped", "loop_detected")
 
 
 @pytest.mark.req("R0.81")
-def test_equal_words_beside_calls_are_not_a_loop() -> None:
+def test_identical_text_beside_calls_is_not_a_loop() -> None:
     run, _ = scripted(*[[LONG_ANSWER, do(number)] for number in range(6)], "Done.")
     assert ended(run) == ("completed", "natural")
     assert not any(cell == "already_said" for said in cells(run) for cell, _ in said)

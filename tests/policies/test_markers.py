@@ -72,7 +72,7 @@ def test_marker_alone_on_its_line_is_removed(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_marker_beside_other_words_is_text(subtests: pytest.Subtests) -> None:
+def test_marker_beside_other_text_is_not_a_marker(subtests: pytest.Subtests) -> None:
     for line, around in itertools.product(
         [line for line, _ in LINES],
         ["I say {}", "{} now", "`{}`", "- {}", "> {}", ">{}", "x{}", "{}.", '"{}"', "'{}'", "“{}”", "    {}", "\t{}", " \t{}"],
@@ -84,7 +84,7 @@ def test_marker_beside_other_words_is_text(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_text_resembling_a_marker_is_text(subtests: pytest.Subtests) -> None:
+def test_text_resembling_a_marker_is_kept_as_text(subtests: pytest.Subtests) -> None:
     for text in [
         "[workflow_complete]",
         "[WORKFLOW COMPLETE]",
@@ -104,7 +104,7 @@ def test_text_resembling_a_marker_is_text(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None:
+def test_marker_in_a_code_fence_is_kept_as_text(subtests: pytest.Subtests) -> None:
     for (line, _), (before, after) in itertools.product(
         LINES,
         [
@@ -126,7 +126,7 @@ def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
+def test_marker_after_a_code_fence_is_recognized(subtests: pytest.Subtests) -> None:
     for before in [
         "```\nx\n```\n",
         "~~~\n```\n~~~\n",
@@ -148,7 +148,7 @@ def test_several_markers_are_removed_and_reported_in_order() -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_text_with_only_markers_leaves_no_part() -> None:
+def test_message_with_only_markers_has_no_parts_left() -> None:
     message, signals = without_markers(Message("assistant", (Text("[CONTINUE]\n\n"), ToolCall("look", {}, "1"))))
     assert (message.parts, signals) == ((ToolCall("look", {}, "1"),), ("continue",))
 
@@ -175,7 +175,7 @@ FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    `
 @examples(500)
 @given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
 @example(["    ```", "[CONTINUE]", "    ```"])
-def test_code_is_recognized_as_in_markdown(lines: list[str]) -> None:
+def test_code_blocks_are_recognized_by_markdown_rules(lines: list[str]) -> None:
     """Paragraphs stay separate, as Markdown would join an indented line to the one above."""
     lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]
     code: set[int] = set()
@@ -208,7 +208,7 @@ anything = examples(500)
 @example('Look:\n{\n"status": "complete"\n}\n', [])
 @example(" " * 61 + "[CONTINUE]\n", list(range(80)))
 @example("[CONTINUE]" + " " * 60 + "\nx", list(range(80)))
-def test_stream_split_anywhere_shows_the_stored_text(text: str, places: list[int]) -> None:
+def test_streamed_text_equals_the_stored_text_however_split(text: str, places: list[int]) -> None:
     stored, signals = taken(text)
     shown = streamed(*cut(text, places))
     if signals:
@@ -229,28 +229,28 @@ def test_splits_of_a_stream_do_not_matter(text: str, places: list[int], others: 
 @anything
 @given(st.lists(st.sampled_from([*MARKERS, *HALVES, "\n", " ", "\t", "words "]), max_size=12).map("".join))
 @example('{\n[CONTINUE]\n"status": "stop"}')
-def test_removing_markers_twice_finds_none(text: str) -> None:
+def test_removing_markers_a_second_time_changes_nothing(text: str) -> None:
     rest, _ = taken(text)
     assert taken(rest) == (rest, ())
 
 
 @anything
 @given(st.lists(st.sampled_from(["One.", "[CONTINUE]", "", "  ", "[x]", '{"status":"stop"}', "{}", "two words"]), max_size=8))
-def test_all_lines_but_the_markers_keep_their_order(lines: list[str]) -> None:
+def test_lines_other_than_markers_keep_their_order(lines: list[str]) -> None:
     expected = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
     rest, signals = taken("\n".join(lines))
     assert len(signals) == len(lines) - len(expected)
     assert [line for line in rest.split("\n") if line.strip()] == [line for line in expected if line.strip()]
 
 
-def test_words_are_shown_at_once_but_possible_markers_wait() -> None:
+def test_text_is_shown_at_once_but_possible_markers_are_held() -> None:
     shown = MarkerFilter()
     assert [shown.feed(piece) for piece in ("Well", ", [CONT", "INUE]", " yes.\n")] == ["Well", ", [CONT", "INUE]", " yes.\n"]
     assert [shown.feed(piece) for piece in ("[CONT", "INU", "ous]", " yes")] == ["", "", "[CONTINUous]", " yes"]
     assert shown.rest() == ""
 
 
-def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Subtests) -> None:
+def test_marker_in_html_quotation_or_code_is_kept_as_text(subtests: pytest.Subtests) -> None:
     examples = {
         "pre": "<pre>\n[CONTINUE]\n</pre>",
         "pre with blank lines": "<pre class='x'>\na\n\n[CONTINUE]\n\n</pre>\nDone.",
@@ -279,12 +279,12 @@ def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Su
                 assert streamed(*pieces).rstrip() == expected
 
 
-def test_long_line_is_not_held_back() -> None:
+def test_long_line_is_streamed_without_delay() -> None:
     shown = MarkerFilter()
     assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])
 
 
-def test_held_back_text_is_shown_at_the_end_unless_marker() -> None:
+def test_held_text_is_shown_at_the_end_unless_a_marker() -> None:
     assert streamed("One.\n[CONT") == "One.\n[CONT"
     assert streamed("One.\n[CONTINUE]") == "One.\n"
     shown = MarkerFilter()
@@ -344,7 +344,7 @@ def test_interrupted_stream_is_stored_without_markers() -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_words_about_a_marker_are_shown_and_stored(subtests: pytest.Subtests) -> None:
+def test_text_about_a_marker_is_shown_and_stored(subtests: pytest.Subtests) -> None:
     for words in ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"]:
         with subtests.test(words=words):
             run, heard = told(words)

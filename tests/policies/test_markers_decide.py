@@ -26,7 +26,7 @@ TODO_LISTS = [(), todos_of("completed")]
 
 
 @pytest.mark.req("R0.33", "K0.1")
-def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
+def test_complete_marker_also_ends_replies_with_calls(subtests: pytest.Subtests) -> None:
     for parts, todos in itertools.product([["All done."], ["All done.", CALL]], TODO_LISTS):
         with subtests.test(parts=parts, todos=todos):
             assert Complete()(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop(
@@ -36,20 +36,20 @@ def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.req("K0.2")
 @pytest.mark.parametrize("todos", [OPEN, BLOCKED])
-def test_complete_with_open_todos_stops_and_says_so(todos: tuple[Todo, ...]) -> None:
+def test_complete_marker_with_open_todos_stops_and_reports_them(todos: tuple[Todo, ...]) -> None:
     run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
     assert Complete()(run) == Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33")
 @pytest.mark.parametrize("signals", [(), ("continue",), ("stop",)])
-def test_nothing_is_complete_without_the_marker(signals: tuple[str, ...]) -> None:
+def test_run_is_not_complete_without_the_marker(signals: tuple[str, ...]) -> None:
     assert Complete()(tool_run(*a_round(0, "Done.", signals=signals))) is None
     assert Complete()(tool_run(*a_round(0, "Done.", signals=("complete",)), *a_round(1, "And?", signals=signals))) is None
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_refuse_only_the_first_complete() -> None:
+def test_strict_todos_refuse_only_the_first_complete_marker() -> None:
     strict = Complete(strict_todos=True)
     first = a_round(0, "All done.", signals=("complete",))
     verdict = strict(tool_run(*first, todos=OPEN))
@@ -63,14 +63,14 @@ def test_strict_todos_refuse_only_the_first_complete() -> None:
 
 
 @pytest.mark.req("K0.2", "K0.9")
-def test_strict_todos_accept_complete_without_workable_todos() -> None:
+def test_strict_todos_accept_complete_marker_without_workable_todos() -> None:
     for todos, reason in [((), "workflow_complete"), (BLOCKED, "complete_with_open_todos")]:
         run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
         assert Complete(strict_todos=True)(run) == Stop(reason, round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33", "R0.39", "K0.1")
-def test_calls_beside_complete_run_without_another_reply() -> None:
+def test_calls_beside_the_complete_marker_run_without_another_reply() -> None:
     run, _ = scripted(["All done.\n[WORKFLOW_COMPLETE]", do(1), do(2)])
     assert ended(run) == ("completed", "workflow_complete")
     assert [result.text for result in run.rounds[0].results] == ["made 1", "made 2"]
@@ -80,7 +80,7 @@ def test_calls_beside_complete_run_without_another_reply() -> None:
 
 @pytest.mark.req("R0.33", "R0.40")
 @pytest.mark.parametrize("marker", ["[WORKFLOW_COMPLETE]", '{"status": "complete"}'])
-def test_complete_ends_the_run_and_is_not_stored(marker: str) -> None:
+def test_complete_marker_ends_the_run_and_is_not_stored(marker: str) -> None:
     run, _ = scripted(do(1), f"All done.\n{marker}")
     assert ended(run) == ("completed", "workflow_complete")
     assert run.rounds[-1].status == "workflow_complete"
@@ -90,21 +90,21 @@ def test_complete_ends_the_run_and_is_not_stored(marker: str) -> None:
 
 @pytest.mark.req("K0.1", "R0.35")
 @pytest.mark.parametrize("text", ["[CONTINUE]\n[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]\n[CONTINUE]"])
-def test_complete_wins_over_other_markers(text: str) -> None:
+def test_complete_marker_wins_over_other_markers(text: str) -> None:
     run, _ = scripted(text)
     assert ended(run) == ("completed", "workflow_complete")
 
 
 @pytest.mark.req("K0.1")
 @pytest.mark.parametrize("text", ["Say [WORKFLOW_COMPLETE] at the end.", "- [WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]."])
-def test_marker_inside_a_line_is_text(text: str) -> None:
+def test_marker_inside_a_line_is_kept_as_text(text: str) -> None:
     run, _ = scripted(text)
     assert ended(run) == ("completed", "natural")
     assert run.text == text
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_complete_with_open_todos_has_own_reason_and_warning(snapshot: Snapshot) -> None:
+def test_completing_with_open_todos_has_its_own_reason_and_warning(snapshot: Snapshot) -> None:
     run, _ = scripted(write("One", "Two"), "All done.\n[WORKFLOW_COMPLETE]")
     assert ended(run) == ("completed", "complete_with_open_todos")
     assert list(run.warnings) == snapshot
@@ -112,7 +112,7 @@ def test_complete_with_open_todos_has_own_reason_and_warning(snapshot: Snapshot)
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_let_the_model_correct_its_list() -> None:
+def test_strict_todos_let_the_model_update_its_list() -> None:
     policy = Matrix(strict_todos=True)
     run, model = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "[WORKFLOW_COMPLETE]", policy=policy)
     assert ended(run) == ("completed", "workflow_complete")
@@ -122,14 +122,14 @@ def test_strict_todos_let_the_model_correct_its_list() -> None:
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_do_not_hold_a_model_that_insists() -> None:
+def test_strict_todos_accept_a_second_complete_marker() -> None:
     run, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]", policy=Matrix(strict_todos=True))
     assert ended(run) == ("completed", "complete_with_open_todos")
     assert run.warnings
 
 
 @pytest.mark.req("R0.33")
-def test_complete_waits_for_a_user_message() -> None:
+def test_complete_marker_waits_for_a_user_message() -> None:
     run = tool_run(*a_round(0, "All done.", signals=("complete",)), said("And the plot?"))
     policies = Matrix().rules(MATRIX).policies
     verdicts = [verdict for policy in policies if (verdict := policy(run)) is not None]
@@ -140,7 +140,7 @@ def test_complete_waits_for_a_user_message() -> None:
 
 
 @pytest.mark.req("R0.34")
-def test_continue_adds_a_round_without_todos_or_workflow_mode() -> None:
+def test_continue_marker_adds_a_round_without_todos_or_workflow() -> None:
     assert GoOn()(tool_run(*a_round(0, "More.", signals=("continue",)))) == Continue(
         "continue_marker", round_status="auto_continue_workflow"
     )
@@ -153,13 +153,13 @@ def test_continue_adds_a_round_without_todos_or_workflow_mode() -> None:
 
 
 @pytest.mark.req("R0.34")
-def test_continue_counts_only_without_calls() -> None:
+def test_continue_marker_counts_only_without_calls() -> None:
     assert GoOn()(tool_run(*a_round(0, "More.", CALL, signals=("continue",)))) is None
     assert GoOn()(tool_run(*a_round(0, "More."))) is None
 
 
 @pytest.mark.req("R0.34", "K0.7")
-def test_continue_is_honoured_up_to_its_limit_in_a_row() -> None:
+def test_continue_marker_is_honoured_up_to_a_consecutive_limit() -> None:
     facts = a_round(0, "0", signals=("continue",))
     for index in range(1, 3):
         assert GoOn(cap=2)(tool_run(*facts)) == Continue("continue_marker", round_status="auto_continue_workflow")
@@ -178,7 +178,7 @@ def test_model_that_always_continues_reaches_a_natural_end() -> None:
 
 
 @pytest.mark.req("R0.35")
-def test_continue_precedes_open_todos() -> None:
+def test_continue_marker_precedes_open_todos() -> None:
     run, _ = scripted(write("One"), "Wait.\n[CONTINUE]", "Hm.", start(1), complete(1), "Done.")
     assert reasons(run)[2:4] == ["continue_marker", "open_todos"]
     assert cells(run)[2] == [("todos_text", 1)]
@@ -198,7 +198,7 @@ def test_stuck_model_fails_with_a_reason_and_a_hint(todos: tuple[Todo, ...]) -> 
 
 
 @pytest.mark.req("R0.41")
-def test_stuck_is_refused_while_workable_todos_are_open() -> None:
+def test_stuck_marker_is_refused_while_workable_todos_are_open() -> None:
     assert stuck(tool_run(*a_round(0, "I cannot.", signals=("stop",)), todos=OPEN)) is None
     assert stuck(tool_run(*a_round(0, "I can."))) is None
     run, _ = scripted(write("One"), '{"status": "stop"}', start(1), complete(1), 'I cannot.\n{"status":"stop"}')
@@ -209,13 +209,13 @@ def test_stuck_is_refused_while_workable_todos_are_open() -> None:
 
 
 @pytest.mark.req("R0.41")
-def test_refused_stop_is_one_intervention_with_unchanged_list() -> None:
+def test_refused_stop_marker_brings_one_intervention() -> None:
     run, model = scripted(write("One"), '{"status": "stop"}', "[WORKFLOW_COMPLETE]")
     assert reminder(model.requests[2]).startswith("REMINDER:")
     assert todo_statuses(run) == ["not-started"]
 
 
-def test_strict_refusal_works_without_words() -> None:
+def test_strict_refusal_works_without_guidance_text() -> None:
     verdict = Complete(strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN, words=OFF))
     assert verdict == Continue("strict_todos", round_status="auto_continue_todos")
     run, model = scripted(

@@ -26,7 +26,7 @@ CALL = ToolCall("work")
 
 
 @pytest.mark.req("R0.36")
-def test_words_with_open_todos_bring_a_limited_number_of_nudges() -> None:
+def test_text_with_open_todos_brings_a_limited_number_of_nudges() -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, 4):
         verdict = TodoNudges()(tool_run(*facts, todos=OPEN))
@@ -37,7 +37,7 @@ def test_words_with_open_todos_bring_a_limited_number_of_nudges() -> None:
     assert TodoNudges()(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
 
 
-def test_nothing_else_brings_a_nudge() -> None:
+def test_other_replies_bring_no_nudge() -> None:
     assert TodoNudges()(tool_run(*a_round(0, "Hm."))) is None
     assert TodoNudges()(tool_run(*a_round(0, "Hm.", CALL), todos=OPEN)) is None
     assert TodoNudges()(tool_run(*a_round(0, "Hm."), todos=todos_of("completed"))) is None
@@ -53,7 +53,7 @@ def test_failed_tool_gets_no_guidance_beside_its_error() -> None:
 
 
 @pytest.mark.req("R0.80", "R0.36")
-def test_words_after_three_nudges_end_the_run_with_warning() -> None:
+def test_text_after_three_nudges_ends_the_run_with_warning() -> None:
     run, model = scripted(write("One", "Two"), "Hm.", do(1), "Well.", "So.", "Yes.", policy="minimal")
     assert reasons(run) == ["prompt", "tool_results", "todo_nudge", "tool_results", "todo_nudge", "todo_nudge"]
     assert [reminder(request).startswith("REMINDER:") for request in model.requests] == [
@@ -70,14 +70,14 @@ def test_words_after_three_nudges_end_the_run_with_warning() -> None:
 
 
 @pytest.mark.req("R0.38", "R0.39", "KX.1")
-def test_calls_continue_and_words_alone_end_the_run() -> None:
+def test_calls_continue_the_run_and_text_alone_ends_it() -> None:
     run, model = scripted(do(1), do(2), "Done.", policy="minimal")
     assert ended(run) == ("completed", "natural")
     assert all(TAG not in repr(request.messages) for request in model.requests)
     assert cells(run) == [[], [], []]
 
 
-def test_markers_decide_nothing_and_stay_in_the_text() -> None:
+def test_minimal_policy_ignores_markers_and_keeps_them() -> None:
     run, _ = scripted("First.\n[CONTINUE]", policy="minimal")
     assert (ended(run), run.text) == (("completed", "natural"), "First.\n[CONTINUE]")
     run, _ = scripted('{"status": "complete"}', policy="minimal")
@@ -86,7 +86,7 @@ def test_markers_decide_nothing_and_stay_in_the_text() -> None:
     assert reasons(run)[2] == "todo_nudge"
 
 
-def test_minimal_ignores_repeated_answers_and_planning() -> None:
+def test_minimal_policy_ignores_repeated_answers_and_planning() -> None:
     thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(9)]
     run, _ = scripted(write("One"), *thoughts, *[LONG_ANSWER] * 4, policy="minimal")
     assert ended(run) == ("completed", "natural")
@@ -100,14 +100,14 @@ def test_blocked_todos_bring_no_nudge() -> None:
     assert "(blocked: no key)" in run.warnings[0]
 
 
-def test_third_identical_batch_is_blocked_and_two_rounds_end_it() -> None:
+def test_third_identical_batch_is_blocked_and_soon_ends_the_run() -> None:
     batch = [do(1), do(2)]
     run, _ = scripted(*[batch] * 4, policy=Minimal(guard=None))
     assert [[result.error_code for result in round.results] for round in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
     assert ended(run) == ("stopped", "loop_detected")
 
 
-def test_nudges_use_the_texts_of_the_set() -> None:
+def test_nudges_use_the_texts_of_the_guidance_set() -> None:
     _, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance=own_set(reminder="Todo!"))
     assert reminder(model.requests[2]) == "Todo!"
     run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance="off")
@@ -153,7 +153,7 @@ class Own:
         return Minimal().rules(words, *limits, repeatable=repeatable)
 
 
-def test_own_policy_logs_its_plain_settings_and_class() -> None:
+def test_custom_policy_logs_its_plain_settings_and_class() -> None:
     logged = settings_of(Own(inner=DuplicateGuard(window=5)))
     assert (logged["name"], logged["class"]) == ("own", f"{Own.__module__}.Own")
     assert (logged["words"], logged["weights"], logged["inner"]["window"]) == (["go", "on"], {"a": 0.5}, 5)

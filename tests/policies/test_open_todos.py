@@ -64,7 +64,7 @@ def test_each_answer_without_calls_escalates_the_intervention() -> None:
 
 @pytest.mark.req("R0.48", "K0.10")
 @pytest.mark.parametrize("cap", [1, 2, 5])
-def test_cap_counts_interventions_in_a_row(cap: int) -> None:
+def test_cap_limits_consecutive_interventions(cap: int) -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, cap + 1):
         assert isinstance(OpenTodos(cap)(tool_run(*facts, todos=OPEN)), Continue)
@@ -73,14 +73,14 @@ def test_cap_counts_interventions_in_a_row(cap: int) -> None:
 
 
 @pytest.mark.req("R0.36", "R0.39")
-def test_calls_and_finished_lists_bring_no_intervention() -> None:
+def test_calls_or_a_finished_list_bring_no_intervention() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."), todos=DONE)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."))) is None
 
 
 @pytest.mark.req("R0.49")
-def test_executed_work_or_completed_todo_resets_the_count() -> None:
+def test_executing_work_or_completing_a_todo_resets_the_count() -> None:
     assert level(nudged()) == 3
     assert level(nudged((CALL,))) == 1
     assert level(nudged((complete(1),), todos=todos_of("in-progress", "in-progress"), after=OPEN)) == 1
@@ -109,7 +109,7 @@ def test_user_message_resets_the_count() -> None:
 
 
 @pytest.mark.req("R0.48", "R0.66")
-def test_planning_rounds_escalate_an_intervention() -> None:
+def test_earlier_planning_rounds_raise_the_intervention_level() -> None:
     facts = [fact for index in range(4) for fact in a_round(index, READ)]
     assert level(tool_run(*facts, *a_round(4, "Hm."), todos=OPEN)) == 3
 
@@ -128,7 +128,7 @@ def test_tolerated_planning_does_not_escalate() -> None:
         ((todo(1, "completed"), todo(2, "blocked"), todo(3)), 'todo 3, "Write story 3"'),
     ],
 )
-def test_intervention_names_the_todo_and_its_closing_call(todos: tuple[Todo, ...], name: str) -> None:
+def test_intervention_names_the_todo_and_how_to_close_it(todos: tuple[Todo, ...], name: str) -> None:
     verdict = OpenTodos()(tool_run(*a_round(0, "Hm."), todos=todos))
     assert isinstance(verdict, Continue)
     assert name in verdict.guidance[0].text
@@ -144,7 +144,7 @@ def test_run_stops_when_all_open_todos_are_blocked() -> None:
     assert level(tool_run(*a_round(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
 
 
-def test_count_continues_without_words() -> None:
+def test_intervention_count_continues_without_guidance_text() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)) == Continue(
         "open_todos", round_status="auto_continue_todos"
     )
@@ -154,7 +154,7 @@ def test_count_continues_without_words() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
-def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot) -> None:
+def test_model_that_only_talks_gets_five_interventions(snapshot: Snapshot) -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
     reminders = [reminder(request) for request in model.requests]
     assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in reminders[2:]] == LEVELS
@@ -166,7 +166,7 @@ def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot
 
 
 @pytest.mark.req("R0.50", "K0.6")
-def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
+def test_intervention_precedes_only_the_guidance_of_its_round() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
     text = reminder(model.requests[2])
@@ -175,7 +175,7 @@ def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
 
 
 @pytest.mark.req("R0.49")
-def test_work_and_completed_todos_reset_the_levels() -> None:
+def test_work_or_a_completed_todo_resets_the_level() -> None:
     replies = [write("One", "Two"), "Hm.", "Well.", do(1), "So.", "Yes.", start(1), complete(1), "No.", start(2), complete(2)]
     _, model = scripted(*replies, "Done.")
     reminders = [reminder(request) for request in model.requests]
@@ -240,7 +240,7 @@ def test_todo_reopened_by_the_user_keeps_the_run_active() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_todo_added_or_blocked_by_user_counts_next_round() -> None:
+def test_user_added_or_blocked_todos_count_from_the_next_round() -> None:
     board = TodoBoard(["One"])
     run, model = scripted(
         acting(lambda: board.add("Two"), "Hm."),
@@ -254,7 +254,7 @@ def test_todo_added_or_blocked_by_user_counts_next_round() -> None:
 
 
 @pytest.mark.req("R0.44", "R0.49")
-def test_todo_completed_by_the_user_is_not_model_progress() -> None:
+def test_completion_by_the_user_is_not_model_progress() -> None:
     board = TodoBoard(["One", "Two"])
     run, _ = scripted("Hm.", acting(lambda: board.complete(1), "Well."), "[WORKFLOW_COMPLETE]", todos=board)
     assert [guidance[0] for guidance in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
@@ -262,7 +262,7 @@ def test_todo_completed_by_the_user_is_not_model_progress() -> None:
 
 
 @pytest.mark.req("R0.46", "R0.43")
-def test_own_list_reads_of_the_run_are_not_calls() -> None:
+def test_todo_reads_made_by_the_run_are_not_calls() -> None:
     board = TodoBoard(["One"])
     run, _ = scripted("Hm.", "Well.", acting(lambda: board.complete(1), "Done."), todos=board)
     assert [len(round.records) for round in run.rounds] == [0, 0, 0]
@@ -272,7 +272,7 @@ def test_own_list_reads_of_the_run_are_not_calls() -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_list_continues_with_the_conversation(tmp_path: Path) -> None:
+def test_todo_list_continues_with_the_conversation(tmp_path: Path) -> None:
     first, _ = scripted(write("One", "Two"), start(1), complete(1), "One is done.\n[WORKFLOW_COMPLETE]")
     loaded = load_trace(save_trace(first, tmp_path / "first.jsonl"))
     assert loaded == first
@@ -289,7 +289,7 @@ def test_list_continues_with_the_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_levels_restart_with_a_new_question() -> None:
+def test_intervention_levels_restart_with_a_new_prompt() -> None:
     first, _ = scripted(write("One"), *WORDS)
     model = ScriptedModel(["Hm.", "[WORKFLOW_COMPLETE]"])
     run = Agent(model, tools=[work]).run_sync("Go on.", continue_from=first)
@@ -298,7 +298,7 @@ def test_levels_restart_with_a_new_question() -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_agent_without_todos_does_not_continue_a_list() -> None:
+def test_agent_without_todos_does_not_continue_a_todo_list() -> None:
     first, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]")
     run = Agent(ScriptedModel(["Done."]), tools=[work], todos=False).run_sync("Go on.", continue_from=first)
     assert run.todos == ()
@@ -306,7 +306,7 @@ def test_agent_without_todos_does_not_continue_a_list() -> None:
 
 
 @pytest.mark.req("R0.48")
-def test_cap_is_a_positive_integer(subtests: pytest.Subtests) -> None:
+def test_intervention_cap_must_be_a_positive_integer(subtests: pytest.Subtests) -> None:
     for cap in [0, -1, 2.5, True, None]:
         with subtests.test(cap=cap):
             with pytest.raises(SettingsError, match="intervention_cap="):

@@ -41,7 +41,7 @@ def verdict_on(
 
 
 @pytest.mark.req("R0.35")
-def test_order_is_signals_todos_workflow_mode_natural_end(
+def test_markers_precede_todos_workflow_mode_and_natural_end(
     subtests: pytest.Subtests,
 ) -> None:
     for signals, todos, policy, expected in [
@@ -64,14 +64,14 @@ def test_order_is_signals_todos_workflow_mode_natural_end(
 
 
 @pytest.mark.req("R0.39")
-def test_calls_always_continue(subtests: pytest.Subtests) -> None:
+def test_calls_always_continue_the_run(subtests: pytest.Subtests) -> None:
     for todos, signals, policy in itertools.product([(), DONE, OPEN, BLOCKED], [(), ("continue",)], [Matrix(), WORKFLOW]):
         with subtests.test(todos=todos, signals=signals, policy=policy):
             assert verdict_on(signals, todos, policy, ["I look.", CALL]) == "tool_results"
 
 
 @pytest.mark.req("R0.39", "R0.34", "R0.36", "R0.37", "R0.38")
-def test_single_source_suffices_to_continue() -> None:
+def test_any_single_reason_suffices_to_continue() -> None:
     assert verdict_on(policy=Matrix(), parts=[CALL]) == "tool_results"
     assert verdict_on(("continue",), policy=Matrix()) == "continue_marker"
     assert verdict_on(todos=OPEN, policy=Matrix()) == "open_todos"
@@ -80,7 +80,7 @@ def test_single_source_suffices_to_continue() -> None:
 
 
 @pytest.mark.req("R0.7", "R0.48")
-def test_max_rounds_stops_continuations_but_not_endings() -> None:
+def test_max_rounds_stops_further_rounds_but_not_endings() -> None:
     for signals, todos in [((), OPEN), (("continue",), ()), ((), ())]:
         assert verdict_on(signals, todos, most=1) == "max_rounds"
     assert verdict_on(("complete",), OPEN, most=1) == "complete_with_open_todos"
@@ -112,7 +112,7 @@ def test_natural_end_adds_no_unsent_guidance() -> None:
 
 @pytest.mark.req("K0.6", "R0.35")
 @pytest.mark.parametrize("reply_text", ["Hm.", "Hm.\n[CONTINUE]"])
-def test_only_one_source_speaks_per_round(reply_text: str) -> None:
+def test_only_one_reason_adds_guidance_per_round(reply_text: str) -> None:
     run, _ = scripted(write("One"), reply_text, "[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert len([cell for cell, _ in cells(run)[2] if cell in ("intervention", "workflow")]) <= 1
 
@@ -169,7 +169,7 @@ def test_user_stop_wins_over_todos_workflow_mode_and_markers() -> None:
 
 
 @pytest.mark.req("R0.80", "R0.13")
-def test_user_stop_ends_a_run_held_by_an_intervention() -> None:
+def test_user_stop_ends_a_run_despite_an_intervention() -> None:
     begun, handle = threading.Event(), []
 
     def stopping(request: Request) -> list[Any]:
@@ -188,7 +188,7 @@ def test_user_stop_ends_a_run_held_by_an_intervention() -> None:
 
 
 @pytest.mark.req("R0.35", "R0.87")
-def test_user_message_in_time_is_read_before_the_end() -> None:
+def test_timely_user_message_is_read_before_the_end() -> None:
     begun, handle = threading.Event(), []
 
     def saying(request: Request) -> str:
@@ -205,7 +205,7 @@ def test_user_message_in_time_is_read_before_the_end() -> None:
     assert model.requests[1].messages[-1].text.startswith("And the other one?")
 
 
-def test_own_policy_is_any_object_with_name_and_rules() -> None:
+def test_custom_policy_is_any_object_with_name_and_rules() -> None:
     class Brief:
         name = "brief"
 
@@ -218,7 +218,7 @@ def test_own_policy_is_any_object_with_name_and_rules() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("rounds", [1, 5])
-def test_tolerated_planning_is_a_setting(rounds: int) -> None:
+def test_planning_tolerance_is_configurable(rounds: int) -> None:
     thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(7)]
     run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
         "go"

@@ -47,20 +47,20 @@ def test_fourth_round_of_planning_brings_an_intervention() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("most", [1, 2, 6])
-def test_tolerated_planning_rounds_are_a_setting(most: int) -> None:
+def test_number_of_tolerated_planning_rounds_is_configurable(most: int) -> None:
     assert PlanningLoop(most)(rounds(*[THINK] * most)) is None
     assert PlanningLoop(most)(rounds(*[THINK] * (most + 1))) is not None
 
 
 @pytest.mark.req("R0.64", "R0.66")
 @pytest.mark.parametrize("between", [WORK, (THINK, WORK), ToolCall("read_notes")])
-def test_any_other_tool_is_work_and_resets_the_count(between: ToolCall) -> None:
+def test_any_other_tool_counts_as_work(between: ToolCall) -> None:
     assert PlanningLoop()(rounds(THINK, THINK, THINK, between, THINK, THINK, THINK)) is None
     assert PlanningLoop()(rounds(THINK, THINK, THINK, between)) is None
 
 
 @pytest.mark.req("R0.65")
-def test_completed_todo_is_progress_but_another_mark_is_not() -> None:
+def test_completing_a_todo_is_progress_but_other_updates_are_not() -> None:
     before = [*a_round(0, THINK), *a_round(1, THINK), *a_round(2, THINK)]
     done, begun = todos_of("not-started", "completed"), todos_of("in-progress", "in-progress")
     assert PlanningLoop()(tool_run(*before, *a_round(3, complete(2), after=done), todos=OPEN)) is None
@@ -75,7 +75,7 @@ def test_completing_a_completed_todo_is_not_progress() -> None:
 
 
 @pytest.mark.req("R0.66")
-def test_words_alone_neither_count_nor_reset() -> None:
+def test_text_alone_neither_counts_as_planning_nor_resets_it() -> None:
     assert PlanningLoop()(rounds(THINK, "Hm.", THINK, "Hm.", THINK)) is None
     assert PlanningLoop()(rounds(THINK, "Hm.", THINK, "Hm.", THINK, THINK)) is not None
     assert PlanningLoop()(rounds(THINK, THINK, THINK, THINK, "Hm.")) is None
@@ -88,7 +88,7 @@ def test_user_message_resets_the_count() -> None:
 
 
 @pytest.mark.req("R0.48", "R0.53")
-def test_run_stops_at_the_cap() -> None:
+def test_planning_run_stops_at_the_cap() -> None:
     run = rounds(*[THINK] * 4, reason="planning_only")
     assert isinstance(PlanningLoop(cap=4)(run), Continue)
     assert PlanningLoop(cap=3)(run) == Stop("todo_intervention_exhausted", "stopped")
@@ -96,7 +96,7 @@ def test_run_stops_at_the_cap() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("todos", [(), todos_of("completed")])
-def test_cap_without_open_todos_is_a_loop(todos: tuple[Todo, ...]) -> None:
+def test_reaching_the_cap_without_open_todos_is_a_loop(todos: tuple[Todo, ...]) -> None:
     verdict = PlanningLoop(cap=3)(rounds(*[THINK] * 5, todos=todos, reason="planning_only"))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("loop_detected", "stopped")
@@ -109,7 +109,7 @@ def test_cap_without_open_todos_is_a_loop(todos: tuple[Todo, ...]) -> None:
 
 
 @pytest.mark.req("R0.66", "R0.48", "R0.53")
-def test_planning_model_gets_final_warnings_and_is_stopped() -> None:
+def test_model_that_only_plans_is_warned_and_stopped() -> None:
     run, model = scripted(write("One", "Two"), *[thought(number) for number in range(8)])
     assert reasons(run) == ["prompt", *["tool_results"] * 3, *["planning_only"] * 5]
     assert [reminder(request).startswith("FINAL WARNING:") for request in model.requests] == [False] * 4 + [True] * 5
@@ -118,7 +118,7 @@ def test_planning_model_gets_final_warnings_and_is_stopped() -> None:
 
 
 @pytest.mark.req("R0.66")
-def test_thinking_model_without_a_list_is_in_a_loop() -> None:
+def test_model_that_only_thinks_without_a_list_is_looping() -> None:
     run, _ = scripted(*[thought(number) for number in range(9)])
     assert ended(run) == ("stopped", "loop_detected")
     (loop,) = run.loops
@@ -127,7 +127,7 @@ def test_thinking_model_without_a_list_is_in_a_loop() -> None:
 
 
 @pytest.mark.req("R0.49", "R0.66")
-def test_work_satisfies_the_planning_intervention() -> None:
+def test_doing_work_satisfies_the_planning_intervention() -> None:
     replies = [write("One"), READ, thought(1), thought(2), start(1), do(1), complete(1), "Done."]
     run, _ = scripted(*replies)
     assert reasons(run)[4:] == ["planning_only", "planning_only", "tool_results", "tool_results"]
@@ -137,7 +137,7 @@ def test_work_satisfies_the_planning_intervention() -> None:
 
 @pytest.mark.req("R0.67", "R0.84")
 @pytest.mark.parametrize("count", [3, 12])
-def test_mark_work_mark_is_not_a_planning_loop(count: int) -> None:
+def test_starting_working_and_completing_is_not_a_planning_loop(count: int) -> None:
     steps = [call for number in range(1, count + 1) for call in (start(number), do(number), complete(number))]
     run, _ = scripted(write(*[f"Story {number}" for number in range(1, count + 1)]), *steps, "All are written.")
     assert set(reasons(run)) == {"prompt", "tool_results"}
@@ -146,7 +146,7 @@ def test_mark_work_mark_is_not_a_planning_loop(count: int) -> None:
 
 
 @pytest.mark.req("R0.67")
-def test_marks_that_complete_todos_are_not_a_planning_loop() -> None:
+def test_completing_todos_is_not_a_planning_loop() -> None:
     marks = [call for number in range(1, 7) for call in (start(number), complete(number))]
     run, _ = scripted(write(*[f"Story {number}" for number in range(1, 7)]), *marks, "All are written.")
     assert "planning_only" not in reasons(run)

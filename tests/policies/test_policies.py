@@ -50,7 +50,7 @@ def test_unread_user_message_prevents_a_natural_end() -> None:
 
 @pytest.mark.req("R2.9", "K2.1")
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens"])
-def test_cut_reply_is_continued_once_unless_a_call_came(stop_reason: str) -> None:
+def test_truncated_reply_is_continued_once_unless_it_made_calls(stop_reason: str) -> None:
     first = a_round(0, "Some words.", stop_reason=stop_reason)
     go_on = reply_cut(run_of(*first))
     assert isinstance(go_on, Continue) and go_on.reason == "reply_cut" and go_on.message
@@ -64,7 +64,7 @@ def test_cut_reply_is_continued_once_unless_a_call_came(stop_reason: str) -> Non
 
 
 @pytest.mark.req("K2.1")
-def test_full_context_window_fails_unless_a_call_came() -> None:
+def test_full_context_window_fails_the_run_unless_calls_were_made() -> None:
     verdict = no_room(with_stop_reason("model_context_window_exceeded"))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
@@ -73,20 +73,20 @@ def test_full_context_window_fails_unless_a_call_came() -> None:
     assert no_room(ANSWERED) is None
 
 
-def test_complete_reply_is_not_cut() -> None:
+def test_complete_reply_is_not_considered_truncated() -> None:
     assert reply_cut(ANSWERED) is None
 
 
 @pytest.mark.req("K2.1")
 @pytest.mark.parametrize("stop_reason", ["refusal", "content_filter"])
-def test_refusal_stops_unless_a_call_came(stop_reason: str) -> None:
+def test_refusal_stops_the_run_unless_calls_were_made(stop_reason: str) -> None:
     assert refused(with_stop_reason(stop_reason)) == Stop("refusal", "stopped")
     assert refused(with_stop_reason(stop_reason, called("look", "a"))) is None
     assert refused(ANSWERED) is None
 
 
 @pytest.mark.req("R0.4")
-def test_announced_but_missing_calls_fail() -> None:
+def test_announced_but_missing_calls_fail_the_run() -> None:
     verdict = no_call_came(run_of(*a_round(0, stop_reason="tool_use", status="unexpected_empty_tools")))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("error", "failed")
@@ -107,7 +107,7 @@ def test_max_rounds_stops_exactly_at_its_number() -> None:
 
 
 @pytest.mark.req("R0.3")
-def test_policies_are_asked_in_order_until_the_first_verdict() -> None:
+def test_policies_are_evaluated_in_order_until_the_first_verdict() -> None:
     asked: list[str] = []
 
     def silent(run: Run) -> None:
@@ -132,7 +132,7 @@ def test_run_without_a_verdict_continues_for_its_pending_reason() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_limit_stops_continuations_of_other_policies() -> None:
+def test_limit_stops_continuing_by_other_policies() -> None:
     run = run_of(*a_round(0, "Done."))
     go_on = Continue("nudge")
     assert decide([lambda _: go_on, natural_stop, MaxRounds(2)], run) == go_on

@@ -42,7 +42,7 @@ def test_stop_without_open_todos_has_no_warning(todos: Any) -> None:
 
 
 @pytest.mark.req("R0.80")
-def test_own_warning_and_fields_of_a_stop_are_kept() -> None:
+def test_existing_warning_and_fields_of_a_stop_are_kept() -> None:
     own = Stop("error", "failed", problem="It broke", hint="Mend it", warning="Mind the step")
     assert stopped(todos_of("not-started"), own) == own
     limit = decide([MaxRounds(1)], tool_run(*a_round(0, do(1)), todos=todos_of("not-started")))
@@ -63,7 +63,7 @@ SCRIPTS: dict[str, tuple[list[Line], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.80", "R0.53", "K0.2")
-def test_every_policy_stop_warns_once_of_open_todos(subtests: pytest.Subtests) -> None:
+def test_every_policy_stop_warns_once_about_open_todos(subtests: pytest.Subtests) -> None:
     for reason, (replies, settings) in SCRIPTS.items():
         with subtests.test(reason=reason):
             run, _ = scripted(write("One", "Two"), *replies, **settings)
@@ -73,14 +73,14 @@ def test_every_policy_stop_warns_once_of_open_todos(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("R0.80", "R0.84")
-def test_run_that_closed_its_list_has_no_warning() -> None:
+def test_run_that_closed_its_todos_has_no_warning() -> None:
     run, _ = scripted(write("One"), start(1), do(1), complete(1), "Done.")
     assert ended(run) == ("completed", "natural")
     assert not run.warnings
 
 
 @pytest.mark.req("R0.80", "K0.2")
-def test_open_todos_refuse_final_words_but_not_the_marker() -> None:
+def test_open_todos_block_a_final_answer_but_not_the_marker() -> None:
     run, _ = scripted(write("One"), "All is done, goodbye.", "[WORKFLOW_COMPLETE]", policy=Matrix())
     assert [round.status for round in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
     assert ended(run) == ("completed", "complete_with_open_todos")

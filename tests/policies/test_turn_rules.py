@@ -13,7 +13,7 @@ from agentnb.policies.verdict import Continue, LoopFinding, OnTextOnly, Stop, Ve
 LOOP = LoopFinding("already_said", 0, 1, "Again")
 
 
-def test_rule_of_a_verdict_follows_from_reason_loop_and_limit(subtests: pytest.Subtests) -> None:
+def test_verdict_rule_is_derived_from_reason_loop_and_limit(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Verdict, bool, str | None, bool]] = [
         (Stop("natural"), False, "answer", False),
         (Stop("workflow_complete"), True, "answer", False),
@@ -48,7 +48,7 @@ def test_rule_of_a_verdict_follows_from_reason_loop_and_limit(subtests: pytest.S
             assert is_guard(verdict, after_calls=after_calls) is guard
 
 
-def test_answer_stops_of_built_in_policies_are_left_out(subtests: pytest.Subtests) -> None:
+def test_answer_rules_of_built_in_policies_can_be_omitted(subtests: pytest.Subtests) -> None:
     rules = frozenset({"answer", "reply", "todos"})
     replies = ["Done.", "", "Done.\n", " "]
     for policy in (Matrix(), Minimal(), Matrix(workflow_mode=True), Matrix(strict_todos=True)):
@@ -62,7 +62,7 @@ def test_answer_stops_of_built_in_policies_are_left_out(subtests: pytest.Subtest
                 assert decide(without_rules(bundle.policies, rules), run.run) == Continue("said")
 
 
-def test_policies_after_an_omitted_one_are_asked() -> None:
+def test_policies_after_an_omitted_one_still_decide() -> None:
     def natural(run: object) -> Stop:
         return Stop("natural")
 

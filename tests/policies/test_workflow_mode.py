@@ -19,7 +19,7 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 
 
 @pytest.mark.req("R0.37")
-def test_words_alone_add_a_round_with_a_reminder() -> None:
+def test_text_alone_adds_a_round_with_a_reminder() -> None:
     verdict = WorkflowMode()(tool_run(*a_round(0, "Hm.")))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
@@ -30,12 +30,12 @@ def test_words_alone_add_a_round_with_a_reminder() -> None:
 
 
 @pytest.mark.req("R0.37", "R0.39")
-def test_calls_continue_anyway() -> None:
+def test_workflow_mode_ignores_replies_with_calls() -> None:
     assert WorkflowMode()(tool_run(*a_round(0, "I look.", CALL))) is None
 
 
 @pytest.mark.req("K0.7")
-def test_cap_counts_rounds_in_a_row() -> None:
+def test_cap_limits_consecutive_rounds() -> None:
     facts = a_round(0, "Hm.")
     for index in (1, 2):
         assert isinstance(WorkflowMode(cap=2)(tool_run(*facts)), Continue)
@@ -46,7 +46,7 @@ def test_cap_counts_rounds_in_a_row() -> None:
 
 
 @pytest.mark.req("R0.37", "K0.7")
-def test_talking_model_is_reminded_five_times_and_then_stopped() -> None:
+def test_model_that_only_talks_gets_five_reminders() -> None:
     run, model = scripted(*WORDS, policy=WORKFLOW)
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run) == ["prompt", *["workflow_mode"] * 5]
@@ -63,7 +63,7 @@ def test_marker_ends_workflow_mode() -> None:
 
 
 @pytest.mark.req("K0.7")
-def test_call_between_resets_the_count() -> None:
+def test_call_in_between_resets_the_count() -> None:
     run, _ = scripted("Hm.", "Well.", do(1), "So.", "Yes.", "No.", policy=Matrix(workflow_mode=True, workflow_cap=2))
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run).count("workflow_mode") == 4
@@ -78,13 +78,13 @@ def test_open_todos_replace_the_reminder_of_workflow_mode() -> None:
 
 
 @pytest.mark.req("R0.37", "R0.38", "KX.1")
-def test_words_alone_end_the_run_without_workflow_mode() -> None:
+def test_text_alone_ends_the_run_without_workflow_mode() -> None:
     assert ended(scripted("Hm.")[0]) == ("completed", "natural")
     assert ended(scripted("Hm.", "[WORKFLOW_COMPLETE]", policy=WORKFLOW)[0]) == ("completed", "workflow_complete")
 
 
 @pytest.mark.req("R0.37")
-def test_workflow_mode_needs_a_policy_that_has_it() -> None:
+def test_workflow_mode_requires_a_policy_that_supports_it() -> None:
     assert in_workflow_mode(Matrix(intervention_cap=2)) == Matrix(intervention_cap=2, workflow_mode=True)
     with pytest.raises(SettingsError, match="minimal has no workflow mode"):
         in_workflow_mode(Minimal())

@@ -38,7 +38,7 @@ def searching(*counts: int, **fields: Any) -> Run:
 
 
 @pytest.mark.req("R0.32", "R0.85", "R0.86")
-def test_named_failures_break_expectations_in_their_rounds() -> None:
+def test_example_failures_break_expectations_in_the_expected_rounds() -> None:
     healthy = ("todos_closed", "max_consecutive_assistant <= 1", "loops == 0")
     broken = {}
     for name in ("complex-fails", "simple-fail", "didnt-close-out", "healthy"):
@@ -94,7 +94,7 @@ def test_findings_of_a_preset_can_be_expected_of_any_run(subtests: pytest.Subtes
     assert expect(load_trace("healthy"), "detected.default.loop == 0", "loops == 0")
 
 
-def test_unknown_preset_or_rule_fails_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+def test_unknown_preset_or_rule_is_refused_before_reading_runs(subtests: pytest.Subtests) -> None:
     wrong = {
         "detected.openhand.all == 0": "detected has no openhand. Did you mean openhands",
         'detected.default["nothing_nwe"] == 0': "has no nothing_nwe. Did you mean nothing_new?",
@@ -107,7 +107,7 @@ def test_unknown_preset_or_rule_fails_before_any_run_is_read(subtests: pytest.Su
         assert told in str(caught.value)
 
 
-def test_reported_round_is_that_after_which_it_stayed_false(subtests: pytest.Subtests) -> None:
+def test_reported_round_is_where_the_expectation_became_false_for_good(subtests: pytest.Subtests) -> None:
     one, two = Todo(1, "one"), Todo(2, "two")
     built = RunBuilder()
     built.round("a", called("write"), after=(one,))
@@ -129,7 +129,7 @@ def test_reported_round_is_that_after_which_it_stayed_false(subtests: pytest.Sub
     assert "at the end, after round 4" in outcome(run, 'status == "failed"').sentence
 
 
-def test_names_have_the_values_of_the_tables(subtests: pytest.Subtests) -> None:
+def test_expectation_names_have_the_same_values_as_the_tables(subtests: pytest.Subtests) -> None:
     for name in ("complex-fails", "simple-fail", "healthy"):
         run = load_trace(name)
         row = tables.runs(run).iloc[0]
@@ -155,7 +155,7 @@ def test_guidance_calls_errors_and_findings_are_counted() -> None:
     assert outcome(run, "tools[0] == 'look' && len(tools) == 2").holds
 
 
-def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> None:
+def test_unknown_value_makes_any_comparison_fail(subtests: pytest.Subtests) -> None:
     run = load_trace("healthy")
     for expectation, name in {
         "cost < 0.5": "cost",
@@ -174,7 +174,7 @@ def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> Non
     assert outcome(run, "rounds > 0 || cost < 1").holds  # the file is not read
 
 
-def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+def test_impossible_expectation_is_refused_before_reading_any_run(subtests: pytest.Subtests) -> None:
     for expectation, told in {
         "lops == 0": "lops is unknown. Did you mean loops?",
         "loops = 0": "is not valid",
@@ -220,7 +220,7 @@ def test_function_expectation_is_called_after_each_round(snapshot: Snapshot) -> 
     assert not outcome(run, lambda run: None).holds and outcome(run, lambda run: run.rounds).holds
 
 
-def test_failing_runs_are_named_and_no_runs_are_an_error(tmp_path: Path) -> None:
+def test_failing_runs_are_named_and_zero_runs_raise(tmp_path: Path) -> None:
     runs = [searching(count, run_id=f"run-{count}") for count in (1, 5, 2, 7)]
     for run in runs:
         save_trace(run, tmp_path / f"{run.id}.jsonl")
@@ -232,7 +232,7 @@ def test_failing_runs_are_named_and_no_runs_are_an_error(tmp_path: Path) -> None
         expect([], "loops == 0")
 
 
-def test_workflow_steps_are_read_by_their_ids(snapshot: Snapshot) -> None:
+def test_workflow_steps_are_available_by_id(snapshot: Snapshot) -> None:
     built = RunBuilder()
     for _ in range(3):
         built.add(w.StepStarted, step="qa", step_kind="agent")
@@ -243,7 +243,7 @@ def test_workflow_steps_are_read_by_their_ids(snapshot: Snapshot) -> None:
         expect(built.run, "steps.qa.attempts <= 2")
 
 
-def test_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Subtests) -> None:
+def test_steps_named_by_an_expectation_are_known_before_running(subtests: pytest.Subtests) -> None:
     for text, unknown in {
         "loops == 0 && len(steps) > 1": "",
         "steps.check.times <= 1 && steps['both/left'].output.steps.nobody == 'x'": "",
@@ -257,13 +257,13 @@ def test_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Subtest
                 check_steps([text], ["check", "both", "both/left", "each"])
 
 
-def test_walk_sees_the_fold_of_each_prefix() -> None:
+def test_values_after_each_round_reflect_only_earlier_events() -> None:
     run = load_trace("complex-fails")
     seen = [(at.rounds, at.tool_calls, at.found["loop"], at.max_consecutive_assistant) for at in after_each_round(run)]
     assert seen == [(0, 0, 0, 0), (1, 3, 0, 0), (2, 4, 0, 0), (3, 4, 0, 1), (4, 4, 1, 2), (5, 4, 2, 3), (6, 4, 3, 4)]
 
 
-def test_walk_reads_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_reads_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run = searching(*[1] * 30)
     applied = []
     apply = Run.apply
@@ -275,7 +275,7 @@ def test_walk_reads_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not applied  # without a failure nothing is walked
 
 
-def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: Path) -> None:
+def test_log_keeps_expectations_of_its_cell_but_recovery_ignores_them(tmp_path: Path) -> None:
     expected = expectations_extension(["rounds == 1", 'status == "failed"'])
     run = Agent(ScriptedModel(["Done."]), extensions=[expected]).run_sync("go")
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
@@ -290,13 +290,13 @@ def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: 
         expectations_extension(["round == 1"])
 
 
-def test_expectations_of_another_version_are_loaded_and_fail() -> None:
+def test_unsupported_expectations_of_another_version_load_but_fail() -> None:
     settings = {"extensions": [{"name": "expect", "settings": {"texts": ["moods == 1", "rounds ==", 7, "rounds == 1"]}}]}
     run = RunBuilder(settings=settings).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
     assert [outcome.holds for outcome in logged_outcomes(run)] == [False, False, True]
 
 
-def test_page_has_each_name_with_its_meaning() -> None:
+def test_reference_page_lists_each_name_with_its_meaning() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text("utf-8")
     for name, one in NAMES.items():
         assert f"| `{name}` | {one.meaning} |" in page

@@ -31,7 +31,7 @@ def facts(run: Run, until: int) -> list[Any]:
     ]
 
 
-def test_fork_is_recorded_before_its_round_and_live_after(subtests: pytest.Subtests) -> None:
+def test_fork_replays_earlier_rounds_and_continues_live(subtests: pytest.Subtests) -> None:
     run = recorded()
     for at_round in range(1, 6):
         with subtests.test(at_round=at_round):
@@ -59,13 +59,13 @@ def test_watcher_sees_a_fork_from_its_first_event() -> None:
         assert [item for item in seen if isinstance(item, Event)] == [*forked.events]
 
 
-def test_diff_names_where_a_fork_diverges(snapshot: Snapshot) -> None:
+def test_diff_shows_where_a_fork_diverges(snapshot: Snapshot) -> None:
     run = recorded()
     forked = asyncio.run(fork(run, 3, model=ScriptedModel([do(9), "Done."]), tools=[work]))
     assert diff(run, forked).sentence == snapshot
 
 
-def test_matching_calls_get_recorded_results_then_fallback_or_refusal() -> None:
+def test_matching_calls_get_recorded_results_and_others_the_fallback() -> None:
     ran: list[int] = []
 
     def again(n: int = 0) -> str:
@@ -101,7 +101,7 @@ def test_repeated_call_gets_its_results_in_order() -> None:
 
 
 @pytest.mark.req("R0.85")
-def test_foreign_failure_is_forked_under_guidance_that_catches_it() -> None:
+def test_foreign_failure_can_be_forked_under_guidance_catching_it() -> None:
     run = load_trace("simple-fail")
     model = ScriptedModel([[start(5), complete(5)], "All five are told."])
     forked = fork_sync(run, 7, model=model)
@@ -113,7 +113,7 @@ def test_foreign_failure_is_forked_under_guidance_that_catches_it() -> None:
     assert forked.origin is None and run.forked_from is None
 
 
-def test_fork_stopped_by_its_policy_has_no_own_round() -> None:
+def test_fork_stopped_by_its_policy_adds_no_round() -> None:
     model = ScriptedModel([])
     forked = fork_sync(load_trace("complex-fails"), 4, model=model)
     assert (len(forked.rounds), forked.stop_reason, model.requests) == (3, "natural", [])
@@ -121,13 +121,13 @@ def test_fork_stopped_by_its_policy_has_no_own_round() -> None:
     assert (len(on.rounds), on.stop_reason) == (4, "workflow_complete")
 
 
-def test_given_settings_replace_the_recorded_ones_in_the_log() -> None:
+def test_settings_passed_to_a_fork_replace_the_recorded_ones() -> None:
     forked = fork_sync(recorded(), 2, model=ScriptedModel([do(2), do(4)]), guidance="off", limits={"max_rounds": 3})
     assert (forked.stop_reason, forked.max_rounds) == ("max_rounds", 3)
     assert forked.settings["guidance"]["set"] == "off" and not forked.rounds[2].guidance
 
 
-def test_fork_is_stored_whole_and_loaded_again(tmp_path: Path) -> None:
+def test_fork_is_stored_completely_and_loads_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     forked = fork_sync(recorded(), 3, model=ScriptedModel(["Done."]), options=RunOptions(store=store))
     assert store.load(forked.id) == forked

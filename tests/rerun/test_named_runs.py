@@ -13,7 +13,7 @@ from agentnb.errors import AgentnbError, SettingsError, StoreError, UnknownTool
 from agentnb.models import ScriptedModel
 
 
-def test_name_refers_to_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_can_be_referred_to_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = Agent(ScriptedModel(["Done."]), todos=False).run_sync("Go.", store=Store(tmp_path), show=False)
     path = tmp_path / f"{run.id}.jsonl"
     ways: dict[str, Callable[[], Any]] = {
@@ -30,7 +30,7 @@ def test_name_refers_to_its_run(tmp_path: Path, subtests: pytest.Subtests) -> No
             assert way()
 
 
-def test_misspelled_name_is_answered_with_a_similar_one(subtests: pytest.Subtests) -> None:
+def test_misspelled_run_name_error_suggests_a_similar_one(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Callable[[], Any], type[AgentnbError], str]] = {
         "an example": (lambda: load_trace("complex-fail"), StoreError, "Did you mean complex-fails or"),
         "in a list": (lambda: survey(["healty"]), StoreError, "Did you mean healthy?"),

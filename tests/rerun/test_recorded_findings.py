@@ -89,7 +89,7 @@ def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Sub
             assert kinds[0] == kinds[1]
 
 
-def test_reproduction_asks_no_model_for_recorded_findings() -> None:
+def test_reproduction_reuses_recorded_findings_without_calling_a_model() -> None:
     model = Judged()
     run = live(judge, model)
     assert model.asked == 4 and [finding.last for finding in run.findings] == [1]
@@ -109,7 +109,7 @@ def test_reproduction_asks_no_model_for_recorded_findings() -> None:
     assert model.asked == 4
 
 
-def test_given_detectors_run_again_and_changes_are_differences() -> None:
+def test_detectors_passed_to_reproduce_run_again_and_report_differences() -> None:
     run = live(second)
     assert found(reproduce_sync(run, detect=second)) == found(run)
 
@@ -122,7 +122,7 @@ def test_given_detectors_run_again_and_changes_are_differences() -> None:
     assert "round 3 of run" in str(caught.value) and "+" in str(caught.value) and "Two rounds are over" in str(caught.value)
 
 
-def test_findings_are_in_the_rounds_that_made_them() -> None:
+def test_findings_belong_to_the_rounds_that_caused_them() -> None:
     @detector
     def late(run: Run) -> Finding | None:
         return Finding("mine", "loop", 0, 0, "nudge", "It began so") if len(run.rounds) == 3 else None
@@ -135,7 +135,7 @@ def test_findings_are_in_the_rounds_that_made_them() -> None:
     assert found(again) == found(run)
 
 
-def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
+def test_fork_keeps_only_findings_of_earlier_rounds() -> None:
     run = live(second)
     assert [finding.last for finding in run.findings] == [1]
     for at_round, sentences in ((2, []), (3, ["The second round is over"])):
@@ -145,7 +145,7 @@ def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     assert [finding.sentence for finding in again.findings] == ["The second round is over"]
 
 
-def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot) -> None:
+def test_custom_guidance_comes_from_the_log_but_gates_are_passed(snapshot: Snapshot) -> None:
     def no_more(call: ToolCall, run: Any) -> Block | None:
         if len(run.rounds) < 3:
             return None

@@ -25,7 +25,7 @@ def again(run: Run, model: Any, prompt: str = "Write three stories.", **settings
     return Agent(model, tools=[work, think], **settings).run_sync(prompt)
 
 
-def test_notebook_reruns_from_logs_with_only_ids_and_times_changed(tmp_path: Path) -> None:
+def test_notebook_rerun_from_logs_changes_only_ids_and_times(tmp_path: Path) -> None:
     store = Store(tmp_path)
     live = SimulatedModel("disciplined")
     agent = Agent(live, tools=[work])
@@ -54,7 +54,7 @@ def test_repeated_request_gets_its_replies_in_order_then_the_last() -> None:
     assert [Agent(model).run_sync("Hm?").text for _ in range(3)] == ["First.", "Second.", "Second."]
 
 
-def test_miss_names_the_nearest_request_and_first_difference(subtests: pytest.Subtests) -> None:
+def test_unrecorded_request_error_names_the_nearest_and_first_difference(subtests: pytest.Subtests) -> None:
     run, _ = scripted(do(1), "Done.")
 
     def other(n: int = 0) -> str:
@@ -80,14 +80,14 @@ def test_miss_names_the_nearest_request_and_first_difference(subtests: pytest.Su
         again(run, RecordedModel([]))
 
 
-def test_equal_requests_have_one_address_with_any_call_ids() -> None:
+def test_requests_equal_except_call_ids_have_the_same_digest() -> None:
     runs = [scripted(ToolCall("work", {"n": 1}, call_id), "Done.")[0] for call_id in ("a", "b")]
     one, other = (RecordedModel(run).recordings[1].request for run in runs)
     assert one != other and digest(one) == digest(other) and difference(one, other) == ""
     assert digest(RecordedModel(runs[0]).recordings[0].request) != digest(one)
 
 
-def test_markers_are_returned_and_parsed_again() -> None:
+def test_recorded_markers_are_returned_and_parsed_again() -> None:
     policy = Matrix(workflow_mode=True)
     run, _ = scripted("Half.\n[CONTINUE]", "Now.\n[WORKFLOW_COMPLETE]", policy=policy)
     replayed = again(run, RecordedModel(run), policy=policy)
@@ -105,7 +105,7 @@ def test_retries_usage_and_reply_metadata_are_replayed() -> None:
     assert (one.usage, one.stop_reason, one.metadata) == (Usage(7, 8, cost=0.25), "stop", {"a": [1]})
 
 
-def test_failure_is_replayed() -> None:
+def test_recorded_failure_is_replayed() -> None:
     run = asyncio.run(
         Agent(Streaming([do(1), Streamed("half ", ValueError("boom"))]), tools=[work, think]).run("Write three stories.")
     )
@@ -122,7 +122,7 @@ def test_ordered_replay_checks_each_request() -> None:
         again(run, RecordedModel(run, in_order=True), "Other.")
 
 
-def test_foreign_trace_is_a_cassette_too() -> None:
+def test_foreign_trace_can_be_used_as_a_cassette() -> None:
     run = load_trace("healthy")
     assert len(RecordedModel(run).recordings) == len(run.rounds)
 

@@ -39,7 +39,7 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 
 @given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))
 @examples(40)
-def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: Any, most: int) -> None:
+def test_replay_under_the_same_settings_matches_the_record(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
     replayed = replay(run)
     assert replayed.first_divergence is None and replayed.first_told_otherwise is None
@@ -65,13 +65,13 @@ def test_replay_decides_like_a_live_run_until_they_diverge(lines: list[Any], pol
     assert reasons(replayed)[: len(decided)] == wanted
 
 
-def test_same_run_and_variant_make_the_same_replay() -> None:
+def test_replay_is_deterministic() -> None:
     run = load_trace("complex-fails")
     one, other = (replay(run, policy=Matrix(workflow_mode=True)) for _ in range(2))
     assert one.table().equals(other.table()) and one.sentence == other.sentence and one.would_be == other.would_be
 
 
-def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) -> None:
+def test_call_that_a_guard_would_block_is_first_divergence(snapshot: Snapshot) -> None:
     run = foreign(*[LOOK] * 8, "A hat.")
     replayed = replay(run)
     assert (parting(replayed), replayed.caught_at) == (3, 3)
@@ -87,7 +87,7 @@ def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) ->
     assert table["hypothetical"].tolist() == [round_.hypothetical for round_ in replayed.rounds]
 
 
-def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
+def test_replay_uses_the_guard_of_the_given_policy(subtests: pytest.Subtests) -> None:
     run = foreign(*[LOOK] * 4, "A hat.")
     cases: list[tuple[str, dict[str, Any], int | None]] = [
         ("usual", {}, 3),
@@ -100,7 +100,7 @@ def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
             assert parting(replay(run, **how)) == expected
 
 
-def test_recorded_block_would_run_without_the_guard(snapshot: Snapshot) -> None:
+def test_recorded_blocked_call_would_run_without_the_guard(snapshot: Snapshot) -> None:
     run, _ = scripted(do(1), do(1), do(1), "Done.")
     replayed = replay(run, policy=Matrix(guard=None))
     assert parting(replayed) == 3 and not replayed.rounds[2].judged_calls[0].blocked
@@ -119,7 +119,7 @@ def test_tools_allowed_to_repeat_are_not_blocked() -> None:
     assert parting(replay(run, limits={"max_tool_calls": 2})) == 3
 
 
-def test_limits_end_a_replay_earlier_or_later(subtests: pytest.Subtests) -> None:
+def test_limits_can_end_a_replay_earlier_or_later(subtests: pytest.Subtests) -> None:
     calls = [do(n) for n in range(6)]
     run, _ = scripted(*calls, "Done.", max_rounds=9)
     cut, _ = scripted(*calls[:3], max_rounds=3)
@@ -159,7 +159,7 @@ def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     assert [round_.reason for round_ in replayed.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
-def test_turn_that_would_continue_is_the_divergence() -> None:
+def test_turn_that_would_continue_is_the_first_divergence() -> None:
     run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
     assert [todo.status for todo in run.todos] == ["not-started"]
     replayed = replay(run)
@@ -181,7 +181,7 @@ def test_hypothetical_guidance_is_judged_by_the_recorded_reply() -> None:
     assert replayed.first_told_otherwise is not None and replayed.first_told_otherwise.number == 2
 
 
-def test_guidance_off_is_silent_and_changes_no_decision() -> None:
+def test_turning_guidance_off_changes_no_decision() -> None:
     replayed = replay("healthy", guidance="off")
     assert replayed.first_told_otherwise is None and replayed.first_divergence is None
 
@@ -195,7 +195,7 @@ class EveryCall:
         return []
 
 
-def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
+def test_detectors_see_recorded_rounds_after_the_hypothetical_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
     replayed = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
     assert [[finding.rule for finding in each.findings] for each in replayed.rounds] == [[], ["looked"], [], ["looked"], []]
@@ -213,7 +213,7 @@ class AtEnd:
         return [self.finding] if type(event).__name__ == "RoundFinished" and run.last_round.index == 1 else []
 
 
-def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None:
+def test_discipline_notice_does_not_count_as_catching_a_failure(subtests: pytest.Subtests) -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "A hat.")
     cases = [("discipline", "notice", None), ("loop", "notice", 2), ("stall", "notice", 2), ("discipline", "nudge", 2)]
     for family, severity, caught_at in cases:
@@ -222,7 +222,7 @@ def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None
             assert [finding.rule for finding in replayed.rounds[1].findings] == ["seen"] and replayed.caught_at == caught_at
 
 
-def test_loop_that_also_ended_the_record_is_caught() -> None:
+def test_loop_that_ended_the_recorded_run_counts_as_caught() -> None:
     run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
     replayed = replay(run)
     assert run.stop_reason == "loop_detected" and replayed.first_divergence is None
@@ -263,7 +263,7 @@ def test_run_without_rounds_has_nothing_to_replay() -> None:
 
 @given(st.lists(LINES, max_size=9))
 @examples(15)
-def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
+def test_run_with_detectors_replays_as_recorded(lines: list[Any]) -> None:
     run = whatever(lines, Matrix(guard=None), detect="default")
     replayed = replay(run)
     assert replayed.first_divergence is None and replayed.first_told_otherwise is None
@@ -274,7 +274,7 @@ def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
     assert "the extension detect" not in replayed.not_replayed
 
 
-def test_detector_preset_acts_as_it_would_have_live() -> None:
+def test_detector_preset_acts_as_in_a_live_run() -> None:
     lines = [*[do(1)] * 9, "Done."]
     off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
     assert on.findings
@@ -287,7 +287,7 @@ def test_detector_preset_acts_as_it_would_have_live() -> None:
     assert any(given.cell == "detected" for round_ in replayed.would_be.rounds for given in round_.guidance)
 
 
-def test_foreign_trace_ending_with_a_call_ended_from_outside() -> None:
+def test_foreign_trace_ending_with_a_call_has_unknown_ending() -> None:
     replayed = replay(foreign(LOOK, ToolCall("submit", {})))
     assert parting(replayed) is None and replayed.caught_at is None
     assert replayed.rounds[-1].recorded_decision.continues is None and isinstance(replayed.rounds[-1].verdict, Continue)

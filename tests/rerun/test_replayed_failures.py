@@ -72,7 +72,7 @@ def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapsh
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_goes_as_recorded_until_the_loop_guard() -> None:
+def test_complex_fails_replays_as_recorded_until_the_loop_guard() -> None:
     replayed = replay("complex-fails")
     assert replayed.turn_ending.kind == "same_agent" and replayed.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
     would_be = [*[(True, 0, False, True)] * 2, *[(False, 0, False, True)] * 3, (False, 0, False, False), None]
@@ -83,7 +83,7 @@ def test_complex_fails_goes_as_recorded_until_the_loop_guard() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
+def test_complex_fails_in_workflow_mode_would_end_as_a_loop() -> None:
     replayed = replay("complex-fails", workflow_mode=True)
     would_be = [*[(True, 0, True, True)] * 2, *[(False, 0, True, True)] * 3, (False, 0, True, False), None]
     assert decisions(replayed, "would_be") == would_be
@@ -95,7 +95,7 @@ def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
 
 
 @pytest.mark.req("R0.84")
-def test_healthy_run_would_have_gone_as_it_went() -> None:
+def test_healthy_run_would_have_gone_as_recorded() -> None:
     replayed = replay("healthy")
     assert decisions(replayed, "recorded") == decisions(replayed, "would_be")
     assert (replayed.first_divergence, replayed.caught_at, replayed.rounds_saved) == (None, None, 0)

@@ -82,7 +82,7 @@ def hold(n: int = 0) -> str:
     return f"made {n}"
 
 
-def test_user_messages_are_sent_again() -> None:
+def test_user_messages_are_sent_again_when_reproducing() -> None:
     live: list[LiveRun] = []
     model = ScriptedModel([ToolCall("hold", {"n": 1}), lambda request: say(live[0]), "Done."])
     live.append(Agent(model, tools=[hold]).start("Go", RunOptions(show=False)))
@@ -108,14 +108,14 @@ def test_changed_tool_result_is_the_first_difference_with_a_diff() -> None:
     assert caught.value.run is not None
 
 
-def test_failed_run_fails_again() -> None:
+def test_failed_run_fails_again_when_reproduced() -> None:
     model = ScriptedModel([do(1), RuntimeError("boom")])
     run = Agent(model, tools=[work]).run_sync("Go")
     again = reproduce_sync(run)
     assert (again.status, str(again.error)) == (run.status, str(run.error)) and again.error is not None
 
 
-def test_log_with_a_changed_end_is_detected(snapshot: Snapshot) -> None:
+def test_log_with_an_altered_end_is_detected(snapshot: Snapshot) -> None:
     run, _ = scripted(write("one"), start(1), do(1), complete(1), "Done.", tools=[work, think])
     changed = Run.from_events(
         [

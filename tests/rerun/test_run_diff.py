@@ -56,7 +56,7 @@ def test_rounds_are_paired_by_their_calls(subtests: pytest.Subtests) -> None:
             assert pairs(run_of(*a), run_of(*b)) == expected
 
 
-def test_result_that_failed_in_one_run_only_is_another_result() -> None:
+def test_result_that_failed_in_only_one_run_counts_as_different() -> None:
     runs = []
     for is_error in (False, True):
         writer = RunWriter(Origin("by_hand"), model="m")
@@ -67,7 +67,7 @@ def test_result_that_failed_in_one_run_only_is_another_result() -> None:
     assert pairs(runs[0], runs[1]) == [(0, 0, "results")] and pairs(runs[1], runs[1]) == [(0, 0, "same")]
 
 
-def test_first_divergence_is_in_calls_or_results_not_words(snapshot: Snapshot) -> None:
+def test_first_divergence_is_in_calls_or_results_not_text(snapshot: Snapshot) -> None:
     found = diff(run_of(LOOK, DIG, DONE), run_of(("Hm.", *LOOK[1:]), ("", [("dig", 2)], "a stone"), DONE))
     assert found.first_divergence is not None and found.first_divergence == found.rounds[1]
     assert found.sentence == snapshot
@@ -83,7 +83,7 @@ def test_table_counts_rounds_from_1_and_omits_missing_ones() -> None:
     assert table["calls_b"][1] == 'dig({"at":1})' and table["cost_a"].isna().tolist() == [False, True, False]
 
 
-def test_summary_compares_figures_and_unknown_ones_are_missing() -> None:
+def test_summary_compares_numbers_and_omits_unknown_ones() -> None:
     healthy, failed = load_trace("healthy"), load_trace("simple-fail")
     rows: dict[str, Any] = diff(healthy, failed).summary().set_index("what").to_dict("index")
     assert (rows["rounds"]["a"], rows["rounds"]["b"], rows["rounds"]["difference"]) == (9, 6, -3.0)
@@ -94,7 +94,7 @@ def test_summary_compares_figures_and_unknown_ones_are_missing() -> None:
 
 @examples(40)
 @given(st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6), st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6))
-def test_rounds_of_both_appear_once_and_in_order(a: list[Round], b: list[Round]) -> None:
+def test_rounds_of_both_runs_appear_once_in_order(a: list[Round], b: list[Round]) -> None:
     found = diff(run_of(*a), run_of(*b))
     assert [round_.a.index for round_ in found.rounds if round_.a] == list(range(len(a)))
     assert [round_.b.index for round_ in found.rounds if round_.b] == list(range(len(b)))

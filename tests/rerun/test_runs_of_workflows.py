@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> Run:
     return Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work]).run_sync("Go", store=Store(tmp_path / "runs"), show=False)
 
 
-def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_methods_needing_rounds_suggest_the_nested_agent_runs(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     nested = run.step_records["a"].nested
     of_agent = load_trace(tmp_path / "runs" / f"{nested}.jsonl")
     ways: dict[str, Callable[[Run], Any]] = {
@@ -68,7 +68,7 @@ def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: 
         replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))
 
 
-def test_survey_of_a_folder_covers_its_agent_runs(run: Run, tmp_path: Path) -> None:
+def test_survey_of_a_folder_includes_its_agent_runs(run: Run, tmp_path: Path) -> None:
     frame = survey(tmp_path / "runs")
     assert frame.healthy.tolist() == [1]
     with pytest.raises(SettingsError, match="needs at least one run"):
@@ -76,7 +76,7 @@ def test_survey_of_a_folder_covers_its_agent_runs(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.slow("it makes all tables, and plots")
-def test_other_methods_work_on_workflow_runs(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_other_methods_also_work_on_workflow_runs(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     works: dict[str, Callable[[], Any]] = {
         **{f"tables.{name}": lambda name=name: getattr(tables, name)(run) for name in tables.NAMES},
         **{f"plots.{name}": lambda name=name: getattr(plots, name)(run) for name in ("timeline", "tokens", "cost")},
@@ -101,7 +101,7 @@ def test_other_methods_work_on_workflow_runs(run: Run, tmp_path: Path, subtests:
         expect(run, "steps.a.attempts <= 0")
 
 
-def test_methods_that_continue_a_run_name_the_alternative(run: Run, tmp_path: Path) -> None:
+def test_methods_continuing_a_run_suggest_the_workflow_alternative(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is nothing to recover\. Start a new run at one of its steps"):
         asyncio.run(recover(run, store=Store(tmp_path / "runs")))
     of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")

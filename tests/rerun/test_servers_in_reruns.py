@@ -37,7 +37,7 @@ def started(run: Run) -> list[Any]:
     return [event for event in run.events if isinstance(event, ServerStarted)]
 
 
-def test_recorded_results_need_no_server(recorded: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_fork_with_recorded_results_needs_no_server(recorded: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for at_round in (1, 2, 3):
         with subtests.test(at_round):
             script = [WHERE, calls(("add", {"a": 1, "b": 2})), "Done."][at_round - 1 :]
@@ -51,7 +51,7 @@ def test_recorded_results_need_no_server(recorded: Run, tmp_path: Path, subtests
     assert not started(same)
 
 
-def test_fork_with_named_servers_connects(recorded: Run, servers: Servers, subtests: pytest.Subtests) -> None:
+def test_fork_connects_to_its_named_servers(recorded: Run, servers: Servers, subtests: pytest.Subtests) -> None:
     with use_host(Host(servers=servers)):
         for name, options in {"tools": {"tools": ["mcp:bench"]}, "at its begin": {"tools": ["mcp:bench"], "at": 1}}.items():
             with subtests.test(name):

@@ -37,7 +37,7 @@ def test_survey_counts_caught_failures_and_disturbed_runs_per_variant() -> None:
     assert table["caught_at_median"].dropna().tolist() == [4, 6]
 
 
-def test_failures_come_from_a_predicate_labels_or_status() -> None:
+def test_failures_are_determined_by_predicate_labels_or_status() -> None:
     runs = [load_trace(name) for name in NAMES]
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
@@ -47,7 +47,7 @@ def test_failures_come_from_a_predicate_labels_or_status() -> None:
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
 
 
-def test_outcomes_decide_where_known_and_unknown_count_apart(subtests: pytest.Subtests) -> None:
+def test_recorded_outcomes_decide_and_unknown_ones_are_counted_separately(subtests: pytest.Subtests) -> None:
     def rewarded(reward: float) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -91,21 +91,21 @@ def test_rounds_and_tokens_of_repeated_runs_have_intervals() -> None:
     assert row.isna()[["rounds_cut_mean", "rounds_cut_mean_low"]].all(), "there are no healthy runs"
 
 
-def test_savings_of_a_variant_are_rounds_and_tokens() -> None:
+def test_survey_reports_rounds_and_tokens_saved_by_each_variant() -> None:
     run = foreign(*[ToolCall("look", {"at": at}) for at in range(6)], "A hat.")
     table = survey([run], limits=[{"max_rounds": 3}, {"max_rounds": 5}], failed=lambda one: True)
     assert table["limits"].tolist() == ["max_rounds=3", "max_rounds=5"]
     assert table[["rounds_saved", "tokens_saved"]].values.tolist() == [[4, 60], [2, 30]]
 
 
-def test_stricter_guard_and_detectors_are_variants_too() -> None:
+def test_survey_accepts_guards_and_detectors_as_variants() -> None:
     run = foreign(*[LOOK] * 4, "A hat.")
     table = survey([run], policy=[Matrix(guard=None)], detect=[None, "default"], failed=lambda one: True)
     assert table["detect"].tolist() == ["its own", "default"]
     assert table["caught"].tolist() == [0, 1]
 
 
-def test_folder_is_read_run_by_run(tmp_path: Path) -> None:
+def test_survey_reads_a_folder_run_by_run(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         copy(examples.path(name), tmp_path)
     assert survey(tmp_path, failed="loops == 0")["runs"].tolist() == [2]

@@ -35,7 +35,7 @@ def run_of(*calls: ToolCall, text: str = "I look.") -> Run:
     return writer.finish()
 
 
-def test_calls_run_again_without_the_agent_with_equal_results() -> None:
+def test_generated_code_repeats_the_calls_with_equal_results() -> None:
     replies: list[Any] = [
         ["First.", ToolCall("total", {"numbers": [1, 2.5]})],
         ToolCall("total", {"numbers": [3.5, 4]}),
@@ -51,7 +51,7 @@ def test_calls_run_again_without_the_agent_with_equal_results() -> None:
     ]
 
 
-def test_agent_call_has_a_comment_with_its_code() -> None:
+def test_generated_code_for_agent_calls_has_a_comment() -> None:
     agent = Agent(ScriptedModel(["Found it."]), name="researcher")
     run = Agent(ScriptedModel([ToolCall("researcher", {"prompt": "Find it."}), "Done."]), tools=[agent]).run_sync("Go")
     (begun,) = run.rounds[0].records[0].nested
@@ -62,7 +62,7 @@ def test_agent_call_has_a_comment_with_its_code() -> None:
     assert "# The call started" not in to_code(run_of(ToolCall("researcher", {"prompt": "Find it."})))
 
 
-def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
+def test_generated_code_omits_failed_calls_and_todo_calls() -> None:
     replies = [[ToolCall("total", {"numbers": [1], "by": "mean"}), ToolCall("nothing", {"a": 1})], "Done."]
     code = to_code(Agent(ScriptedModel(replies), tools=[total]).run_sync("Go"))
     assert "# total(numbers=[1], by='mean')" in code and "unknown way" in code and "# nothing(a=1)" in code
@@ -71,7 +71,7 @@ def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
     assert "todo_operations" not in healthy and healthy.count(" = web_search(query=") == 12
 
 
-def test_run_without_calls_says_so() -> None:
+def test_run_without_calls_generates_only_a_note() -> None:
     assert "# The run called no tools." in to_code(run_of())
 
 
@@ -100,7 +100,7 @@ def test_odd_names_and_deep_arguments_stay_comments(subtests: pytest.Subtests) -
 
 @examples(60)
 @given(NAMES, st.dictionaries(KEYWORDS | st.text(), json_values, max_size=3), st.booleans())
-def test_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: bool) -> None:
+def test_generated_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: bool) -> None:
     writer = RunWriter(Origin("by_hand"))
     writer.reply("", [ToolCall(name, arguments)])
     writer.result("", "no" if fails else "yes", is_error=fails)
@@ -111,7 +111,7 @@ def test_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: 
 
 @examples(60)
 @given(st.text(max_size=60), NAMES, json_values)
-def test_any_model_output_is_a_comment_or_a_call(text: str, name: str, value: Any) -> None:
+def test_any_model_output_becomes_a_comment_or_a_call(text: str, name: str, value: Any) -> None:
     arguments = value if isinstance(value, dict) else {"value": value}
     tree = ast.parse(to_code(run_of(ToolCall(name, arguments), text=text or "x")))
     for statement in tree.body:

@@ -21,7 +21,7 @@ def executed(code: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("R0.32")
-def test_failure_becomes_a_cell_that_passes_after_the_fix(tmp_path: Path) -> None:
+def test_failure_becomes_a_test_cell_that_passes_after_fixing(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "the" failure.json'
     shutil.copy(examples.path("complex-fails"), file)
     code = to_test(file)
@@ -68,7 +68,7 @@ def test_run_of_this_notebook_is_found_in_its_store(tmp_path: Path, monkeypatch:
     executed(code)
 
 
-def test_example_loads_by_name_with_a_shortened_question() -> None:
+def test_example_run_loads_by_name_with_a_shortened_prompt() -> None:
     code = to_test(load_trace("complex-fails"))
     assert 'run = load_trace("complex-fails.json")' in code and "tell me what …\n" in code
     with pytest.raises(ExpectationFailed):

@@ -47,7 +47,7 @@ def followed(replayed: Replay) -> int:
     return sum(round_.would_be is not None for round_ in replayed.rounds)
 
 
-def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) -> None:
+def test_kind_of_turn_ending_is_derived_from_the_record(subtests: pytest.Subtests) -> None:
     for name, (_, kind) in LOOPS.items():
         with subtests.test(name):
             assert replay(recorded_loop(name)).turn_ending.kind == kind
@@ -63,7 +63,7 @@ def test_turn_ending_lists_its_evidence_as_round_numbers(snapshot: Snapshot) -> 
     assert after == ["harness", "harness", None, None]
 
 
-def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests) -> None:
+def test_unchanged_replay_of_any_loop_matches_the_record(subtests: pytest.Subtests) -> None:
     for name in LOOPS:
         with subtests.test(name):
             run = recorded_loop(name)
@@ -80,7 +80,7 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             assert reasons[: len(run.rounds)] == [round_.reason for round_ in run.rounds]
 
 
-def test_survey_of_healthy_loops_disturbs_none_under_any_policy(snapshot: Snapshot) -> None:
+def test_healthy_loops_are_disturbed_by_no_policy(snapshot: Snapshot) -> None:
     runs = [recorded_loop(name) for name in LOOPS]
     for failed in (True, False):
         table = survey(runs, **VARIANTS, failed=lambda run, failed=failed: failed)
@@ -100,7 +100,7 @@ def test_limits_end_every_loop_at_the_same_round(subtests: pytest.Subtests) -> N
             assert replayed.rounds[1].caught_by[0] == "ends (max_rounds)"
 
 
-def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
+def test_loop_guard_ends_an_agent_team_that_repeats_itself() -> None:
     long = "I looked for the violinist in every list of members that the orchestra has published, and she is in none."
     turns = [("A", "Plan."), *[("B", long), ("A", "")] * 4, ("A", "Done.")]
     replayed = replay(team(*turns))
@@ -109,7 +109,7 @@ def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
     assert replayed.rounds[3].caught_by == ("already_said",)
 
 
-def test_verdict_on_a_turn_without_recorded_end_is_unknowable(subtests: pytest.Subtests) -> None:
+def test_verdict_on_a_turn_without_recorded_end_is_unknown(subtests: pytest.Subtests) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     cases: dict[str, tuple[list[Any], str]] = {
         "natural end": (["Hm.", LOOK, "Done."], "natural"),
@@ -131,7 +131,7 @@ def test_verdict_on_a_turn_without_recorded_end_is_unknowable(subtests: pytest.S
             assert followed(replayed) == len(replies) and (replayed.caught_at is None or replayed.caught_at == len(replies))
 
 
-def test_marker_beside_calls_ends_no_turn_that_the_record_continues() -> None:
+def test_marker_beside_calls_does_not_end_a_continued_turn() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     writer.reply("One more look.\n[WORKFLOW_COMPLETE]", [LOOK])
@@ -141,7 +141,7 @@ def test_marker_beside_calls_ends_no_turn_that_the_record_continues() -> None:
     assert followed(replayed) == 2 and isinstance(replayed.rounds[0].not_knowable, Stop) and replayed.caught_at is None
 
 
-def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
+def test_workflow_mode_applies_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
     run = foreign(LOOK, "A hat.", "Another hat.", "Done.")
     cases = {None: (4, ["text"]), True: (4, ["workflow", "text"]), False: (2, [])}
     for mode, (rounds, cells) in cases.items():
@@ -157,7 +157,7 @@ def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.S
         assert followed(replay(speakers, workflow_mode=mode)) == 12 and followed(replay(thoughts, workflow_mode=mode)) == 3
 
 
-def test_intervention_for_open_todos_catches_nothing() -> None:
+def test_intervention_for_open_todos_does_not_count_as_catching() -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     replayed = replay(foreign(todo, "Done."))
     parting = replayed.first_divergence
@@ -168,7 +168,7 @@ def test_intervention_for_open_todos_catches_nothing() -> None:
     assert unended.caught_at is None and unended.rounds[3].not_knowable is not None
 
 
-def test_thought_at_the_end_of_a_team_brings_no_round() -> None:
+def test_final_thought_of_an_agent_team_adds_no_round() -> None:
     replayed = replay(team(("A", "Plan."), ("B", "It is 2."), ("A", "")))
     assert replayed.caught_at is None and isinstance(replayed.rounds[-1].verdict, Stop)
     alone = replay(foreign(LOOK, ""))
@@ -187,7 +187,7 @@ def test_unrecorded_end_is_inferred_from_earlier_turns(subtests: pytest.Subtests
             assert replay(run).rounds[-1].recorded_decision.continues is continues
 
 
-def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved(snapshot: Snapshot) -> None:
+def test_rounds_after_an_unknown_answer_are_not_counted(snapshot: Snapshot) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     replayed = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
     assert [round_.would_be is None for round_ in replayed.rounds] == [False, False, True, True]
@@ -195,7 +195,7 @@ def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved(snapshot:
     assert replayed.sentence == snapshot
 
 
-def test_limit_ends_a_chat_where_the_turn_ends() -> None:
+def test_limit_ends_a_chat_at_the_end_of_the_turn() -> None:
     replayed = replay(foreign("A.", ("person", "And?"), "B.", ("person", "And?"), "C."), limits={"max_rounds": 2})
     assert (followed(replayed), replayed.caught_at, replayed.rounds_saved) == (2, 2, 1) and replayed.rounds[1].differs
 
@@ -215,7 +215,7 @@ class OwnPolicy:
         return PolicyBundle((answered, enough, *limits))
 
 
-def test_own_policy_catches_by_its_rules_not_the_answer() -> None:
+def test_custom_policy_catches_by_its_rules_not_the_answer() -> None:
     replayed = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
     assert (followed(replayed), replayed.caught_at, replayed.rounds_saved) == (4, 4, 6)
     assert (
@@ -224,14 +224,14 @@ def test_own_policy_catches_by_its_rules_not_the_answer() -> None:
     )
 
 
-def test_own_run_under_another_policy_ends_without_a_catch() -> None:
+def test_agentnb_run_under_another_policy_ends_without_a_catch() -> None:
     run, _ = scripted(do(1), "One.", "Two.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     replayed = replay(run, policy=Minimal())
     assert replayed.stop is not None and replayed.stop.stop_reason == "natural" and followed(replayed) == 2
     assert (replayed.caught_at, replayed.rounds_saved) == (None, 0) and replayed.first_divergence is replayed.rounds[1]
 
 
-def test_rounds_taken_over_by_a_fork_end_as_recorded(subtests: pytest.Subtests) -> None:
+def test_rounds_inherited_by_a_fork_end_as_recorded(subtests: pytest.Subtests) -> None:
     mode, _ = scripted(do(1), "One.", "Two.", "Three.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     for name, run, at_round in (("a team", recorded_loop("Magentic-One"), 8), ("another policy", mode, 4)):
         with subtests.test(name):

@@ -95,7 +95,7 @@ def quiet(source: Any, *given: Any, **how: Any) -> pd.DataFrame:
 
 
 @pytest.mark.req("R0.82")
-def test_table_is_the_timeline_of_each_run_in_order(folder: Path) -> None:
+def test_detections_table_contains_each_run_timeline_in_order(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"no\.json"):
         table = tables.detections(folder, PRESETS)
     runs = load_traces(folder, strict=False)
@@ -120,7 +120,7 @@ def test_table_accepts_any_runs_and_keeps_columns_when_empty(folder: Path, tmp_p
         tables.detections(3)  # type: ignore[arg-type]
 
 
-def test_detectors_of_the_agent_are_separated_from_presets(folder: Path) -> None:
+def test_detections_by_custom_detectors_are_separated_from_presets(folder: Path) -> None:
     twice = partial(detect.blocks.RepeatedCall, 2)
     table = tables.detections(folder / "m4.jsonl", ["default", twice])
     assert {*table["preset"]} == {"default", "RepeatedCall"}
@@ -129,7 +129,7 @@ def test_detectors_of_the_agent_are_separated_from_presets(folder: Path) -> None
 
 @pytest.mark.slow("starts interpreters")
 @pytest.mark.usefixtures("small_batches")
-def test_worker_processes_find_the_same_in_the_same_order(folder: Path, own: Any) -> None:
+def test_worker_processes_return_the_same_findings_in_order(folder: Path, own: Any) -> None:
     presets = [*PRESETS, own.third, partial(detect.blocks.RepeatedCall, 2)]
     source = [folder, load_trace("healthy"), folder / "m3.jsonl", loop(4, "r-here")]
     told: list[list[str]] = []
@@ -145,7 +145,7 @@ def test_worker_processes_find_the_same_in_the_same_order(folder: Path, own: Any
 
 
 @pytest.mark.slow("starts interpreters")
-def test_error_of_a_detector_in_a_worker_is_raised_here(folder: Path, own: Any) -> None:
+def test_detector_error_in_a_worker_is_raised_in_the_caller(folder: Path, own: Any) -> None:
     with pytest.raises(own.Odd, match="This and that"):
         tables.detections(folder / "m1.jsonl", own.odd)
     with pytest.raises(RuntimeError, match="Odd: This and that"):  # its class cannot be rebuilt from its message
@@ -169,7 +169,7 @@ def test_detector_that_cannot_be_pickled_is_refused_with_advice(
         refused(wrong)
 
 
-def test_module_detector_travels_by_name_without_any_package(own: Any) -> None:
+def test_module_detector_is_pickled_by_name(own: Any) -> None:
     assert pickle.loads(pickle.dumps(own.third)) is own.third
     again = pickle.loads(pickle.dumps(detect.detector(family="stall")(own.function)))
     assert again.function is own.function and again.family == "stall"
@@ -187,7 +187,7 @@ def test_detector_from_a_module_workers_lack_is_refused(
 
 @pytest.mark.nightly("by day a detector without a module is refused in a process")
 @pytest.mark.slow("starts interpreters")
-def test_script_and_notebook_learn_where_to_define_detectors(folder: Path, subtests: pytest.Subtests) -> None:
+def test_script_and_notebook_errors_say_where_to_define_detectors(folder: Path, subtests: pytest.Subtests) -> None:
     begins = "from agentnb import detect, tables\n@detect.detector\ndef mine(run):\n    return 'Found'\n"
     call = f"len(tables.detections({str(folder / 'm1.jsonl')!r}, {{}}, processes=2))"
     told = f"try:\n    print('rows:', {call})\nexcept Exception as error:\n    print(error)\n"
@@ -212,7 +212,7 @@ def told_script(folder: Path, text: str) -> list[str]:
     return [str(path)]
 
 
-def test_only_one_run_of_a_folder_is_held(folder: Path) -> None:
+def test_only_one_run_of_a_folder_is_in_memory(folder: Path) -> None:
     gc.collect()
     for _ in detected_runs(f"{folder}/m*.jsonl"):
         gc.collect()
@@ -220,7 +220,7 @@ def test_only_one_run_of_a_folder_is_held(folder: Path) -> None:
 
 
 @pytest.mark.slow("starts interpreters")
-def test_reading_ahead_is_bounded_and_abandoning_leaves_nothing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_read_ahead_is_bounded_and_abandoning_it_leaves_nothing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(workers, "BATCH_FILES", 1)
     drawn: list[SourceFile | Run] = []
 
@@ -235,7 +235,7 @@ def test_reading_ahead_is_bounded_and_abandoning_leaves_nothing(monkeypatch: pyt
     assert len(drawn) <= 2 * workers.BATCHES_AHEAD
 
 
-def test_batches_are_sized_and_runs_keep_their_order(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_batches_are_limited_in_size_and_keep_the_order(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     files = [SourceFile(str(folder / f"m{number}.jsonl")) for number in range(5)]
     run = loop(1, "r-9")
     assert [*workers.batch_files([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
@@ -250,7 +250,7 @@ def test_batches_are_sized_and_runs_keep_their_order(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_impossible_settings_are_refused_before_reading(tmp_path: Path) -> None:
+def test_impossible_settings_are_refused_before_reading_any_run(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):

@@ -24,13 +24,13 @@ def test_table_has_a_row_for_each_event_and_kind() -> None:
     assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, None, 1, 1, 1, 1, 1, None]
 
 
-def test_message_names_its_author() -> None:
+def test_message_row_names_its_author() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     story.add(e.ModelReplied, message=Message("assistant", (Text("Hi."),), author="Orchestrator"))
     assert [None if pd.isna(one) else one for one in tables.messages(story.run).author] == [None, "Orchestrator"]
 
 
-def test_runs_table_has_the_fields_of_a_run() -> None:
+def test_runs_table_includes_the_metadata_of_a_run() -> None:
     run = RunBuilder(
         run_kind="judge",
         tags=("night", "a b"),
@@ -49,13 +49,13 @@ def test_runs_table_has_the_fields_of_a_run() -> None:
     assert all(pd.isna(plain[name]) for name in ("tags", "origin_format", "forked_from", "forked_at_round", "entity"))
 
 
-def test_propensity_of_a_drawn_guidance_set_is_in_the_table() -> None:
+def test_guidance_table_has_the_propensity_of_drawn_sets() -> None:
     drawn = RunBuilder().add(w.GuidanceDrawn, set="matrix", propensity=0.25).run
     assert tables.runs(drawn).guidance_propensity[0] == 0.25
     assert tables.runs(RunBuilder().run).guidance_propensity.isna().all()
 
 
-def test_usage_table_has_calls_outside_the_loop_in_place() -> None:
+def test_usage_table_lists_calls_outside_the_loop_in_order() -> None:
     story = RunBuilder()
     story.add(w.ModelCalled, operation="planner", model="openai:big", usage=Usage(4, 1, cost=0.5), seconds=2.0)
     story.add(e.RoundStarted, index=0, reason="prompt").add(w.ModelCalled, operation="guard", error="busy")

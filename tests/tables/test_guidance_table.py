@@ -82,7 +82,7 @@ def test_followed_intervention_resets_the_ignored_count() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.79")
-def test_times_ignored_count_over_the_whole_run() -> None:
+def test_times_ignored_are_counted_over_the_entire_run() -> None:
     frame = tables.guidance(run_of(one_todo(), "Hm.", do(1), "Well.", "So.", marked("completed"), "Done."))
     found = rows(frame, "followed", "ignored_in_a_row", "times_ignored", cell="intervention")
     assert found == [(True, 0, 0), (False, 1, 1), (True, 0, 1)]
@@ -98,7 +98,7 @@ def test_guidance_tokens_are_estimated_from_its_text() -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
+def test_ignored_count_covers_all_four_cells_but_not_interventions() -> None:
     run = run_of(one_todo(), "Hm.", "Well.", marked("in-progress"), do(1), marked("completed"), "Done.")
     frame = tables.guidance(run)
     cells = frame[frame["cell"] != "intervention"]
@@ -117,7 +117,7 @@ def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.81")
-def test_already_said_and_workflow_mode_are_separate_kinds() -> None:
+def test_already_said_and_workflow_guidance_are_separate_kinds() -> None:
     again = "The table has three columns and twelve rows, and none of its values is missing."
     run = run_of(again, again, do(1), "Done.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     frame = tables.guidance(run)
@@ -132,7 +132,7 @@ def test_already_said_and_workflow_mode_are_separate_kinds() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.75")
-def test_guidance_on_failing_tools_has_its_own_names() -> None:
+def test_guidance_about_failing_tools_has_its_own_names() -> None:
     missing = [ToolCall("missing", {"number": number}) for number in range(4)]
     frame = tables.guidance(run_of(*missing, do(1), "Done."))
     failed = frame[frame["cell"].isin(["tool_failed", "failure_loop"])]
@@ -145,7 +145,7 @@ def test_guidance_on_failing_tools_has_its_own_names() -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_missing_reply_leaves_followed_unknown_and_the_row_open() -> None:
+def test_missing_reply_leaves_followed_unknown() -> None:
     run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
@@ -156,14 +156,14 @@ def test_missing_reply_leaves_followed_unknown_and_the_row_open() -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_log_ending_within_a_round_has_guidance_without_verdict(tmp_path: Path) -> None:
+def test_log_ending_mid_round_has_guidance_without_a_verdict(tmp_path: Path) -> None:
     path = save_trace(run_of(one_todo(), "Hm.", "Well.", do(1), "[WORKFLOW_COMPLETE]"), tmp_path / "run.jsonl")
     cut_log(path, "guidance_given", -1)
     assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (5, None, "the round did not end")
 
 
 @pytest.mark.req("R0.82")
-def test_saved_run_gives_the_same_ledger(tmp_path: Path) -> None:
+def test_saved_run_has_the_same_guidance_table(tmp_path: Path) -> None:
     first, second = heeding_late(), run_of("[CONTINUE]", "Done.", guidance=GuidanceSet("own", {"text": "Go."}), policy=Matrix())
     pd.testing.assert_frame_equal(tables.guidance(save_trace(first, tmp_path / "one.jsonl")), tables.guidance(first))
     both = tables.guidance([first, second])

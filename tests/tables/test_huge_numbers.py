@@ -55,7 +55,7 @@ OTHERS = [pytest.param(log, marks=NIGHTLY) for log in ("schema-3-limits.jsonl", 
 
 @pytest.mark.slow("every table of a log with each of its numbers too large")
 @pytest.mark.parametrize("log", ["schema-4-all.jsonl", *OTHERS])
-def test_number_beyond_any_column_breaks_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_numbers_too_large_for_a_column_break_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     for name, data in changed(log):
         with subtests.test(name):
@@ -69,7 +69,7 @@ def test_number_beyond_any_column_breaks_no_table(log: str, subtests: pytest.Sub
             assert summary(data.splitlines(keepends=True), "interrupted").id == run.id
 
 
-def test_guidance_of_an_impossible_level_is_refused(tmp_path: Path) -> None:
+def test_guidance_with_an_impossible_level_is_refused(tmp_path: Path) -> None:
     path, text = tmp_path / "run.jsonl", (LOGS / "schema-1-guidance.jsonl").read_text("utf-8")
     assert '"guidance":{' in text
     path.write_text(text.replace('"guidance":{', f'"guidance":{{"level":{10**30},'), "utf-8")

@@ -26,7 +26,7 @@ def rows(run: Run) -> list[tuple[Any, ...]]:
     return list(tables.loops(run)[FOUND].itertuples(index=False, name=None))
 
 
-def test_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> None:
+def test_repeated_answer_appears_before_it_ends_the_run(snapshot: Snapshot) -> None:
     run = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
     assert (run.stop_reason, rows(run)) == ("natural", [("already_said", 1, 2, "notice")])
     ended = run_of(*[f"{ANSWER}\n[CONTINUE]"] * 9)
@@ -37,7 +37,7 @@ def test_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> 
     assert tables.loops(ended).sentence[0] == snapshot
 
 
-def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
+def test_each_blocked_call_has_a_row(snapshot: Snapshot) -> None:
     run = run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")
     assert rows(run) == [
         (record.rule, round_.index + 1, round_.index + 1, "block") for round_ in run.rounds[2:4] for record in round_.records
@@ -45,7 +45,7 @@ def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
     assert tables.loops(run).sentence[0] == snapshot
 
 
-def test_planning_answered_by_an_intervention_is_a_row(snapshot: Snapshot) -> None:
+def test_planning_that_triggers_an_intervention_is_a_row(snapshot: Snapshot) -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
     run = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert rows(run) == [("planning_only", 2, 5, "nudge"), ("planning_only", 2, 6, "nudge")]
@@ -68,12 +68,12 @@ class Watched(Matrix):
         return bundle._replace(detectors=(*bundle.detectors, EachRound))
 
 
-def test_finding_of_an_own_detector_is_a_row() -> None:
+def test_finding_of_a_custom_detector_is_a_row() -> None:
     run = run_of(ToolCall("look", {"n": 1}), "So.", policy=Watched())
     assert rows(run) == [("mine", 1, 1, "notice"), ("mine", 2, 2, "notice")]
 
 
-def test_each_finding_has_its_family() -> None:
+def test_each_finding_row_has_its_family() -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
     planned = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert set(tables.loops(planned).family) == {"stall"}

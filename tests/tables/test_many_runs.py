@@ -94,7 +94,7 @@ def store(tmp_path: Path) -> Path:
 
 @AT_NIGHT
 @pytest.mark.parametrize("job", ["list", "table"])
-def test_only_new_logs_are_opened_after_any_history(job: str, store: Path) -> None:
+def test_only_new_logs_are_opened_whatever_happened_before(job: str, store: Path) -> None:
     assert die(job, store) == 7
     first = look(job, store)
     assert (first.runs, first.ids, first.opened) == (RUNS, RUNS, RUNS)
@@ -111,7 +111,7 @@ def test_only_new_logs_are_opened_after_any_history(job: str, store: Path) -> No
 
 
 @AT_NIGHT
-def test_concurrent_kernels_see_all_runs_and_leave_sound_caches(store: Path) -> None:
+def test_concurrent_kernels_see_all_runs_and_keep_caches_intact(store: Path) -> None:
     for job in MAX_MB:
         for found in [*map(found_by, [begin(job, store), begin(job, store)])]:
             assert (found.runs, found.ids) == (RUNS, RUNS)

@@ -48,7 +48,7 @@ def of(frame: pd.DataFrame, by: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.req("R0.82")
-def test_all_runs_make_one_row_with_every_rate(runs: list[Run]) -> None:
+def test_all_runs_together_form_one_row_with_every_rate(runs: list[Run]) -> None:
     (row,) = tables.patterns(runs).query("by == 'all'").to_dict("records")
     assert pd.isna(row.pop("passing_rate"))  # outcomes are unknown
     assert row == {
@@ -91,13 +91,13 @@ def test_commonest_failure_comes_first(runs: list[Run]) -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_tools_are_sorted_by_errors_with_their_own_calls(runs: list[Run]) -> None:
+def test_tools_are_sorted_by_errors_with_call_counts(runs: list[Run]) -> None:
     found = of(tables.patterns(runs), "tool", "value", "runs", "tool_calls", "tool_errors", "error_rate", "example_run")
     assert found == [("load", 1, 2, 2, 1.0, "r-4"), ("look", 3, 6, 1, 1 / 6, "r-2")]
 
 
 @pytest.mark.req("R0.82")
-def test_guidance_set_has_its_given_counts() -> None:
+def test_guidance_counts_are_grouped_by_guidance_set() -> None:
     other = guidance_of("own", set="mine", asks=("answered",))
     mixed = RunBuilder(settings={"guidance": {"set": "matrix"}}).round("Hm.", guidance=[guidance_of("text"), other]).run
     off = RunBuilder(run_id="r-2", settings={"guidance": {"set": "off"}}).round("Done.").run
@@ -108,7 +108,7 @@ def test_guidance_set_has_its_given_counts() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.63")
-def test_findings_and_breaches_are_patterns_too() -> None:
+def test_findings_and_breaches_appear_as_patterns() -> None:
     story = RunBuilder(todos=todos_of("not-started")).round(called("look")).round(called("look", "c1"), blocked=("c1",))
     story.add(w.FindingMade, rule="mine", family="stall", first=0, last=0)
     frame = tables.patterns(story.run)
@@ -116,7 +116,7 @@ def test_findings_and_breaches_are_patterns_too() -> None:
     assert of(frame, "breach", "value", "runs") == [("work_without_todo_in_progress", 1)]
 
 
-def test_calls_made_by_a_tool_count() -> None:
+def test_calls_made_by_a_tool_are_counted() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     outer, inner = called("outer", "c1"), called("inner", "c2")
     story.add(e.ModelReplied, message=Message("assistant", (outer,))).add(e.ToolStarted, call=outer)
@@ -134,14 +134,14 @@ def test_rate_is_missing_without_anything_to_count() -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_foreign_runs_are_grouped_alike_without_known_guidance() -> None:
+def test_foreign_runs_without_known_guidance_are_grouped_together() -> None:
     frame = tables.patterns([*[chat_run(record, f"{n}") for n, record in enumerate(CHAT)], team_run(TEAM)])
     found = of(frame, "origin_format", "value", "runs", "completion_rate", "guidance_given", "tool_calls", "tool_errors")
     assert found == [("openai_chat", 2, 0.5, None, 3, 0), ("magentic_one", 1, 1.0, None, 0, 0)]
     assert of(frame, "tool", "value", "error_rate") == [("find", 0.0), ("cancel", 0.0)]
 
 
-def test_runs_without_a_recorded_end_count_apart(runs: list[Run]) -> None:
+def test_runs_without_a_recorded_end_are_counted_separately(runs: list[Run]) -> None:
     unknown = run_of("r-6", "unknown", "")
     for together, expected in (([*runs, unknown], ("all", 6, 1, 3, 1, 0.25)), ([unknown], ("all", 1, 0, 0, 1, None))):
         columns = "value", "runs", "completed", "not_completed", "unknown", "completion_rate"
@@ -157,14 +157,14 @@ def test_patterns_are_equal_for_runs_files_folders_and_stores(runs: list[Run], t
         pd.testing.assert_frame_equal(tables.patterns(source), whole)
 
 
-def test_settings_without_names_belong_to_no_group() -> None:
+def test_settings_without_a_valid_name_belong_to_no_group() -> None:
     nameless = {"guidance": {"set": ["matrix"]}, "policy": {"name": {"a": 1}}}
     frame = tables.patterns([run_of("r-1", "completed", "natural", settings=nameless)])
     assert of(frame, "policy", "value") == []
     assert of(frame, "guidance", "value") == of(tables.patterns([run_of("r-1", "completed", "natural")]), "guidance", "value")
 
 
-def test_completed_and_passed_count_apart_with_current_labels(tmp_path: Path) -> None:
+def test_completed_and_passed_runs_are_counted_separately_with_labels(tmp_path: Path) -> None:
     rewards = {"a": 0.0, "b": 0.0, "c": 1.0, "d": None}
     for run_id, reward in rewards.items():
         builder = RunBuilder(run_id=run_id).round("Done.")

@@ -21,7 +21,7 @@ def rows(run: Run, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in table.where(table.notna(), None).itertuples(index=False)]
 
 
-def test_each_plan_is_a_row(tmp_path: Any) -> None:
+def test_each_plan_has_a_row(tmp_path: Any) -> None:
     run = planner_run(HARBOURS, ASKING, LACKING, FINAL)
     assert rows(run, "plan", "status", "steps", "calls", "edits", "cost", "mode", "context", "verdict") == [
         (1, "completed", 5, 4, 0, 0.0, None, None, None),
@@ -35,7 +35,7 @@ def test_each_plan_is_a_row(tmp_path: Any) -> None:
     assert rows(run, "plan", "status", "cost") == rows(stored, "plan", "status", "cost")  # type: ignore[arg-type]
 
 
-def test_planning_calls_are_in_the_table_of_usage() -> None:
+def test_usage_table_contains_planning_calls() -> None:
     run = planner_run(HARBOURS, FINAL)
     assert list(tables.usage(run)["operation"]) == ["plan_generation"] * 2
 
@@ -43,11 +43,11 @@ def test_planning_calls_are_in_the_table_of_usage() -> None:
 DRAFT = {"execution_mode": "draft_only"}
 
 
-def test_plan_that_aborts_has_failed() -> None:
+def test_aborted_plan_counts_as_failed() -> None:
     assert [status for (status,) in rows(blocked_run(), "status")] == ["completed", "completed", "completed", "failed"]
 
 
-def test_facts_of_a_reviewed_and_edited_plan(subtests: pytest.Subtests) -> None:
+def test_plan_row_shows_status_review_verdict_and_edits(subtests: pytest.Subtests) -> None:
     built = RunBuilder().add(w.ContextShifted, context_type="project", entity="p-1")
     call = w.ModelCalled, {"operation": "plan_generation", "usage": Usage(cost=0.25), "execution_mode": "agent_review"}
     built.extend(call).add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
@@ -70,7 +70,7 @@ def test_plan_refused_by_a_reviewer_is_declined() -> None:
 
 
 @pytest.mark.req("R3.43")
-def test_failed_plan_has_its_context_and_mode() -> None:
+def test_failed_plan_row_has_its_context_and_mode() -> None:
     built = RunBuilder(context_type="project_audit", run_kind="workflow")
     for plan, mode in {"a": "auto_execute", "b": "agent_review"}.items():
         built.add(w.ModelCalled, operation="plan_generation", execution_mode=mode)
@@ -84,7 +84,7 @@ def test_failed_plan_has_its_context_and_mode() -> None:
     ]
 
 
-def test_cost_is_of_its_planning_and_its_execution() -> None:
+def test_plan_cost_covers_its_planning_and_execution() -> None:
     built = RunBuilder(run_kind="workflow")
     for plan, cost in {"a": 0.5, "b": None}.items():
         built.add(w.ModelCalled, operation="plan_generation", usage=Usage(cost=cost))

@@ -38,7 +38,7 @@ def run() -> Run:
     return story.extend(closed("q5", declined=True, cancelled=True)).run
 
 
-def test_question_is_a_row_with_its_answer(run: Run) -> None:
+def test_question_has_a_row_with_its_answer(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4", "q5"]
     assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open", "cancelled"]
@@ -57,13 +57,13 @@ def test_question_is_a_row_with_its_answer(run: Run) -> None:
     assert frame["answered_by"].isna().tolist() == [False, False, True, True, False]
 
 
-def test_asking_tool_is_named_if_there_is_one(run: Run) -> None:
+def test_question_row_names_the_tool_that_asked(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False, False]
     assert (frame["tool"][1], frame["call_id"][1]) == ("ask_person", "c1")
 
 
-def test_wait_is_known_unless_the_question_is_open(run: Run) -> None:
+def test_waiting_time_is_known_unless_the_question_is_open(run: Run) -> None:
     frame = tables.questions(run)
     at = {event.question.id: event.at for event in run.events if isinstance(event, e.QuestionAsked)}
     ends = {event.question_id: event.at for event in run.events if isinstance(event, e.QuestionAnswered)}
@@ -73,12 +73,12 @@ def test_wait_is_known_unless_the_question_is_open(run: Run) -> None:
     assert pd.isna(frame["seconds"][3])
 
 
-def test_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None:
+def test_questions_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None:
     run.mark_interrupted()
     pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))
 
 
-def test_former_column_name_warns_and_is_never_exported(run: Run) -> None:
+def test_old_column_name_warns_and_is_never_exported(run: Run) -> None:
     frame = tables.questions(run)
     expected = frame["answered"].tolist()
     with pytest.warns(DeprecationWarning, match="The column outcome is now called answered"):

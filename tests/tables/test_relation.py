@@ -49,7 +49,7 @@ def test_relations_are_joined_by_their_names_in_sql(tmp_path: Path) -> None:
     assert (runs.shape[0], rounds.shape[0]) == (2, 2)
 
 
-def test_relation_shows_a_growing_log_and_survives_changes(tmp_path: Path) -> None:
+def test_relation_reflects_a_growing_log_and_survives_changes(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("first", store=store)
     kept = []
@@ -71,7 +71,7 @@ def test_empty_folder_has_a_relation_without_rows(tmp_path: Path) -> None:
     assert relation.columns == [*tables.tool_calls(tmp_path, cache=False).columns]
 
 
-def test_damaged_part_is_rebuilt(tmp_path: Path) -> None:
+def test_damaged_cache_part_is_rebuilt(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("first", store=store)
     tables.relation("runs", store)
@@ -107,7 +107,7 @@ def test_relation_error_names_the_alternative(
         tables.relation("runs", tmp_path)
 
 
-def test_few_uncachable_logs_are_held_in_memory(tmp_path: Path) -> None:
+def test_few_logs_that_cannot_be_cached_are_read_into_memory(tmp_path: Path) -> None:
     Agent(ScriptedModel(["Done."])).run_sync("first", store=Store(tmp_path))
     (tmp_path / HOME).write_text("a file of somebody else")
     with warnings.catch_warnings():

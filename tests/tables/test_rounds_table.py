@@ -36,7 +36,7 @@ def simple_fail() -> RunBuilder:
 
 
 @pytest.mark.req("R0.71")
-def test_decisions_of_a_documented_failure_are_columns() -> None:
+def test_rounds_table_shows_the_decisions_of_a_documented_failure() -> None:
     run = simple_fail().add(e.RunFinished, status="completed", stop_reason="natural").run
     assert rows(tables.rounds(run), "round", *DECISIONS) == [
         (1, True, 5, False, True),
@@ -48,7 +48,7 @@ def test_decisions_of_a_documented_failure_are_columns() -> None:
     ]
 
 
-def test_todos_count_as_of_the_decision(tmp_path: Any) -> None:
+def test_open_todos_are_counted_at_the_time_of_the_decision(tmp_path: Any) -> None:
     story = RunBuilder(todos=todos_of("not-started", "not-started")).round("One.")
     story.extend(todos_are(*todos_of("completed", "not-started")))  # after the round, before the next
     story.extend(*begun(1, "todos"), todos_are(*todos_of("completed", "completed", "blocked")))
@@ -57,7 +57,7 @@ def test_todos_count_as_of_the_decision(tmp_path: Any) -> None:
     pd.testing.assert_frame_equal(tables.rounds(save_trace(story.run, tmp_path / "run.jsonl")), tables.rounds(story.run))
 
 
-def test_board_todos_are_those_the_policy_saw() -> None:
+def test_rounds_table_counts_the_board_todos_the_policy_saw() -> None:
     board = TodoBoard(["One"])
     run = run_of("Hm.", lambda _: (board.complete(1), "Done.")[1], todos=board)
     assert rows(tables.rounds(run), "tools_called", "todos_open", "went_on") == [(False, 1, True), (False, 0, False)]
@@ -68,7 +68,7 @@ def test_open_todos_are_missing_without_list_and_zero_when_done() -> None:
     assert rows(tables.rounds(story.run), "todos_open") == [(None,), (0,), (0,)]
 
 
-def test_workflow_mode_is_that_of_the_policy_or_missing(subtests: pytest.Subtests) -> None:
+def test_workflow_mode_column_reflects_the_policy_or_is_missing(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, bool | None]] = {
         "on": (Matrix(workflow_mode=True), True),
         "off": ("matrix", False),
@@ -82,7 +82,7 @@ def test_workflow_mode_is_that_of_the_policy_or_missing(subtests: pytest.Subtest
     assert rows(tables.rounds(odd), "workflow_mode") == [(None,)]
 
 
-def test_continued_is_missing_for_the_last_round_until_the_end(subtests: pytest.Subtests) -> None:
+def test_continued_column_is_missing_for_the_open_last_round(subtests: pytest.Subtests) -> None:
     for name, wanted in {"running": None, "interrupted": None, "ended": False}.items():
         with subtests.test(name):
             story = RunBuilder().round(called("look")).round("Done.")
@@ -93,12 +93,12 @@ def test_continued_is_missing_for_the_last_round_until_the_end(subtests: pytest.
             assert rows(tables.rounds(story.run), "went_on") == [(True,), (wanted,)]
 
 
-def test_round_without_a_reply_leaves_wanted_tools_unknown() -> None:
+def test_round_without_a_reply_has_missing_values() -> None:
     open_round = RunBuilder().extend(*begun(0)).run
     assert rows(tables.rounds(open_round), "tools_called", "model_seconds", "seconds", "ended_at", "author") == [(None,) * 5]
 
 
-def test_guidance_of_a_round_is_named_by_its_cells() -> None:
+def test_round_row_lists_the_cells_of_its_guidance() -> None:
     given = guidance_of("intervention"), guidance_of("todos_text")
     run = RunBuilder().round("Hm.").round("Done.", guidance=given).run
     assert rows(tables.rounds(run), "guidance_cells") == [(None,), ("intervention, todos_text",)]
@@ -119,7 +119,7 @@ def test_each_speaker_is_named_in_rounds_calls_and_usage() -> None:
         assert rows(frame, "author") == [("Orchestrator",), (None,)]
 
 
-def test_round_has_its_end_time() -> None:
+def test_round_row_has_its_end_time() -> None:
     run = RunBuilder().round(called("look")).round("Done.").run
     frame = tables.rounds(run)
     assert [at.to_pydatetime() for at in frame["ended_at"]] == [round_.ended_at for round_ in run.rounds]
@@ -131,7 +131,7 @@ def used(model: str = "scripted:hand", metadata: dict[str, Any] | None = None, *
     return story.add(e.ModelReplied, message=message, usage=Usage(600, 150), metadata=metadata or {}).run
 
 
-def test_tokens_are_compared_with_a_known_window(subtests: pytest.Subtests) -> None:
+def test_tokens_are_compared_with_the_context_window_if_known(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Run, tuple[Any, ...]]] = {
         "as the agent was told": (used(history={"window": 1_000}), (750, 1_000, 0.75)),
         "unknown": (used(), (750, None, None)),

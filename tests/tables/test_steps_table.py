@@ -10,7 +10,7 @@ from agentnb.core.log import work_events as w
 
 
 @pytest.mark.req("R4.31", "R4.33")
-def test_attempts_and_skipped_steps_are_rows() -> None:
+def test_attempts_and_skipped_steps_have_rows() -> None:
     built = RunBuilder(run_kind="workflow")
     built.add(w.StepStarted, step="a", step_kind="tool", iteration=1)
     built.add(w.StepAttempted, step="a", attempt=1, error="no", wait=2.0)

@@ -74,7 +74,7 @@ def index_of(folder: Path, name: str = "messages") -> Path:
 
 @examples(100)
 @given(plans, st.sets(st.sampled_from(tables.NAMES), min_size=1, max_size=2))
-def test_cached_tables_of_any_runs_equal_those_of_logs(plan: Plan, names: set[str]) -> None:
+def test_cached_tables_equal_those_read_from_logs(plan: Plan, names: set[str]) -> None:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         really_run(plan, store)
@@ -82,7 +82,7 @@ def test_cached_tables_of_any_runs_equal_those_of_logs(plan: Plan, names: set[st
 
 
 @pytest.mark.slow("every table of each plan, three times")
-def test_cached_tables_hold_every_kind_of_event(tmp_path: Path) -> None:
+def test_cached_tables_cover_every_kind_of_event(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for plan in BY_HAND.values():
         really_run(plan, store)
@@ -90,7 +90,7 @@ def test_cached_tables_hold_every_kind_of_event(tmp_path: Path) -> None:
     check(store.folder)
 
 
-def test_tables_without_judgement_are_made_from_facts_alone(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tables_without_judgement_need_only_the_logged_facts(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path / "runs")
     for plan in BY_HAND.values():
         really_run(plan, store)
@@ -102,7 +102,7 @@ def test_tables_without_judgement_are_made_from_facts_alone(tmp_path: Path, subt
 
 @examples(100)
 @given(plans)
-def test_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
+def test_logged_conversation_matches_that_of_the_replayed_run(plan: Plan) -> None:
     with TemporaryDirectory() as folder:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for length in range(1, len(run.events) + 1):
@@ -150,7 +150,7 @@ def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: 
     assert sum(written(tmp_path).get(path) == at for path, at in before.items()) >= len(before) - 1  # a small one is merged
 
 
-def test_new_logs_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_logs_are_opened_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     load = files.load_if_log
     monkeypatch.setattr(files, "load_if_log", lambda path, fold: [opened.append(Path(path).stem), load(path, fold)][1])
@@ -175,7 +175,7 @@ tables.runs(sys.argv[1], cache=True)
 
 
 @pytest.mark.slow("a process that loads pandas")
-def test_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
+def test_process_death_while_writing_keeps_the_previous_cache(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     check(tmp_path, "runs")
     before = index_of(tmp_path, "runs_with_replies").read_bytes()
@@ -186,7 +186,7 @@ def test_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
     check(tmp_path, "runs")
 
 
-def test_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_to_a_log_is_noticed(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "MAX_ROWS", 8)
     for number in range(9):
         log_of(tmp_path, f"r-{number}")
@@ -221,7 +221,7 @@ def test_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, monk
                 check(tmp_path, *names)
 
 
-def test_log_being_written_is_read_each_time(tmp_path: Path) -> None:
+def test_growing_log_is_read_each_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for _ in range(3):
         Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
@@ -241,7 +241,7 @@ def test_log_being_written_is_read_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nobody can tell there whether a log is being written")
-def test_run_of_a_dead_process_is_not_running(tmp_path: Path) -> None:
+def test_run_of_a_dead_process_is_not_shown_as_running(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     with log_of(tmp_path, "r-2").open("ab") as file:
         lock(file.fileno())
@@ -249,7 +249,7 @@ def test_run_of_a_dead_process_is_not_running(tmp_path: Path) -> None:
     assert [*tables.runs(tmp_path, cache=True).status] == ["interrupted", "interrupted"]
 
 
-def test_nested_call_with_a_reused_id_adds_no_model_result() -> None:
+def test_nested_call_reusing_an_id_adds_no_model_result() -> None:
     first, second = called("look", "a"), called("ask", "b")
     inner = ToolResult("a", "look", (Text("the inner one"),))
     story = RunBuilder("go").extend(
@@ -368,7 +368,7 @@ def test_without_pyarrow_only_an_explicit_cache_is_refused(tmp_path: Path, monke
     assert not (tmp_path / HOME).exists()
 
 
-def test_file_is_copied_between_parts_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_file_is_copied_between_parts_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "BATCH_ROWS", 3)
     monkeypatch.setattr(parts, "MAX_ROWS", 30)
     chat_of(tmp_path, "m.jsonl", *(f"question {number}" for number in range(12)))
@@ -391,7 +391,7 @@ for _ in range(8):
 
 @pytest.mark.nightly("by day one process writes and reads the tables")
 @pytest.mark.slow("three processes that load pandas")
-def test_concurrent_processes_all_see_whole_tables(tmp_path: Path) -> None:
+def test_concurrent_processes_all_see_complete_tables(tmp_path: Path) -> None:
     for number in range(60):
         log_of(tmp_path, f"r-{number:03}")
     command = [sys.executable, "-c", KERNEL, str(tmp_path)]

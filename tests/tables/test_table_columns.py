@@ -37,7 +37,7 @@ def has_field(kind: Any, path: list[str]) -> bool:
     return path[0] in hints and has_field(hints[path[0]], path[1:])
 
 
-def test_columns_are_those_of_the_tables_in_order(subtests: pytest.Subtests) -> None:
+def test_documented_columns_match_the_tables_in_order(subtests: pytest.Subtests) -> None:
     assert list(COLUMNS.columns) == ["table", "column", "dtype", "unit", "meaning", "source"]
     assert list(dict.fromkeys(COLUMNS["table"])) == list(tables.NAMES)
     for name in tables.NAMES:
@@ -47,7 +47,7 @@ def test_columns_are_those_of_the_tables_in_order(subtests: pytest.Subtests) -> 
             assert list(mine["dtype"]) == [str(dtype) for dtype in frame.dtypes]
 
 
-def test_column_has_one_sentence_and_a_unit(subtests: pytest.Subtests) -> None:
+def test_each_column_has_a_one_sentence_meaning_and_unit(subtests: pytest.Subtests) -> None:
     for row in COLUMNS.itertuples():
         with subtests.test(f"{row.table}.{row.column}"):
             assert re.fullmatch(r"[^|\n]+[^|\n.]", row.meaning) and re.fullmatch(r"[^|\n]+", row.source)
@@ -67,7 +67,7 @@ def test_equally_named_round_and_time_columns_share_a_unit() -> None:
     assert set(COLUMNS[COLUMNS["column"].str.endswith(("rate", "share", "propensity"))]["unit"]) == {"0 to 1"}
 
 
-def test_source_is_an_event_field_or_an_existing_module(subtests: pytest.Subtests) -> None:
+def test_column_source_is_an_event_field_or_existing_module(subtests: pytest.Subtests) -> None:
     named = [(row, name) for row in COLUMNS.itertuples() for name in re.findall(r"[a-z_]+(?:\.[a-z_]+)+", row.source)]
     assert len(named) > 150
     for row, name in named:
@@ -87,12 +87,12 @@ def test_unknown_table_is_refused_with_a_similar_name() -> None:
         tables.columns([])  # type: ignore[arg-type]
 
 
-def test_tables_page_is_made_from_the_tables() -> None:
+def test_tables_page_is_up_to_date() -> None:
     again = "Run python tests/tables/tables_page.py"
     assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.text(), again
 
 
-def test_no_docstring_repeats_the_column_meanings(subtests: pytest.Subtests) -> None:
+def test_docstrings_do_not_repeat_the_column_meanings(subtests: pytest.Subtests) -> None:
     for name in tables.NAMES:
         with subtests.test(name):
             told = set(re.findall(r"``(\w+)``", getattr(tables, name).__doc__))
@@ -100,7 +100,7 @@ def test_no_docstring_repeats_the_column_meanings(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R3.28")
-def test_page_names_each_turn_event_and_its_kinds() -> None:
+def test_tables_page_lists_each_turn_event_and_its_kinds() -> None:
     rows = re.findall(r"^\| (`\w+`) \| (.*?) ?\| .*\|$", tables_page.EVENTS, re.MULTILINE)
     assert {name.strip("`") for name, _ in rows} == NAMES - REMOVED
     assert {*re.findall(r"\w+", " ".join(kinds for _, kinds in rows))} == NAMED.keys()

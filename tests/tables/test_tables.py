@@ -341,13 +341,13 @@ def test_table_is_rebuilt_each_time(subtests: pytest.Subtests, failed: Run) -> N
             assert "run_id" in make(name, failed).columns
 
 
-def test_all_tables_are_named() -> None:
+def test_list_of_table_names_is_complete() -> None:
     assert sorted(tables.NAMES) == sorted([*COLUMNS, "patterns"])
     assert sorted(tables.__all__) == sorted(["NAMES", "columns", "detections", "relation", *tables.NAMES])
 
 
 @pytest.mark.req("R0.71", "R2.14")
-def test_run_row_has_its_status_and_cost(failed: Run) -> None:
+def test_run_row_has_status_and_cost(failed: Run) -> None:
     row = tables.runs(failed).iloc[0]
     assert (row.run_id, row.agent, row.model, row.prompt) == (failed.id, "agent", "scripted:script", "Go")
     assert (row.status, row.stop_reason, row.error) == ("failed", "error", str(failed.error))
@@ -357,7 +357,7 @@ def test_run_row_has_its_status_and_cost(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_failed_round_is_a_row_too(failed: Run) -> None:
+def test_failed_round_has_a_row(failed: Run) -> None:
     frame = tables.rounds(failed)
     assert list(frame["round"]) == [1, 2] and list(frame.status) == ["success", "error"]
     assert list(frame.tool_calls) == [2, 0] and list(frame.tool_errors) == [1, 0]
@@ -365,7 +365,7 @@ def test_failed_round_is_a_row_too(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_round_that_failed_at_once_is_a_row_too() -> None:
+def test_round_that_failed_at_once_has_a_row() -> None:
     with pytest.raises(Exception, match="boom") as caught:
         do(RuntimeError("boom"))
     frame = tables.rounds(caught.value.run)  # type: ignore[attr-defined]
@@ -373,7 +373,7 @@ def test_round_that_failed_at_once_is_a_row_too() -> None:
 
 
 @pytest.mark.req("R0.71", "R0.69")
-def test_call_is_a_row_with_its_success(failed: Run) -> None:
+def test_call_has_a_row_with_its_success(failed: Run) -> None:
     frame = tables.tool_calls(failed)
     assert list(frame.call_id) == ["c1", "c2"] and list(frame.name) == ["add", "gone"]
     assert list(frame["round"]) == [1, 1] and list(frame.position) == [0, 1]
@@ -401,14 +401,14 @@ def test_blocked_calls_are_counted_over_all_rounds() -> None:
     assert tables.runs(run).calls_blocked[0] == 2
 
 
-def test_call_of_an_interrupted_run_has_no_success(failed: Run, tmp_path: Path) -> None:
+def test_call_of_an_interrupted_run_has_unknown_success(failed: Run, tmp_path: Path) -> None:
     path = save_trace(failed, tmp_path / "cut.jsonl")
     frame = tables.tool_calls(cut_log(path, "tool_started"))
     assert len(frame) == 2 and frame.success.isna().all() and frame.result.isna().all()
     assert pd.isna(tables.runs(path).seconds[0]) and tables.runs(path).status[0] == "interrupted"
 
 
-def test_each_message_is_a_row(failed: Run) -> None:
+def test_each_message_has_a_row(failed: Run) -> None:
     frame = tables.messages(failed)
     assert list(frame.role) == ["user", "assistant", "tool"] and list(frame.position) == [0, 1, 2]
     assert list(frame.text[:2]) == ["Go", "See."] and frame.text[2].startswith("3\ntool not found")
@@ -424,14 +424,14 @@ def test_messages_of_the_earlier_conversation_are_marked(failed: Run) -> None:
 
 
 @pytest.mark.req("R2.14")
-def test_unknown_values_are_missing_and_not_zero() -> None:
+def test_unknown_values_are_missing_instead_of_zero() -> None:
     frame = tables.rounds(do(said("x")))
     assert frame.input_tokens.isna().all() and frame.output_tokens.isna().all() and frame.cost.isna().all()
     row = tables.runs(do(said("x", input=3))).iloc[0]
     assert row.input_tokens == 3 and pd.isna(row.output_tokens) and pd.isna(row.cost)
 
 
-def test_estimates_are_marked() -> None:
+def test_estimated_usage_is_marked() -> None:
     run = asyncio.run(Agent(SimulatedModel()).run("Hello"))
     row = tables.runs(run).iloc[0]
     assert row.tokens_estimated and row.input_tokens > 0 and row.cost == 0.0
@@ -448,7 +448,7 @@ def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_run_row_counts_blocks_retries_and_completions_over_rounds() -> None:
+def test_run_row_totals_blocks_retries_and_completions() -> None:
     built = RunBuilder(todos=todos_of("completed", "completed", "in-progress"))
     built.round(called("look", "a"), called("look", "b"), blocked=("b",), guidance=[guidance_of()])
     built.round(called("look", "c"), called("look", "d"), blocked=("c", "d")).round("Well.", guidance=[guidance_of()])
@@ -473,7 +473,7 @@ def test_todo_completion_is_missing_without_a_list(subtests: pytest.Subtests) ->
             assert pd.isna(found) if told is None else found == told
 
 
-def test_values_a_run_lacks_are_missing_in_its_row() -> None:
+def test_values_absent_from_a_run_are_missing_values() -> None:
     row = tables.runs(
         RunBuilder().round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
     )
@@ -484,6 +484,6 @@ def test_values_a_run_lacks_are_missing_in_its_row() -> None:
     assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
 
 
-def test_result_message_text_is_exactly_that_of_its_results() -> None:
+def test_result_message_text_equals_the_text_of_its_results() -> None:
     run = RunBuilder().round(called("look"), text="seen").run
     assert list(tables.messages(run).text)[-1] == "seen"

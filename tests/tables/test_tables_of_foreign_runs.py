@@ -64,14 +64,14 @@ def chats() -> list[Run]:
     return [chat_run(record, f"{number}") for number, record in enumerate(CHAT)]
 
 
-def test_values_a_plain_trace_lacks_are_missing(chats: list[Run], subtests: pytest.Subtests) -> None:
+def test_values_absent_from_a_plain_trace_are_missing_values(chats: list[Run], subtests: pytest.Subtests) -> None:
     for name, untold in UNTOLD.items():
         with subtests.test(name):
             frame = getattr(tables, name)(chats)
             assert len(frame) and {column for column in untold if not frame[column].isna().all()} == set()
 
 
-def test_values_a_plain_trace_has_are_there(chats: list[Run]) -> None:
+def test_values_present_in_a_plain_trace_are_shown(chats: list[Run]) -> None:
     runs, rounds, calls = tables.runs(chats), tables.rounds(chats), tables.tool_calls(chats, arguments=True)
     assert list(runs["origin_format"]) == ["openai_chat"] * 2 and list(runs["rounds"]) == [4, 1]
     assert list(rounds["round"]) == [1, 2, 3, 4, 1] and list(rounds["tools_called"]) == [True, False, True, False, True]
@@ -95,7 +95,7 @@ def test_speakers_are_named_in_every_message_table() -> None:
     assert list(tables.messages(team)["author"]) == ["human", *speakers]
 
 
-def test_retries_guidance_and_todos_of_a_trace_count(subtests: pytest.Subtests) -> None:
+def test_retries_guidance_and_todos_of_a_trace_are_counted(subtests: pytest.Subtests) -> None:
     """A foreign log can contain each event of agentnb, and then no recorded value is missing."""
     story = RunBuilder(origin=ORIGIN, todos=todos_of("completed"))
     story.extend(*begun(0, "", guidance_of())).add(e.RetryScheduled, attempt=1, seconds=2.0, reason="busy")
@@ -105,7 +105,7 @@ def test_retries_guidance_and_todos_of_a_trace_count(subtests: pytest.Subtests) 
     assert (first.attempts, first.todos_open) == (2, 0) and tables.usage(run)["waited"][0] == 2.0
 
 
-def test_own_runs_count_absent_things_as_0() -> None:
+def test_agentnb_runs_count_absent_things_as_zero() -> None:
     row = tables.runs(RunBuilder().round(called("look")).run).iloc[0]
     names = ["recovered", "compactions", "retries", "calls_blocked", "todos", "breaches", "guidance_given", "guidance_followed"]
     assert [int(row[name]) for name in names] == [0] * len(names)
@@ -123,7 +123,7 @@ def test_mixed_tables_keep_their_columns_and_types(chats: list[Run], tmp_path: P
     pd.testing.assert_frame_equal(tables.rounds(saved), tables.rounds(chats))
 
 
-def test_recorded_findings_of_a_trace_are_rows() -> None:
+def test_recorded_findings_of_a_trace_have_rows() -> None:
     writer = RunWriter(ORIGIN, model="openai:x")
     writer.say("Go.")
     writer.reply("I look.", [ToolCall("look", {}, "c1")])
@@ -151,7 +151,7 @@ def replied(run_id: str, *replies: tuple[str, int]) -> Run:
     return writer.finish()
 
 
-def test_totals_count_a_reply_copied_between_sessions_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_totals_count_replies_copied_between_sessions_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Different replies are counted even under one server id, and a single run has all its own counts."""
     runs = [
         replied("first", ("a", 1), ("b", 10)),

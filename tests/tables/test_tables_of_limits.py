@@ -54,20 +54,20 @@ def test_run_row_names_the_reached_limit_and_the_spending() -> None:
     assert pd.isna(second.limit) and pd.isna(second.limit_value) and pd.isna(second.budget) and second.spent == 0.75
 
 
-def test_spending_is_known_without_a_cost() -> None:
+def test_spending_is_known_even_if_the_cost_is_not() -> None:
     row = tables.runs(run_of_script(*calls(1), said(Text("x"), cost=None))).iloc[0]
     assert pd.isna(row.cost) and row.spent == 0.25
 
 
 @pytest.mark.req("KX.2")
-def test_calls_held_back_by_a_limit_name_it_as_rule() -> None:
+def test_calls_blocked_by_a_limit_name_it_as_their_rule() -> None:
     run = run_of_script(said(*[ToolCall("add", {"a": n}) for n in range(3)]), said(Text("x")), max_tool_calls=1)
     assert list(tables.tool_calls(run).rule.fillna("")) == ["", "max_tool_calls", "max_tool_calls"]
     assert tables.runs(run).calls_blocked[0] == 2
 
 
 @pytest.mark.req("KX.9")
-def test_summary_is_a_usage_row_and_rows_add_up() -> None:
+def test_summary_has_a_usage_row_and_rows_add_up() -> None:
     run = summed_up()
     frame = tables.usage(run)
     assert list(frame.operation) == ["chat"] * 4 + ["compaction"] + ["chat"] * 2
@@ -79,7 +79,7 @@ def test_summary_is_a_usage_row_and_rows_add_up() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_last_call_at_a_limit_is_distinguished() -> None:
+def test_final_answer_call_at_a_limit_has_its_own_operation() -> None:
     run = run_of_script(*calls(2), said(Text("So far.")), max_rounds=2, on_limit="final_answer")
     assert list(tables.usage(run).operation) == ["chat", "chat", "final_answer"]
 
@@ -89,20 +89,20 @@ def test_last_call_at_a_limit_is_distinguished() -> None:
     ("reply", "why", "cost"),
     [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
 )
-def test_failed_summary_call_says_why(reply: Any, why: str, cost: float) -> None:
+def test_failed_summary_call_has_the_reason(reply: Any, why: str, cost: float) -> None:
     run = run_of_script(*calls(4), reply, said(Text("Done.")), history=SHORT)
     row = tables.usage(run).iloc[4]
     assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
     assert run.cost == tables.usage(run).cost.sum()
 
 
-def test_summary_without_a_model_is_not_a_call() -> None:
+def test_summary_without_a_model_is_not_a_model_call() -> None:
     model = ScriptedModel([*[ToolCall("add", {"a": n}) for n in range(5)], "Done."])
     run = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT).run_sync("Go")
     assert tables.runs(run).compactions[0] == 1 and set(tables.usage(run).operation) == {"chat"}
 
 
-def test_rounds_mark_compactions_and_messages_stay_whole() -> None:
+def test_rounds_mark_compactions_and_messages_table_stays_complete() -> None:
     run = summed_up()
     assert list(tables.rounds(run).compacted) == [False] * 4 + [True, False]
     assert tables.runs(run).compactions[0] == 1
@@ -110,7 +110,7 @@ def test_rounds_mark_compactions_and_messages_stay_whole() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_continued_run_says_so_in_every_table(tmp_path: Path) -> None:
+def test_continued_run_is_marked_in_every_table(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = summed_up(store)
     cut_log(store.path(run.id), "compaction_started")
@@ -126,7 +126,7 @@ def test_continued_run_says_so_in_every_table(tmp_path: Path) -> None:
     assert frame.cost.sum() == done.cost == 1.75
 
 
-def test_stopped_summary_attempts_are_not_those_of_the_round() -> None:
+def test_attempts_of_a_stopped_summary_exclude_those_of_the_round() -> None:
     model = Summing([*calls(4), Streamed(Retry(1, 3.0, "busy", 529), FOREVER)])
     waits: queue.SimpleQueue[RetryScheduled] = queue.SimpleQueue()
     agent = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT)
@@ -149,7 +149,7 @@ def test_log_summary_counts_the_cost_of_compactions(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_list_names_the_limit_that_stopped_a_recovered_run(tmp_path: Path) -> None:
+def test_run_list_names_the_limit_of_a_recovered_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = run_of_script(*calls(9), budget=0.5, store=store)
     cut_log(store.path(run.id), "tool_finished")
@@ -166,7 +166,7 @@ def test_list_names_the_limit_that_stopped_a_recovered_run(tmp_path: Path) -> No
     assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
 
 
-def test_call_refused_as_too_long_is_a_row_with_attempts() -> None:
+def test_call_refused_as_too_long_has_a_row_with_attempts() -> None:
     refused = Streamed(Retry(1, 2.0, "busy", 529), ContextOverflow("Too long"))
     again = Streamed(Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1))
     run = run_of_script(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")

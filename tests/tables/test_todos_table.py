@@ -48,7 +48,7 @@ def test_columns_keep_their_types_with_any_data(source: Any) -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_disciplined_run_has_rows_for_changes_and_no_breach() -> None:
+def test_disciplined_run_has_changes_but_no_breach() -> None:
     run = run_of(write("One", "Two"), marked(1, "in-progress"), do(1), marked(1, "completed"), "[WORKFLOW_COMPLETE]")
     assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after", "breach") == [
         (1, "added", "model", 1, "One", None, "not-started", False),
@@ -61,7 +61,7 @@ def test_disciplined_run_has_rows_for_changes_and_no_breach() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_work_without_a_todo_in_progress_is_a_breach() -> None:
+def test_working_without_a_todo_in_progress_is_a_breach() -> None:
     run = run_of(write("One"), [do(1), do(2)], marked(1, "in-progress"), do(3), "[WORKFLOW_COMPLETE]")
     todo_violations = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
     first, second = (call.id for call in run.rounds[1].calls)
@@ -72,7 +72,7 @@ def test_work_without_a_todo_in_progress_is_a_breach() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_completion_without_progress_is_a_breach_after_its_change() -> None:
+def test_completing_without_progress_is_a_breach() -> None:
     run = run_of(write("One", "Two"), update({"id": 1, "status": "completed"}, {"id": 2, "status": "completed"}), "Done.")
     assert rows(run, "what", "todo_id", "before", "after", "breach")[2:] == [
         ("status", 1, "not-started", "completed", False),
@@ -84,7 +84,7 @@ def test_completion_without_progress_is_a_breach_after_its_change() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_completion_after_postponing_again_is_not_a_breach() -> None:
+def test_completing_a_postponed_todo_is_not_a_breach() -> None:
     marks = [marked(1, status) for status in ("in-progress", "not-started", "completed")]
     run = run_of(write("One"), *marks, "Done.")
     assert not tables.todos(run)["breach"].any()
@@ -118,7 +118,7 @@ def test_changes_by_others_are_never_a_breach() -> None:
 
 
 @pytest.mark.req("R0.62", "R0.63")
-def test_list_from_the_earlier_conversation_is_inherited() -> None:
+def test_todo_list_of_the_earlier_conversation_is_inherited() -> None:
     first = run_of(write("One", "Two"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]")
     second = Agent(ScriptedModel([marked(1, "completed"), "[WORKFLOW_COMPLETE]"]), tools=[work]).run_sync(
         "Go on.", continue_from=first
@@ -138,7 +138,7 @@ def test_call_without_a_change_has_no_row() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_saved_run_gives_the_same_table(tmp_path: Path) -> None:
+def test_saved_run_has_the_same_todos_table(tmp_path: Path) -> None:
     run = run_of(write("One", "Two"), do(1), marked(2, "completed"), "[WORKFLOW_COMPLETE]")
     pd.testing.assert_frame_equal(tables.todos(save_trace(run, tmp_path / "run.jsonl")), tables.todos(run))
     assert tables.todos(run)["breach"].sum() == 2
@@ -160,12 +160,12 @@ def test_changes_before_the_first_round_have_no_round() -> None:
     ]
 
 
-def test_changed_fields_are_named() -> None:
+def test_todo_row_names_the_changed_fields() -> None:
     before, after = todo(1), todo(1, title="Another", description="Why")
     assert rows(built_run(todos_are(before), todos_are(after)), "changed") == [(None,), ("title, description",)]
 
 
-def test_violation_is_one_row_per_call() -> None:
+def test_violation_has_one_row_per_call() -> None:
     statuses: list[TodoStatus] = [*["completed", "not-started"] * 6, "in-progress", "completed"]  # the last is none
     changes = [todos_are(todo(1, status), by="model", call_id="c") for status in statuses]
     run = built_run(*begun(0), *changes)

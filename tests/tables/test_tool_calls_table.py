@@ -55,7 +55,7 @@ def test_calls_of_a_repeated_step_have_separate_times() -> None:
     assert frame["ended_at"].tolist() == [at[5], at[4], at[11], at[10]]
 
 
-def test_arguments_are_value_columns_when_requested() -> None:
+def test_arguments_become_columns_when_requested() -> None:
     run = calling({"at": 1, "name": "a", "share": 0.5, "deep": True, "tags": ["x"]}, {"at": 2, "share": 1}, {"at": None})
     plain, frame = tables.tool_calls(run), tables.tool_calls(run, arguments=True)
     pd.testing.assert_frame_equal(frame[list(plain.columns)], plain)
@@ -72,7 +72,7 @@ def test_arguments_are_value_columns_when_requested() -> None:
     assert frame.query("`arguments.at` > 1")["call_id"].tolist() == ["c1"]
 
 
-def test_values_beyond_numeric_columns_stay_unchanged(subtests: pytest.Subtests) -> None:
+def test_values_that_exceed_numeric_columns_stay_unchanged(subtests: pytest.Subtests) -> None:
     cases = {"too large": [2**70, 1], "too exact": [2**53 + 1, 0.5], "mixed": [1, "1"], "truth": [1, True]}
     for name, wanted in cases.items():
         with subtests.test(name):
@@ -81,7 +81,7 @@ def test_values_beyond_numeric_columns_stay_unchanged(subtests: pytest.Subtests)
             assert [(type(one), one) for one in frame["arguments.at"]] == [(type(one), one) for one in wanted]
 
 
-def test_missing_and_textual_arguments_add_no_column() -> None:
+def test_missing_or_unparsed_arguments_add_no_column() -> None:
     plain = list(tables.tool_calls([]).columns)
     for run in ([], calling({}, "{broken")):
         assert list(tables.tool_calls(run, arguments=True).columns) == plain
@@ -89,14 +89,14 @@ def test_missing_and_textual_arguments_add_no_column() -> None:
 
 @examples(40)
 @given(json_values, words)
-def test_given_arguments_are_returned(value: Any, name: str) -> None:
+def test_argument_columns_return_the_passed_values(value: Any, name: str) -> None:
     frame = tables.tool_calls(calling({name: value}, {}), arguments=True)
     first, second = values(frame, name) if not isinstance(value, list | dict) else (frame[f"arguments.{name}"][0], None)
     assert first == value and second is None
     assert len(frame) == 2
 
 
-def test_table_with_values_equals_that_of_its_log(tmp_path: Path) -> None:
+def test_argument_columns_are_the_same_from_a_log(tmp_path: Path) -> None:
     run = calling({"at": 1, "where": {"x": 1}})
     run.mark_interrupted()
     saved = save_trace(run, tmp_path / "run.jsonl")

@@ -87,7 +87,7 @@ def reviewed() -> Run:
 
 
 @pytest.mark.req("R3.10", "R3.11", "R3.34", "R3.41", "KX.9")
-def test_turn_has_the_rows_of_the_example(subtests: pytest.Subtests) -> None:
+def test_turn_has_the_usage_rows_of_the_example(subtests: pytest.Subtests) -> None:
     for turn, make in {
         "blank message": blank,
         "time limit": out_of_time,
@@ -112,7 +112,7 @@ def test_canned_answer_has_a_row_without_attempts() -> None:
 
 
 @pytest.mark.req("R3.11", "R3.41")
-def test_context_is_that_in_force_at_the_call() -> None:
+def test_context_column_is_the_one_active_during_the_call() -> None:
     side = w.ModelCalled, {"operation": "judge"}
     built = RunBuilder(context_type="project_create").extend(*a_round(0, "One."), side)
     built.add(w.ContextShifted, context_type="project").extend(side, *a_round(1, "Two."))
@@ -125,7 +125,7 @@ def test_context_is_that_in_force_at_the_call() -> None:
 
 
 @pytest.mark.req("R3.41")
-def test_loop_call_has_the_mode_of_the_last_plan() -> None:
+def test_loop_call_has_the_execution_mode_of_the_last_plan() -> None:
     def call(**fields: Any) -> Fact:
         return w.ModelCalled, {"operation": "plan_generation", **fields}
 
@@ -146,7 +146,7 @@ def test_only_rounds_of_profiled_runs_are_planner_streams() -> None:
 
 
 @pytest.mark.req("R3.10")
-def test_call_cut_off_by_the_time_limit_says_so(subtests: pytest.Subtests) -> None:
+def test_call_cut_off_by_the_time_limit_is_marked(subtests: pytest.Subtests) -> None:
     for heard in ([], ["I be"]):
         for on_limit in ("stop", "final_answer"):
             with subtests.test(heard=heard, on_limit=on_limit):

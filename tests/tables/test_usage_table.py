@@ -73,7 +73,7 @@ def test_columns_keep_their_types_with_any_data(make: Any) -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_call_is_a_row_with_all_its_usage() -> None:
+def test_model_call_has_a_row_with_its_usage() -> None:
     run = hard_won()
     first = run.rounds[0]
     assert row(run) == {
@@ -107,14 +107,14 @@ def test_call_is_a_row_with_all_its_usage() -> None:
     }
 
 
-def test_immediate_success_is_one_attempt_without_a_wait() -> None:
+def test_immediate_success_counts_as_one_attempt_without_waiting() -> None:
     second = row(hard_won(), 1)
     assert (second["attempts"], second["waited"], second["answered_by"], second["error"]) == (1, 0.0, "claude-2", None)
     assert (second["cache_read_tokens"], second["cache_write_tokens"], second["reasoning_tokens"]) == (None, None, None)
 
 
 @pytest.mark.req("KX.9")
-def test_failed_call_is_a_row_with_its_reason(snapshot: Snapshot) -> None:
+def test_failed_model_call_has_a_row_with_the_reason(snapshot: Snapshot) -> None:
     run = failed_in_the_end()
     last = row(run, 1)
     assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (2, "chat", 2, 2.0)
@@ -124,14 +124,14 @@ def test_failed_call_is_a_row_with_its_reason(snapshot: Snapshot) -> None:
     assert row(run, 0)["error"] is None and row(run, 0)["seconds"] is not None
 
 
-def test_row_of_a_broken_stream_has_reply_and_error() -> None:
+def test_row_of_an_interrupted_stream_has_reply_and_error() -> None:
     run = run_of([TextDelta("I begin"), ConnectionError("cut")])
     only = row(run)
     assert (only["stop_reason"], only["cost"], only["answered_by"]) == ("broken_off", None, None)
     assert "cut" in only["error"] and only["seconds"] == run.rounds[0].model_seconds
 
 
-def test_failure_after_the_reply_is_not_of_the_call() -> None:
+def test_failure_after_the_reply_is_not_attributed_to_the_call() -> None:
     run = run_of([reply(CALL)], [reply(Text("Half an ans"), stop_reason="model_context_window_exceeded")])
     assert run.status == "failed" and run.error is not None
     assert tables.usage(run)["error"].isna().all()
@@ -148,18 +148,18 @@ def test_call_stopped_while_waiting_counts_its_attempts() -> None:
     assert 0 <= only["waited"] < 3_000.0
 
 
-def test_responder_is_missing_where_no_provider_names_it(subtests: pytest.Subtests) -> None:
+def test_responding_model_is_missing_if_the_provider_omits_it(subtests: pytest.Subtests) -> None:
     for name in [None, 7, "", ["claude"]]:
         with subtests.test(name=name):
             assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
 
 
-def test_estimates_are_marked_call_by_call() -> None:
+def test_estimated_usage_is_marked_for_each_call() -> None:
     run = run_of([reply(CALL, input=1, output=1, estimated=True)], [reply(Text("x"), input=1, output=1)])
     assert list(tables.usage(run).estimated) == [True, False]
 
 
-def test_rows_of_a_cut_log_hold_the_known_values(tmp_path: Path) -> None:
+def test_rows_of_a_truncated_log_have_the_known_values(tmp_path: Path) -> None:
     path = save_trace(hard_won(), tmp_path / "cut.jsonl")
     frame = tables.usage(cut_log(path, "model_replied", before=True))
     assert list(frame.attempts) == [3] and (frame.error == "interrupted").all() and frame.input_tokens.isna().all()
@@ -184,7 +184,7 @@ def test_failed_attempt_details_survive_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KX.9", "R2.14")
-def test_call_sums_equal_those_of_their_runs() -> None:
+def test_usage_totals_of_calls_equal_those_of_runs() -> None:
     check_sums([hard_won(), failed_in_the_end(), run_of([TextDelta("I"), ConnectionError("cut")])])
 
 
@@ -195,7 +195,7 @@ def test_calls_are_in_the_order_they_were_made() -> None:
         assert (mine.started_at.diff().dropna() >= timedelta(0)).all()
 
 
-def test_waits_before_the_wait_of_a_stopped_call_are_excluded() -> None:
+def test_stopped_call_counts_only_its_own_waiting_time() -> None:
     """The events are one second apart: the call failed after two seconds, and was stopped two seconds later."""
     built = RunBuilder().extend(*begun(0)).add(e.Warned, message="The model takes its time")
     built.add(e.RetryScheduled, attempt=1, seconds=60.0, reason=BUSY).add(e.CommandReceived, command="stop")

@@ -31,7 +31,7 @@ def text_of(wire: str, answered: Answered) -> str:
     return "".join(part["text"] for item in body["output"] for part in item["content"])
 
 
-def test_each_request_uses_one_line_on_any_wire(subtests: pytest.Subtests) -> None:
+def test_each_request_uses_one_script_line_on_any_wire(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["one", Text("two"), ["th", "ree"]]) as server:
@@ -51,7 +51,7 @@ def test_request_after_the_last_line_is_refused_with_the_reason(subtests: pytest
             assert over.body["error"]["message"] == "The script of this server has ended after 1 lines."
 
 
-def test_a_script_can_begin_again() -> None:
+def test_script_can_repeat_from_the_beginning() -> None:
     with LoopbackServer(["one", "two"], repeat=True) as server:
         assert [text_of("chat", post(server, "chat")) for _ in range(5)] == ["one", "two", "one", "two", "one"]
 
@@ -66,12 +66,12 @@ def test_function_in_a_script_receives_the_request_body() -> None:
         assert text_of("chat", post(server, "chat")) == "Hi!"
 
 
-def test_a_function_may_return_a_misbehaviour_or_another_function() -> None:
+def test_function_may_return_a_misbehaviour_or_another_function() -> None:
     with LoopbackServer([lambda body: lambda _: Status(418)]) as server:
         assert post(server, "chat").status == 418
 
 
-def test_one_function_answers_many_requests_at_once() -> None:
+def test_one_function_can_answer_many_concurrent_requests() -> None:
     together = threading.Barrier(8)
 
     def echo(body: dict[str, Any]) -> str:
@@ -90,14 +90,14 @@ def test_one_function_answers_many_requests_at_once() -> None:
     assert len(server.requests) == 8
 
 
-def test_client_is_informed_of_a_failing_function() -> None:
+def test_failing_script_function_is_reported_to_the_client() -> None:
     with LoopbackServer([lambda body: body["no such"]]) as server:
         answered = post(server, "chat")
     assert answered.status == 400
     assert "A line of this server's script failed: KeyError: 'no such'" in answered.body["error"]["message"]
 
 
-def test_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_script_line_is_refused(subtests: pytest.Subtests) -> None:
     for line in [42, [3.5], [Image("image/png", b"x")], Answer]:
         with subtests.test(line=line):
             if callable(line):
@@ -108,7 +108,7 @@ def test_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
                     LoopbackServer([line])
 
 
-def test_requests_are_kept_unchanged_without_keys() -> None:
+def test_received_requests_are_kept_unchanged_but_without_keys() -> None:
     with LoopbackServer(["one"]) as server:
         post(server, "messages", headers={**HEADERS, "X-Api-Key": "secret"})
     (received,) = server.requests
@@ -121,7 +121,7 @@ def test_requests_are_kept_unchanged_without_keys() -> None:
     assert "secret" not in repr(received)
 
 
-def test_refused_request_is_kept_and_uses_no_line() -> None:
+def test_refused_request_is_recorded_and_uses_no_line() -> None:
     with LoopbackServer(["one"]) as server:
         refused = post(server, "chat", {**MINIMAL["chat"], "colour": "red"})
         assert text_of("chat", post(server, "chat")) == "one"
@@ -140,7 +140,7 @@ def test_body_that_is_not_a_json_object_is_refused(subtests: pytest.Subtests) ->
             assert server.requests[0].body == {}
 
 
-def test_a_request_without_a_key_is_refused(subtests: pytest.Subtests) -> None:
+def test_request_without_a_key_is_refused(subtests: pytest.Subtests) -> None:
     for wire, given in product(WIRES, [None, "Bearer ", "Basic secret"]):
         with subtests.test(wire=wire, given=given):
             headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
@@ -153,7 +153,7 @@ def test_a_request_without_a_key_is_refused(subtests: pytest.Subtests) -> None:
             )
 
 
-def test_with_a_key_of_its_own_no_other_is_accepted(subtests: pytest.Subtests) -> None:
+def test_server_with_a_configured_key_accepts_no_other(subtests: pytest.Subtests) -> None:
     for wire, (key, status) in product(WIRES, [("secret", 200), ("another", 401)]):
         with subtests.test(wire=wire, key=key):
             with LoopbackServer(["one"], key=key) as server:
@@ -167,7 +167,7 @@ def test_minimal_server_requires_a_key_only_if_configured(subtests: pytest.Subte
                 assert post(server, "chat", headers={}).status == status
 
 
-def test_refusals_have_the_shape_of_the_provider(subtests: pytest.Subtests) -> None:
+def test_refusals_have_the_format_of_the_provider(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["one"]) as server:
@@ -186,7 +186,7 @@ def test_refusals_have_the_shape_of_the_provider(subtests: pytest.Subtests) -> N
                 assert answered.headers["x-request-id"].startswith("req_011")
 
 
-def test_another_address_is_not_found() -> None:
+def test_unknown_paths_are_not_found() -> None:
     with LoopbackServer(["one"]) as server:
         connection = connect(server)
         connection.request("POST", "/v2/else", b"{}", HEADERS)
@@ -198,7 +198,7 @@ def test_another_address_is_not_found() -> None:
     assert server.requests == []
 
 
-def test_model_list_has_the_shape_of_its_wire(subtests: pytest.Subtests) -> None:
+def test_model_list_has_the_format_of_its_wire(subtests: pytest.Subtests) -> None:
     for anthropic in [True, False]:
         with subtests.test(anthropic=anthropic):
             headers = HEADERS if anthropic else {"authorization": "Bearer secret"}
@@ -235,14 +235,14 @@ def test_server_lists_its_models() -> None:
         assert server.model("openai", stream="no", max_tokens=5).endswith("/v1&stream=no&max_tokens=5")
 
 
-def test_unstarted_server_has_no_address() -> None:
+def test_server_has_no_address_before_it_is_started() -> None:
     server = LoopbackServer(["one"])
     with pytest.raises(RuntimeError, match="with LoopbackServer"):
         server.model("openai")
     server.close()
 
 
-def test_closing_ends_open_connections_and_may_be_repeated() -> None:
+def test_closing_ends_open_connections_and_can_be_repeated() -> None:
     server = LoopbackServer(["one"]).start()
     connection = connect(server)
     begin(connection, "chat").read()
@@ -254,7 +254,7 @@ def test_closing_ends_open_connections_and_may_be_repeated() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "agentnb-loopback"]
 
 
-def test_two_servers_with_the_same_script_say_the_same() -> None:
+def test_servers_with_the_same_script_send_identical_replies() -> None:
     said = []
     for _ in range(2):
         with LoopbackServer([[Thinking("hm"), "text", ToolCall("add")]], repeat=True) as server:
@@ -262,7 +262,7 @@ def test_two_servers_with_the_same_script_say_the_same() -> None:
     assert said[0] == said[1]
 
 
-def test_ids_look_like_those_of_the_providers_and_never_repeat() -> None:
+def test_ids_resemble_those_of_the_providers_and_never_repeat() -> None:
     with LoopbackServer(lambda _: [Thinking("hm"), ToolCall("add"), ToolCall("add")]) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
     calls = [block["id"] for block in messages["content"][1:]]
@@ -277,7 +277,7 @@ def test_ids_look_like_those_of_the_providers_and_never_repeat() -> None:
     assert len(set(every)) == len(every)
 
 
-def test_id_in_the_script_is_kept() -> None:
+def test_call_id_in_the_script_is_kept() -> None:
     with LoopbackServer(lambda _: ToolCall("add", {}, id="mine")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
     assert messages["content"][0]["id"] == "mine"
@@ -285,7 +285,7 @@ def test_id_in_the_script_is_kept() -> None:
     assert responses["output"][0]["call_id"] == "mine"
 
 
-def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> None:
+def test_stop_reason_uses_the_names_of_its_wire(subtests: pytest.Subtests) -> None:
     cases = [
         (None, "end_turn", "stop", "completed"),
         ("stop", "end_turn", "stop", "completed"),
@@ -311,7 +311,7 @@ def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> No
             assert ends[2][-1][0] == f"response.{whole[2]['status']}"
 
 
-def test_refusal_is_in_the_field_of_its_wire() -> None:
+def test_refusal_is_placed_in_the_field_of_its_wire() -> None:
     with LoopbackServer(lambda _: Answer(["Not that"], stop_reason="refusal")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
         deltas = [event[1]["choices"][0]["delta"] for event in post(server, "chat", streamed("chat")).events[:-1]]
@@ -324,7 +324,7 @@ def test_refusal_is_in_the_field_of_its_wire() -> None:
     assert "response.refusal.delta" in kinds
 
 
-def test_script_can_set_the_usage() -> None:
+def test_script_can_set_the_reported_usage() -> None:
     usage = Usage(input=100, output=20, cache_read=60, cache_write=30, reasoning=7)
     with LoopbackServer(lambda _: Answer(["Well"], usage=usage)) as server:
         messages, chat, responses = (post(server, wire).body["usage"] for wire in WIRES)
@@ -365,7 +365,7 @@ def test_messages_block_is_sent_unchanged_and_omitted_on_other_wires() -> None:
     assert started[0]["content_block"] == block
 
 
-def test_an_answer_of_one_text_is_one_part() -> None:
+def test_answer_with_one_text_has_one_part() -> None:
     assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
 
 
@@ -388,13 +388,13 @@ def test_request_repr_is_one_line_without_content(subtests: pytest.Subtests) -> 
             assert max(len(good), len(bad), len(none)) < 300
 
 
-def test_unanswered_request_repr_says_so_for_names_of_any_length() -> None:
+def test_repr_of_an_unanswered_request_is_short() -> None:
     one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
     assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500
 
 
-def test_key_may_be_in_the_anthropic_header() -> None:
+def test_key_may_be_sent_in_the_anthropic_header() -> None:
     headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
     with LoopbackServer(["one"], key="the-key") as server:
         assert post(server, "messages", headers={**headers, "x-api-key": "another"}).status == 401
@@ -412,7 +412,7 @@ def test_lenient_server_answers_and_records_problems(subtests: pytest.Subtests) 
             assert post(server, wire, {"model": "m", "messages": [7], "input": {"a": []}}).status == 200
 
 
-def test_a_server_is_like_those_with_a_name_only() -> None:
+def test_server_can_imitate_only_known_servers() -> None:
     with pytest.raises(SettingsError, match="mistral"):
         LoopbackServer(like="mistrel")
     for name in SERVERS:
@@ -420,7 +420,7 @@ def test_a_server_is_like_those_with_a_name_only() -> None:
             assert server.model().startswith(f"{name}:")
 
 
-def test_server_like_another_refuses_exactly_its_unknown_fields(subtests: pytest.Subtests) -> None:
+def test_imitating_server_refuses_exactly_the_fields_unknown_to_original(subtests: pytest.Subtests) -> None:
     messages = [{"role": "user", "content": "Hi"}]
     key = {"authorization": "Bearer secret"}
     for like, field, is_known in [
@@ -447,7 +447,7 @@ def test_openai_server_accepts_the_developer_role_and_mistral_does_not(subtests:
             assert post(server, "chat", body, {"authorization": "Bearer secret"}).status == status
 
 
-def test_a_lenient_server_lists_its_models_without_a_key() -> None:
+def test_lenient_server_lists_its_models_without_a_key() -> None:
     for lenient, status in {True: 200, False: 401}.items():
         with LoopbackServer(lenient=lenient) as server:
             assert httpx2.get(f"{server.url}/v1/models").status_code == status
@@ -467,7 +467,7 @@ def test_lenient_server_reports_problems_in_all_parts_of_requests() -> None:
             assert len([problem for problem in server.problems if words in problem]) == 1
 
 
-def test_each_server_places_usage_like_the_original(subtests: pytest.Subtests) -> None:
+def test_each_imitated_server_reports_usage_like_the_original(subtests: pytest.Subtests) -> None:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
     for like, place in {"mistral": ["usage"], "groq": ["x_groq", "usage"], "vllm": []}.items():
         with subtests.test(like), LoopbackServer(["one"], like=like) as server:

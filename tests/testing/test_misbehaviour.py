@@ -50,7 +50,7 @@ NAMES = {400: "invalid_request_error", 401: "authentication_error", 403: "permis
 NAMES |= {413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 503: "api_error", 529: "overloaded_error"}
 
 
-def test_status_has_an_error_body_of_its_wire(subtests: pytest.Subtests) -> None:
+def test_error_status_has_the_error_body_of_its_wire(subtests: pytest.Subtests) -> None:
     for status, wire, stream in product(NAMES, WIRES, [True, False]):
         with subtests.test(status=status, wire=wire, stream=stream):
             answered = answer(Status(status, "Not now"), wire, {**MINIMAL[wire], "stream": stream})
@@ -66,7 +66,7 @@ def test_status_has_an_error_body_of_its_wire(subtests: pytest.Subtests) -> None
             assert "retry-after" not in answered.headers
 
 
-def test_a_status_says_when_to_come_back(subtests: pytest.Subtests) -> None:
+def test_error_status_can_have_a_retry_after_header(subtests: pytest.Subtests) -> None:
     for after in [7, 0.5, "Wed, 21 Oct 2026 07:28:00 GMT"]:
         with subtests.test(after=after):
             line = Status(429, retry_after=after, headers={"x-should-retry": "false"})
@@ -75,7 +75,7 @@ def test_a_status_says_when_to_come_back(subtests: pytest.Subtests) -> None:
             assert answered.headers["x-should-retry"] == "false"
 
 
-def test_a_status_may_have_another_name(subtests: pytest.Subtests) -> None:
+def test_error_status_can_have_a_custom_error_type(subtests: pytest.Subtests) -> None:
     cases = [("insufficient_quota", "insufficient_quota", "insufficient_quota"), ("server_error", "server_error", None)]
     for name, kind, code in cases:
         with subtests.test(name):
@@ -84,7 +84,7 @@ def test_a_status_may_have_another_name(subtests: pytest.Subtests) -> None:
             assert answer(Status(429, type=name), "messages").body["error"]["type"] == name
 
 
-def test_overlong_conversation_error_uses_the_words_of_its_wire() -> None:
+def test_overlong_conversation_error_uses_the_wording_of_its_wire() -> None:
     said = [answer(overflow(), wire) for wire in WIRES]
     assert [answered.status for answered in said] == [400, 400, 400]
     messages, chat, responses = (answered.body["error"] for answered in said)
@@ -95,7 +95,7 @@ def test_overlong_conversation_error_uses_the_words_of_its_wire() -> None:
     assert "available context size" in answer(overflow(), "chat", minimal=True).body["error"]["message"]
 
 
-def test_an_error_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) -> None:
+def test_error_can_occur_in_the_middle_of_a_stream(subtests: pytest.Subtests) -> None:
     for wire, after in product(WIRES, [0, 3]):
         with subtests.test(wire=wire, after=after):
             answered = answer(ErrorInStream(after=after), wire, streamed(wire))
@@ -110,20 +110,20 @@ def test_an_error_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) -> 
                 assert (name, data["type"], data["code"]) == ("error", "error", "overloaded_error")
 
 
-def test_a_response_may_fail_as_a_whole() -> None:
+def test_response_can_end_with_a_failed_event() -> None:
     name, data = answer(ErrorInStream("server_error", failed=True), "responses", streamed("responses")).events[-1]
     assert name == data["type"] == "response.failed"
     assert data["response"]["status"] == "failed"
     assert data["response"]["error"] == {"code": "server_error", "message": "Overloaded"}
 
 
-def test_stream_error_is_a_status_where_no_stream_was_requested(subtests: pytest.Subtests) -> None:
+def test_stream_error_becomes_a_status_if_nothing_is_streamed(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             assert answer(ErrorInStream(), wire).status == 529
 
 
-def test_the_libraries_raise_the_errors_of_streams() -> None:
+def test_client_libraries_raise_errors_sent_in_streams() -> None:
     async def work() -> None:
         with LoopbackServer(lambda _: ErrorInStream(line="one two three", after=4)) as server:
             async with anthropic.AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as claude:
@@ -146,14 +146,14 @@ def five_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loopback, "time", SimpleNamespace(monotonic=partial(next, count(0.0, 0.02))))
 
 
-def test_after_a_silence_the_rest_comes(subtests: pytest.Subtests) -> None:
+def test_rest_of_the_reply_follows_a_stall(subtests: pytest.Subtests) -> None:
     for wire, after, stream in product(WIRES, [0, 2, 99], [True, False]):
         with subtests.test(wire=wire, after=after, stream=stream):
             body = {**MINIMAL[wire], "stream": stream}
             assert answer(Stall(0.01, after=after, line="one two"), wire, body).raw == answer("one two", wire, body).raw
 
 
-def test_keepalives_in_a_silence_contain_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_keepalives_during_a_stall_contain_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire, after, pings in product(WIRES, [0, 2, 99], ["comments", "events"]):
         with subtests.test(wire=wire, after=after, pings=pings):
             plain = answer("one two", wire, streamed(wire)).raw
@@ -162,14 +162,14 @@ def test_keepalives_in_a_silence_contain_nothing_of_the_reply(subtests: pytest.S
             assert alive.count(sign) >= plain.count(sign) + 2 and alive.replace(sign, b"") == plain.replace(sign, b"")
 
 
-def test_whole_reply_follows_keepalive_blank_lines(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_complete_reply_follows_keepalive_blank_lines(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             alive = answer(Stall(0.1, 0, "one two", "comments"), wire)
             assert alive.raw.startswith(b"\n\n") and json.loads(alive.raw) == answer("one two", wire).body
 
 
-def test_a_silence_comes_after_the_first_events() -> None:
+def test_stall_can_follow_the_first_events() -> None:
     with LoopbackServer([Stall(60, after=2)]) as server:
         connection = connect(server)
         response = begin(connection, "messages", streamed("messages"))
@@ -183,7 +183,7 @@ def test_a_silence_comes_after_the_first_events() -> None:
     assert server.requests[0].hung_up is False
 
 
-def test_a_silence_may_come_after_the_last_event() -> None:
+def test_stall_can_follow_the_last_event() -> None:
     with LoopbackServer([Stall(60, after=99, line="x")]) as server:
         connection = connect(server)
         response = begin(connection, "chat", streamed("chat"))
@@ -195,7 +195,7 @@ def test_a_silence_may_come_after_the_last_event() -> None:
         connection.close()
 
 
-def test_closing_ends_a_silence_before_the_headers() -> None:
+def test_closing_the_server_ends_a_stall_before_the_headers() -> None:
     with LoopbackServer([Stall(60, after=0)]) as server:
         connection = connect(server)
         connection.request("POST", "/v1/chat/completions", json.dumps(MINIMAL["chat"]), {"authorization": "Bearer x"})
@@ -206,7 +206,7 @@ def test_closing_ends_a_silence_before_the_headers() -> None:
         connection.close()
 
 
-def test_client_disconnecting_in_a_silence_is_noticed() -> None:
+def test_client_disconnecting_during_a_stall_is_noticed() -> None:
     with LoopbackServer([Stall(60, after=1), "next"]) as server:
         connection = connect(server)
         begin(connection, "chat", streamed("chat")).close()
@@ -215,7 +215,7 @@ def test_client_disconnecting_in_a_silence_is_noticed() -> None:
         assert post(server, "chat").status == 200
 
 
-def test_a_connection_is_cut_in_the_middle(subtests: pytest.Subtests) -> None:
+def test_connection_can_be_cut_in_the_middle(subtests: pytest.Subtests) -> None:
     for wire, stream in product(WIRES, [True, False]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Cut(line="one two three"), "next"]) as server:
@@ -229,7 +229,7 @@ def test_a_connection_is_cut_in_the_middle(subtests: pytest.Subtests) -> None:
                 assert post(server, wire).status == 200
 
 
-def test_a_connection_is_cut_before_anything_came(subtests: pytest.Subtests) -> None:
+def test_connection_can_be_cut_before_any_data(subtests: pytest.Subtests) -> None:
     for stream in [True, False]:
         with subtests.test(stream=stream):
             with LoopbackServer([Cut(after=0)]) as server:
@@ -240,7 +240,7 @@ def test_a_connection_is_cut_before_anything_came(subtests: pytest.Subtests) -> 
             assert server.requests[0].answered is None
 
 
-def test_a_connection_is_torn_down(subtests: pytest.Subtests) -> None:
+def test_connection_can_be_reset(subtests: pytest.Subtests) -> None:
     for after in [0, 2]:
         with subtests.test(after=after):
             with LoopbackServer([Cut(after=after, reset=True)]) as server:
@@ -262,14 +262,14 @@ def test_client_resetting_its_connection_is_not_an_error(capfd: pytest.CaptureFi
     assert capfd.readouterr().err == ""
 
 
-def test_a_stream_ends_in_order_before_the_reply_does(subtests: pytest.Subtests) -> None:
+def test_stream_can_end_cleanly_before_the_reply_is_complete(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             good = answer("one two three", wire, streamed(wire)).events
             assert answer(EndEarly(after=3, line="one two three"), wire, streamed(wire)).events == good[:3]
 
 
-def test_broken_whole_reply_is_invalid_json(subtests: pytest.Subtests) -> None:
+def test_broken_complete_reply_is_invalid_json(subtests: pytest.Subtests) -> None:
     for wire, line in product(WIRES, [EndEarly(), BrokenJson()]):
         with subtests.test(wire=wire, line=line):
             answered = answer(line, wire)
@@ -278,7 +278,7 @@ def test_broken_whole_reply_is_invalid_json(subtests: pytest.Subtests) -> None:
                 json.loads(answered.raw)
 
 
-def test_broken_json_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) -> None:
+def test_broken_json_can_occur_in_the_middle_of_stream(subtests: pytest.Subtests) -> None:
     for wire, after in product(WIRES, [2, 99]):
         with subtests.test(wire=wire, after=after):
             answered = answer(BrokenJson(after=after, line="x"), wire, streamed(wire))
@@ -288,7 +288,7 @@ def test_broken_json_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) 
             assert broken == [min(after + (wire == "messages"), good - 1)]
 
 
-def test_the_libraries_stumble_over_broken_json() -> None:
+def test_client_libraries_raise_on_broken_json() -> None:
     async def work() -> None:
         with LoopbackServer(lambda _: BrokenJson()) as server:
             async with anthropic.AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as claude:
@@ -303,7 +303,7 @@ def test_the_libraries_stumble_over_broken_json() -> None:
     asyncio.run(work())
 
 
-def test_unknown_items_are_between_valid_ones(subtests: pytest.Subtests) -> None:
+def test_unknown_events_can_occur_between_valid_ones(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             good = answer(CALLS, wire, streamed(wire)).events
@@ -316,7 +316,7 @@ def test_unknown_items_are_between_valid_ones(subtests: pytest.Subtests) -> None
             assert len(kept) >= len(good)
 
 
-def test_a_whole_reply_has_unknown_things_too(subtests: pytest.Subtests) -> None:
+def test_complete_reply_can_contain_unknown_fields_and_items(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             body = answer(UnknownEvent(CALLS), wire).body
@@ -324,7 +324,7 @@ def test_a_whole_reply_has_unknown_things_too(subtests: pytest.Subtests) -> None
             assert ("light" if wire == "chat" else "hologram") in json.dumps(body)
 
 
-def test_an_unknown_item_may_come_back() -> None:
+def test_unknown_item_may_be_sent_back() -> None:
     user = MINIMAL["responses"]["input"]
     with LoopbackServer(lambda _: UnknownEvent("text")) as server:
         items = post(server, "responses").body["output"]
@@ -332,7 +332,7 @@ def test_an_unknown_item_may_come_back() -> None:
         assert post(server, "responses", {**MINIMAL["responses"], "input": [*user, *items, *user]}).status == 200
 
 
-def test_an_unknown_block_may_come_back() -> None:
+def test_unknown_block_may_be_sent_back() -> None:
     user = {"role": "user", "content": "Hi"}
     with LoopbackServer(lambda _: UnknownEvent("text")) as server:
         content = post(server, "messages").body["content"]
@@ -340,7 +340,7 @@ def test_an_unknown_block_may_come_back() -> None:
         assert post(server, "messages", body).status == 200
 
 
-def test_a_careless_server_streams_whole_calls(subtests: pytest.Subtests) -> None:
+def test_sloppy_server_streams_calls_in_one_piece(subtests: pytest.Subtests) -> None:
     cases = [
         (Sloppy(CALLS), [None, None], False),
         (Sloppy(CALLS, index=0), [0, 0], False),
@@ -359,7 +359,7 @@ def test_a_careless_server_streams_whole_calls(subtests: pytest.Subtests) -> Non
             assert not [data for _, data in events[:-1] if data.get("usage")]
 
 
-def test_a_careless_whole_reply() -> None:
+def test_sloppy_server_omits_usage_and_ids_from_replies() -> None:
     body = answer(Sloppy(CALLS), "chat").body
     (choice,) = body["choices"]
     assert choice["finish_reason"] == "stop"
@@ -368,13 +368,13 @@ def test_a_careless_whole_reply() -> None:
     assert [set(call) for call in choice["message"]["tool_calls"]] == [{"function"}, {"function"}]
 
 
-def test_the_other_wires_have_no_careless_servers(subtests: pytest.Subtests) -> None:
+def test_sloppiness_affects_only_the_chat_wire(subtests: pytest.Subtests) -> None:
     for wire in ["messages", "responses"]:
         with subtests.test(wire):
             assert answer(Sloppy(CALLS), wire, streamed(wire)).raw == answer(CALLS, wire, streamed(wire)).raw
 
 
-def test_a_page_comes_instead_of_a_reply(subtests: pytest.Subtests) -> None:
+def test_html_page_can_replace_a_reply(subtests: pytest.Subtests) -> None:
     for wire, status in product(WIRES, [502, 200]):
         with subtests.test(wire=wire, status=status):
             answered = answer(NotJson(status), wire, streamed(wire))
@@ -383,7 +383,7 @@ def test_a_page_comes_instead_of_a_reply(subtests: pytest.Subtests) -> None:
             assert answered.raw.startswith(b"<html>")
 
 
-def test_an_empty_reply_is_in_good_order() -> None:
+def test_empty_reply_is_well_formed() -> None:
     assert [name for name, _ in answer(EmptyReply(), "messages", streamed("messages")).events] == [
         "message_start",
         "message_delta",
@@ -398,7 +398,7 @@ def test_an_empty_reply_is_in_good_order() -> None:
     assert kinds == ["response.created", "response.in_progress", "response.completed"]
 
 
-def test_misbehaviour_of_an_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
+def test_misbehaviour_with_an_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
     cases = [ErrorInStream, Stall, Cut, EndEarly, BrokenJson, UnknownEvent, Sloppy]
     for kind in cases:
         with subtests.test(kind=kind):

@@ -47,13 +47,13 @@ def answer(wire: Wire, body: dict[str, Any]) -> None:
     wire.deliver(as_answer("x"), Asked(body, Ids(), Memory(), count.usage))
 
 
-def test_a_good_request_has_no_problems(subtests: pytest.Subtests) -> None:
+def test_valid_request_has_no_problems(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire.name):
             assert problems(wire, good, {"anthropic-version": "2026-10-21"}, Memory(), Like()) == []
 
 
-def test_rules_survive_anything_anywhere(subtests: pytest.Subtests) -> None:
+def test_request_rules_handle_odd_values_anywhere_without_errors(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire.name):
             for path, value in itertools.product(list(places(good)), ODD):

@@ -35,7 +35,7 @@ def counted(cache: PromptCache, request: dict[str, Any]) -> tuple[int, int, int]
     return usage.cache_read, usage.cache_write, usage.input - usage.cache_read - usage.cache_write
 
 
-def test_without_markers_nothing_is_written_or_read() -> None:
+def test_requests_without_cache_markers_write_and_read_nothing() -> None:
     cache = PromptCache()
     plain = body(turn(text("a")), system="system")
     assert counted(cache, plain)[:2] == (0, 0)
@@ -61,7 +61,7 @@ def test_growing_conversation_reads_the_previous_cache() -> None:
     assert more > 0
 
 
-def test_a_change_at_the_beginning_is_not_read() -> None:
+def test_change_at_the_beginning_invalidates_the_cache() -> None:
     cache = PromptCache()
     counted(cache, body(turn(text("a", marked=True))))
     assert counted(cache, body(turn(text("a", marked=True)), system=[text("other")]))[0] == 0
@@ -69,20 +69,20 @@ def test_a_change_at_the_beginning_is_not_read() -> None:
     assert counted(cache, body(turn(text("a", marked=True)), model="n"))[0] == 0
 
 
-def test_another_choice_of_tools_keeps_the_system_prompt_only() -> None:
+def test_changed_tool_choice_keeps_only_the_cached_system_prompt() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn(text("a", marked=True))))
     read, _, _ = counted(cache, body(turn(text("a", marked=True)), tool_choice={"type": "any"}))
     assert 0 < read < written
 
 
-def test_equal_text_of_another_role_is_not_cached() -> None:
+def test_same_text_in_another_role_is_not_cached() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn(text("a", marked=True))))
     assert 0 < counted(cache, body(turn(text("a", marked=True), role="assistant")))[0] < written
 
 
-def test_string_equals_a_text_block_and_turns_may_be_split() -> None:
+def test_cache_treats_strings_as_blocks_and_ignores_turn_splits() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn({"type": "text", "text": "a"}, text("b", marked=True))))
     read, _, _ = counted(cache, body({"role": "user", "content": "a"}, turn(text("b", marked=True))))
@@ -107,7 +107,7 @@ def test_request_level_marker_applies_to_the_last_block() -> None:
     assert counted(cache, body(turn(text("a")), system=[], cache_control=MARK)) == (written, 0, 0)
 
 
-def test_usage_has_cache_counts_as_the_provider_splits_them() -> None:
+def test_usage_splits_cache_counts_like_the_provider() -> None:
     marked = body(turn(text("a", marked=True), text("b")))
     with LoopbackServer(lambda _: "x") as server:
         first, second = (post(server, "messages", marked).body["usage"] for _ in range(2))
@@ -125,7 +125,7 @@ def test_unanswered_request_writes_no_cache() -> None:
         assert post(server, "messages", marked).body["usage"]["cache_read_input_tokens"] > 0
 
 
-def test_other_wires_read_every_earlier_prefix() -> None:
+def test_other_wires_cache_every_earlier_prefix() -> None:
     user = {"role": "user", "content": "Hello there"}
     for wire, field in (("chat", "messages"), ("responses", "input")):
         with LoopbackServer(lambda _: "x") as server:
@@ -135,6 +135,6 @@ def test_other_wires_read_every_earlier_prefix() -> None:
         assert [detail["cached_tokens"] for detail in details] == [0, sent[0], sent[1]]
 
 
-def test_a_minimal_server_tells_no_details() -> None:
+def test_minimal_server_omits_usage_details() -> None:
     with LoopbackServer(["x"], minimal=True) as server:
         assert set(post(server, "chat").body["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}

@@ -204,7 +204,7 @@ REFUSED = {
 }
 
 
-def test_the_chat_wire_refuses(subtests: pytest.Subtests) -> None:
+def test_chat_wire_refuses_invalid_requests(subtests: pytest.Subtests) -> None:
     for (name, (change, wanted)), minimal in product(REFUSED.items(), [False, True]):
         with subtests.test(name, minimal=minimal):
             found = said(change, minimal)
@@ -229,7 +229,7 @@ ACCEPTED = {
 }
 
 
-def test_the_chat_wire_takes(subtests: pytest.Subtests) -> None:
+def test_chat_wire_accepts_valid_requests(subtests: pytest.Subtests) -> None:
     for (name, change), minimal in product(ACCEPTED.items(), [False, True]):
         with subtests.test(name, minimal=minimal):
             assert said(change, minimal) == []
@@ -248,7 +248,7 @@ ONLY_OPENAI = {
 }
 
 
-def test_a_minimal_server_does_not_know(subtests: pytest.Subtests) -> None:
+def test_minimal_server_refuses_fields_only_openai_has(subtests: pytest.Subtests) -> None:
     for name, change in ONLY_OPENAI.items():
         with subtests.test(name):
             assert said(change) == []

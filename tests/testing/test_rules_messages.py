@@ -294,7 +294,7 @@ REFUSED = {
 }
 
 
-def test_the_messages_wire_refuses(subtests: pytest.Subtests) -> None:
+def test_messages_wire_refuses_invalid_requests(subtests: pytest.Subtests) -> None:
     for name, (change, wanted) in REFUSED.items():
         with subtests.test(name):
             found = said(change)
@@ -326,17 +326,17 @@ ACCEPTED = {
 }
 
 
-def test_the_messages_wire_takes(subtests: pytest.Subtests) -> None:
+def test_messages_wire_accepts_valid_requests(subtests: pytest.Subtests) -> None:
     for name, change in ACCEPTED.items():
         with subtests.test(name):
             assert said(change) == []
 
 
-def test_version_is_required() -> None:
+def test_api_version_header_is_required() -> None:
     assert said(lambda body: None, version=None) == ["anthropic-version: header is required"]
 
 
-def test_older_version_accepts_sampling_options(subtests: pytest.Subtests) -> None:
+def test_older_api_version_accepts_sampling_options(subtests: pytest.Subtests) -> None:
     for name in ["temperature", "top_p", "top_k"]:
         with subtests.test(name):
             assert said(with_fields(**{name: 1}), version="2023-06-01") == []
@@ -366,7 +366,7 @@ def test_returned_thinking_must_be_unchanged() -> None:
     assert goes_on(line, of_another, user(text())) == 400
 
 
-def test_thinking_of_another_server_is_known_again() -> None:
+def test_thinking_from_another_server_is_accepted() -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
     with LoopbackServer([[Thinking("hm"), "text"]]) as first, LoopbackServer(["more"]) as second:
         content = post(first, "messages", body).body["content"]
@@ -379,13 +379,13 @@ def test_returned_hidden_thinking_must_be_unchanged() -> None:
     assert goes_on(line, lambda message: message["content"][0].update(data="b3RoZXI="), user(text())) == 400
 
 
-def test_only_blocks_of_its_own_are_recognized() -> None:
+def test_only_unchanged_server_tool_blocks_are_accepted() -> None:
     line = [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}), "text"]
     assert goes_on(line, lambda message: None, user(text())) == 200
     assert goes_on(line, lambda message: message["content"][0].update(name="other"), user(text())) == 400
 
 
-def test_unchanged_paused_reply_may_be_last() -> None:
+def test_unchanged_paused_reply_may_end_a_request() -> None:
     paused = Answer(
         [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}), "so"], stop_reason="pause_turn"
     )
@@ -395,14 +395,14 @@ def test_unchanged_paused_reply_may_be_last() -> None:
     assert goes_on(Answer(["so"])) == 400
 
 
-def test_after_an_empty_pause_other_assistant_content_cannot_be_last() -> None:
+def test_assistant_content_after_an_empty_pause_cannot_be_last() -> None:
     body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
     with LoopbackServer(lambda _: Answer([], stop_reason="pause_turn")) as server:
         post(server, "messages", body)
         assert post(server, "messages", {**body, "messages": [user(text()), assistant(text())]}).status == 400
 
 
-def test_two_consecutive_pauses_continue() -> None:
+def test_two_consecutive_pauses_can_be_continued() -> None:
     with LoopbackServer(lambda _: Answer(["so"], stop_reason="pause_turn")) as server:
         body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
         for _ in range(3):
@@ -411,7 +411,7 @@ def test_two_consecutive_pauses_continue() -> None:
     assert [request.answered for request in server.requests] == [200, 200, 200]
 
 
-def test_unchanged_call_is_accepted() -> None:
+def test_returned_unchanged_calls_are_accepted() -> None:
     def results(message: dict[str, Any]) -> dict[str, Any]:
         return user(*(result(block["id"]) for block in message["content"]))
 

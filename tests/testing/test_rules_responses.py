@@ -173,7 +173,7 @@ REFUSED = {
 }
 
 
-def test_the_responses_wire_refuses(subtests: pytest.Subtests) -> None:
+def test_responses_wire_refuses_invalid_requests(subtests: pytest.Subtests) -> None:
     for name, (change, wanted) in REFUSED.items():
         with subtests.test(name):
             found = said(change)
@@ -195,7 +195,7 @@ ACCEPTED = {
 }
 
 
-def test_the_responses_wire_takes(subtests: pytest.Subtests) -> None:
+def test_responses_wire_accepts_valid_requests(subtests: pytest.Subtests) -> None:
     for name, change in ACCEPTED.items():
         with subtests.test(name):
             assert said(change) == []
@@ -230,7 +230,7 @@ def test_changed_reasoning_is_refused() -> None:
     )
 
 
-def test_reasoning_returns_before_its_items() -> None:
+def test_reasoning_must_be_returned_before_its_items() -> None:
     missing = "was provided without its required following item"
 
     def without_id(sent: list[dict[str, Any]]) -> None:
@@ -242,7 +242,7 @@ def test_reasoning_returns_before_its_items() -> None:
     assert missing in goes_on(Answer([Thinking("hm")], stop_reason="max_tokens"))
 
 
-def test_items_after_reasoning_return_with_it_unless_without_id() -> None:
+def test_items_with_an_id_need_their_preceding_reasoning() -> None:
     def alone(sent: list[dict[str, Any]]) -> None:
         sent.pop(0)
 

@@ -43,7 +43,7 @@ def with_server(line: Any, work: Callable[[LoopbackServer], Any]) -> Any:
         return asyncio.run(work(server))
 
 
-def test_events_of_the_messages_wire_come_in_the_real_order() -> None:
+def test_messages_events_are_sent_in_the_real_order() -> None:
     with LoopbackServer([["a b", ToolCall("add", {"a": 1})]]) as server:
         answered = post(server, "messages", streamed("messages"))
     assert answered.headers["content-type"].startswith("text/event-stream")
@@ -65,7 +65,7 @@ def test_events_of_the_messages_wire_come_in_the_real_order() -> None:
     assert [data["type"] for _, data in answered.events] == names
 
 
-def test_the_messages_library_reads_the_stream() -> None:
+def test_messages_library_reads_the_stream() -> None:
     async def work(server: LoopbackServer) -> None:
         async with claude(server) as client, client.messages.stream(**MINIMAL["messages"]) as stream:
             message = await stream.get_final_message()
@@ -80,7 +80,7 @@ def test_the_messages_library_reads_the_stream() -> None:
     with_server(LINE, work)
 
 
-def test_messages_library_reads_stream_and_whole_reply_alike() -> None:
+def test_messages_library_reads_streamed_and_complete_replies_identically() -> None:
     async def work(server: LoopbackServer) -> None:
         async with claude(server) as client:
             whole = await client.messages.create(**MINIMAL["messages"])
@@ -95,7 +95,7 @@ def test_messages_library_reads_stream_and_whole_reply_alike() -> None:
     with_server(LINE, work)
 
 
-def test_the_messages_library_lists_the_models() -> None:
+def test_messages_library_lists_the_models() -> None:
     async def work(server: LoopbackServer) -> None:
         async with claude(server) as client:
             assert [model.id async for model in client.models.list()] == ["loopback"]
@@ -105,7 +105,7 @@ def test_the_messages_library_lists_the_models() -> None:
     with_server("x", work)
 
 
-def test_parallel_calls_of_the_chat_wire_interleave() -> None:
+def test_parallel_calls_on_the_chat_wire_are_interleaved() -> None:
     with LoopbackServer([LINE]) as server:
         events = post(server, "chat", streamed("chat")).events
     assert events[-1] == (None, "[DONE]")
@@ -132,7 +132,7 @@ def test_chat_stream_usage_is_sent_only_on_request(subtests: pytest.Subtests) ->
                 assert chunks[-1]["usage"]["completion_tokens"] == 3
 
 
-def test_chat_library_reads_raw_helper_and_whole_reply_alike() -> None:
+def test_chat_library_reads_streamed_and_complete_replies_identically() -> None:
     async def work(server: LoopbackServer) -> None:
         async with gpt(server) as client:
             options = {"stream_options": {"include_usage": True}}
@@ -158,7 +158,7 @@ def test_chat_library_reads_raw_helper_and_whole_reply_alike() -> None:
     with_server(LINE, work)
 
 
-def test_responses_events_are_numbered_and_in_real_order() -> None:
+def test_responses_events_are_numbered_in_the_real_order() -> None:
     with LoopbackServer([[Thinking("hm"), "a", ToolCall("add", {"a": 1})]]) as server:
         events = post(server, "responses", streamed("responses")).events
     assert [name for name, _ in events] == [
@@ -187,7 +187,7 @@ def test_responses_events_are_numbered_and_in_real_order() -> None:
     assert [data["type"] for _, data in events] == [name for name, _ in events]
 
 
-def test_the_responses_library_reads_stream_and_whole_reply_the_same() -> None:
+def test_responses_library_reads_streamed_and_complete_replies_identically() -> None:
     async def work(server: LoopbackServer) -> None:
         async with gpt(server) as client:
             async with client.responses.stream(**MINIMAL["responses"]) as stream:
@@ -206,7 +206,7 @@ def test_the_responses_library_reads_stream_and_whole_reply_the_same() -> None:
     with_server(LINE, work)
 
 
-def test_the_libraries_read_the_unusual_too(subtests: pytest.Subtests) -> None:
+def test_client_libraries_read_unusual_replies(subtests: pytest.Subtests) -> None:
     cases = [[], "", Answer(["cut"], stop_reason="max_tokens"), Answer(["no"], stop_reason="refusal"), UnknownEvent(LINE)]
     for line in cases:
         with subtests.test(line=line):

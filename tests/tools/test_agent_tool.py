@@ -48,7 +48,7 @@ def test_agent_name_becomes_a_valid_tool_name(subtests: pytest.Subtests) -> None
     assert tool(helper(name="研究者"), name="researcher").spec.name == "researcher"
 
 
-def test_description_is_the_first_system_sentence_or_neutral(
+def test_description_is_the_first_system_prompt_sentence_or_neutral(
     subtests: pytest.Subtests, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     for text, sentence in {
@@ -76,7 +76,7 @@ def test_description_is_the_first_system_sentence_or_neutral(
     assert tool(helper(system="You look."), description="Finds.").spec.description == "Finds."
 
 
-def test_valid_settings_are_accepted(subtests: pytest.Subtests) -> None:
+def test_valid_agent_tool_settings_are_accepted(subtests: pytest.Subtests) -> None:
     plain = as_tool(helper())
     assert (plain.effects, plain.timeout) == (frozenset(), None) and plain.spec.effects == ()
     assert not (plain.parallel_safe or plain.blocking or plain.repeatable)
@@ -119,7 +119,7 @@ def test_two_tools_with_one_name_are_refused_with_a_hint() -> None:
     assert len(Toolbox([helper(), tool(helper(), name="second")])) == 2
 
 
-def test_variable_names_an_unnamed_agent() -> None:
+def test_unnamed_agent_takes_the_name_of_its_variable() -> None:
     for unnamed in (helper(name="agent"), helper(name="研究者"), Workflow.from_yaml(STEP, tools=[noted])):
         assert as_tool(tool_of_variable(unnamed, "researcher")).spec.name == "researcher"
     named, function = helper(), FunctionTool(noted)

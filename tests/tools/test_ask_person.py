@@ -27,12 +27,12 @@ def texts(run: Run) -> list[str]:
     return [result.text for round_ in run.rounds for result in round_.results]
 
 
-def test_agent_asks_with_the_tool() -> None:
+def test_agent_asks_through_the_ask_person_tool() -> None:
     assert as_tool(ask_person).spec.name == ASK_PERSON
 
 
 @pytest.mark.req("KX.5")
-def test_model_gets_the_answer() -> None:
+def test_model_receives_the_answer() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which table?"}))
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which table?", {"type": "string"})
@@ -40,7 +40,7 @@ def test_model_gets_the_answer() -> None:
     assert texts(live.result(PATIENCE)) == ["the one of 2024"]
 
 
-def test_only_the_options_are_accepted() -> None:
+def test_only_the_offered_options_are_accepted() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which?", "options": ["red", "blue", "red"]}))
     assert live.run.waiting[0].schema == {"type": "string", "enum": ["red", "blue"]}
     with pytest.raises(ValueError, match="Please choose one of: red, blue"):
@@ -58,13 +58,13 @@ def test_declined_question_is_not_a_failure() -> None:
     assert "declined to answer" in result.text and "state your assumptions" in result.text
 
 
-def test_model_is_told_when_nobody_answers() -> None:
+def test_model_is_informed_when_nobody_answers() -> None:
     model = ScriptedModel([ToolCall("ask_person", {"question": "Which table?"}), "Done."])
     (result,) = Agent(model, tools=[ask_person], guidance="off", todos=False).run_sync("go").rounds[0].results
     assert (result.is_error, result.error_code) == (True, "nobody_to_ask")
 
 
-def test_questions_are_sequential_and_only_parallel_tools_continue() -> None:
+def test_only_parallel_safe_tools_run_while_a_question_is_open() -> None:
     @tool(parallel_safe=True)
     def work() -> str:
         return "worked"

@@ -21,18 +21,18 @@ def lines(value: Any) -> list[str]:
 
 
 @pytest.mark.req("R2.3")
-def test_frame_text_has_size_columns_types_gaps_and_rows(snapshot: Snapshot) -> None:
+def test_frame_text_has_size_columns_types_missing_counts_and_rows(snapshot: Snapshot) -> None:
     frame = pd.DataFrame({"species": ["Adelie", None], "mass": [3750.0, np.nan], "year": [2007, 2008]})
     assert lines(frame) == snapshot
 
 
 @pytest.mark.req("R2.3")
-def test_series_text_has_name_size_type_and_gaps() -> None:
+def test_series_text_has_name_size_type_and_missing_count() -> None:
     assert lines(pd.Series([1.5, None], name="mass")) == ["Series mass, 2, float64, 1 missing", "0    1.5", "1    NaN"]
 
 
 @pytest.mark.req("R2.3")
-def test_large_frame_is_shortened_with_its_true_size() -> None:
+def test_large_frame_is_shortened_but_shows_its_true_size() -> None:
     shown_lines = lines(pd.DataFrame(np.zeros((10_000, 300))))
     assert shown_lines[0] == "DataFrame, 10000 x 300"
     assert shown_lines[1].startswith("columns: 0 (float64), 1 (float64), ") and shown_lines[1].endswith(" and 260 more")
@@ -75,20 +75,20 @@ def test_styled_frame_is_shown_as_its_frame() -> None:
     assert lines(frame.style) == lines(frame)
 
 
-def test_subclass_of_a_frame_is_a_frame() -> None:
+def test_subclass_of_a_frame_is_shown_as_a_frame() -> None:
     class GeoDataFrame(pd.DataFrame):
         pass
 
     assert lines(GeoDataFrame({"a": [1]}))[0] == "DataFrame, 1 x 1"
 
 
-def test_gaps_are_counted_only_if_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_values_are_counted_only_in_small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.tools.data_frames.MAX_COUNTED", 1)
     assert lines(pd.DataFrame({"a": [None, 1.0]}))[1] == "columns: a (float64)"
     assert lines(pd.Series([None, 1.0]))[0] == "Series, 2, float64"
 
 
-def test_other_values_are_no_frame(subtests: pytest.Subtests) -> None:
+def test_other_values_are_not_frames(subtests: pytest.Subtests) -> None:
     for value in ["DataFrame", 1, None, [1], np.zeros(3), object()]:
         with subtests.test(value=value):
             assert frame_text(value) is None
@@ -134,7 +134,7 @@ def polars_like(columns: dict[str, list[Any]]) -> Any:
     return DataFrame(columns)
 
 
-def test_polars_frame_is_shown_alike(snapshot: Snapshot) -> None:
+def test_polars_frame_is_shown_like_a_pandas_frame(snapshot: Snapshot) -> None:
     assert lines(polars_like({"name": ["a", "bc"], "mass": [1.5, None]})) == snapshot
 
 
@@ -172,7 +172,7 @@ def test_table_keeps_all_index_levels_with_names() -> None:
     assert displayed.rows == (("B", "x", 1), ("D", "y", 2))
 
 
-def test_series_is_a_table_of_one_column() -> None:
+def test_series_becomes_a_table_of_one_column() -> None:
     displayed = table(pd.Series([1.5, 2.0], index=["a", "b"], name="mass"))
     assert (displayed.columns, displayed.rows, displayed.row_count) == (("mass",), (("a", 1.5), ("b", 2.0)), 2)
     assert table(pd.Series([1])).columns == ("",)
@@ -234,7 +234,7 @@ def test_polars_frame_is_a_table_without_an_index() -> None:
     assert [long.rows[14][0], long.rows[15][0]] == [14, 485]
 
 
-def test_other_values_are_no_table(subtests: pytest.Subtests) -> None:
+def test_other_values_are_not_tables(subtests: pytest.Subtests) -> None:
     for value in ["DataFrame", 1, None, [1], np.zeros(3), object()]:
         with subtests.test(value=value):
             assert frame_table(value) is None

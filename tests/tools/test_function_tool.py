@@ -98,7 +98,7 @@ def test_defaults_of_the_function_are_used_unchanged() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_none_is_passed_only_where_the_hint_allows_it() -> None:
+def test_none_is_accepted_only_where_the_hint_allows_it() -> None:
     def f(x: int | None = 3) -> str:
         return show(x)
 
@@ -120,7 +120,7 @@ def test_positional_only_parameters_each_get_their_own_value() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_context_is_passed_where_the_function_wants_it() -> None:
+def test_context_is_passed_to_functions_that_ask_for_it() -> None:
     def by_name(x: int, context: ToolContext) -> str:
         return f"{x} {context.call_id} {context.work_dir}"
 
@@ -311,7 +311,7 @@ def test_type_error_of_the_function_is_not_an_argument_problem() -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_outcome_of_the_function_passes_through() -> None:
+def test_outcome_returned_by_the_function_is_used_unchanged() -> None:
     own = failure("no_rows", "The table is empty.")
 
     def f() -> ToolOutcome:
@@ -324,7 +324,7 @@ def test_outcome_of_the_function_passes_through() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_marked_function_stays_an_ordinary_function() -> None:
+def test_function_marked_as_a_tool_is_still_callable() -> None:
     @tool
     def bare(x: int) -> int:
         """Bare."""
@@ -345,7 +345,7 @@ def test_marked_function_stays_an_ordinary_function() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_decorated_marked_function_stays_decorated() -> None:
+def test_decorator_above_the_tool_decorator_is_kept() -> None:
     @logged
     @tool(name="inner")
     def f() -> str:
@@ -365,7 +365,7 @@ class Bank:
 
 
 @pytest.mark.req("R2.3")
-def test_marked_method_keeps_its_settings_on_its_object() -> None:
+def test_method_marked_as_a_tool_keeps_its_settings_when_bound() -> None:
     bank = Bank()
     bank_tool = as_tool(bank.book)
     assert list(bank_tool.spec.input_schema["properties"]) == ["amount"]
@@ -373,7 +373,7 @@ def test_marked_method_keeps_its_settings_on_its_object() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_bound_method_takes_settings_or_is_refused() -> None:
+def test_bound_method_accepts_tool_settings_or_is_refused() -> None:
     try:
         marked = tool(name="close_it")(Bank().close)
     except InvalidTool:
@@ -399,7 +399,7 @@ def test_invalid_settings_are_refused_when_marking(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("K2.5")
-def test_only_reading_tools_are_parallel_safe_by_default(subtests: pytest.Subtests) -> None:
+def test_only_read_only_tools_are_parallel_safe_by_default(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, False),
         ({"effects": ["read"]}, True),
@@ -413,7 +413,7 @@ def test_only_reading_tools_are_parallel_safe_by_default(subtests: pytest.Subtes
             assert FunctionTool(double, **settings).parallel_safe is safe
 
 
-def test_other_values_are_no_tool(subtests: pytest.Subtests) -> None:
+def test_other_values_are_not_tools(subtests: pytest.Subtests) -> None:
     for value in [3, "text", None, int, Bank]:
         with subtests.test(value=value):
             with pytest.raises(InvalidTool, match=r"not a tool\. Pass a function"):

@@ -77,7 +77,7 @@ def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
 
 
 @pytest.mark.req("R2.3")
-def test_figure_becomes_picture_and_text() -> None:
+def test_figure_becomes_a_picture_with_text() -> None:
     description, picture = shown(drawn())
     assert description == "a figure of 400 x 300 pixels"
     image = opened(picture)
@@ -85,7 +85,7 @@ def test_figure_becomes_picture_and_text() -> None:
     assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
 
 
-def test_artist_becomes_its_figure(subtests: pytest.Subtests) -> None:
+def test_artist_is_shown_as_its_figure(subtests: pytest.Subtests) -> None:
     cases = {
         "axes": lambda figure: figure.axes[0],
         "line": lambda figure: figure.axes[0].lines[0],
@@ -100,14 +100,14 @@ def test_artist_becomes_its_figure(subtests: pytest.Subtests) -> None:
             assert shown(part(figure)) == shown(figure)
 
 
-def test_subfigure_becomes_the_whole_figure() -> None:
+def test_subfigure_is_shown_as_the_whole_figure() -> None:
     figure = Figure(figsize=(4, 3), dpi=100)
     left, _ = figure.subfigures(1, 2)
     axes = left.subplots()
     assert shown(left)[0] == shown(axes)[0] == "a figure of 400 x 300 pixels"
 
 
-def test_large_figure_is_scaled_to_what_a_model_sees(subtests: pytest.Subtests) -> None:
+def test_large_figure_is_scaled_to_the_size_models_see(subtests: pytest.Subtests) -> None:
     for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
         with subtests.test(size=size):
             description, picture = shown(drawn(*size))
@@ -130,7 +130,7 @@ def test_content_beyond_the_edge_is_included() -> None:
     assert width == 600 and 300 < height < 500
 
 
-def test_figure_that_grows_while_drawn_is_drawn_again() -> None:
+def test_figure_that_grows_during_drawing_is_redrawn() -> None:
     figure = drawn(15, 3)
     figure.text(3.0, 0.5, "far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):
@@ -148,7 +148,7 @@ def test_drawing_changes_neither_figure_nor_pyplot() -> None:
     assert plt.gcf() is other and plt.get_fignums() == [other.number, figure.number]
 
 
-def test_figure_is_drawn_alike_on_any_backend() -> None:
+def test_figure_is_drawn_identically_on_any_backend() -> None:
     class Screen(FigureCanvasBase):
         def print_png(self, file: Any, **how: Any) -> None:
             raise RuntimeError("a screen is not for drawing files")
@@ -158,13 +158,13 @@ def test_figure_is_drawn_alike_on_any_backend() -> None:
     assert shown(figure) == seen and isinstance(figure.canvas, Screen)
 
 
-def test_closed_figure_is_drawn() -> None:
+def test_closed_figure_can_still_be_drawn() -> None:
     figure, _ = plt.subplots(figsize=(4, 3), dpi=100)
     plt.close(figure)
     assert shown(figure)[0] == "a figure of 400 x 300 pixels" and plt.get_fignums() == []
 
 
-def test_one_figure_may_be_drawn_in_many_threads() -> None:
+def test_figure_can_be_drawn_from_many_threads() -> None:
     figure = drawn(20, 3)
     with ThreadPoolExecutor(8) as pool:
         result = list(pool.map(shown, [figure] * 16))
@@ -215,7 +215,7 @@ def test_large_opaque_rgba_photo_is_sent_as_jpeg() -> None:
     assert shown(opaque)[1].media_type == "image/jpeg"
 
 
-def test_transparency_is_kept_and_oversized_transparent_pictures_are_left_out(snapshot: Snapshot) -> None:
+def test_transparency_is_kept_and_oversized_transparent_pictures_are_omitted(snapshot: Snapshot) -> None:
     assert opened(shown(noise(40, 30, "RGBA"))[1]).mode == "RGBA"
     assert words(noise(1500, 1200, "RGBA")) == snapshot
 
@@ -242,7 +242,7 @@ def test_picture_bytes_are_sent_unchanged(subtests: pytest.Subtests) -> None:
             assert description == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
 
 
-def test_bytes_with_only_a_picture_header_are_bytes(subtests: pytest.Subtests) -> None:
+def test_truncated_picture_is_shown_as_bytes(subtests: pytest.Subtests) -> None:
     for kind, part in product(FORMATS, [0, 3, 8, 20, 0.5]):
         with subtests.test(kind=kind, part=part):
             data = saved(noise(40, 30), kind)
@@ -250,7 +250,7 @@ def test_bytes_with_only_a_picture_header_are_bytes(subtests: pytest.Subtests) -
             assert words(data) == f"{len(data)} bytes" and media_type(data) is None and size_of(data) is None
 
 
-def test_other_files_are_bytes(subtests: pytest.Subtests) -> None:
+def test_files_that_are_not_pictures_are_shown_as_bytes(subtests: pytest.Subtests) -> None:
     cases = [b"%PDF-1.7", b"<svg></svg>", b"BM" + bytes(60), b"II*\x00" + bytes(60), b"a,b\n1,2"]
     for data in cases:
         with subtests.test(data=data):
@@ -269,13 +269,13 @@ def test_jpeg_size_is_not_read_from_its_tables() -> None:
     assert size_of(data[:2] + b"\xff\xc4\x00\x13" + bytes(17) + data[2:]) == (41, 17)
 
 
-def test_large_file_is_left_out_with_its_size() -> None:
+def test_large_picture_file_is_omitted_with_its_size() -> None:
     data = saved(noise(1500, 1200), "PNG")
     assert words(data) == f"a picture of 1500 x 1200 pixels (left out: {len(data) / 1e6:.1f} MB)"
     assert words(Image("image/png", data)) == words(IPython.display.Image(data)) == words(data)
 
 
-def test_file_with_too_many_pixels_is_left_out(snapshot: Snapshot) -> None:
+def test_picture_file_with_too_many_pixels_is_omitted(snapshot: Snapshot) -> None:
     assert words(saved(PIL.Image.new("1", (9000, 10)), "PNG")) == snapshot
 
 
@@ -293,7 +293,7 @@ def test_picture_address_is_described_and_not_fetched() -> None:
     assert words(IPython.display.Image(url="https://example.org/a.png")) == "a picture at https://example.org/a.png"
 
 
-def test_ipython_image_without_data_is_an_object() -> None:
+def test_ipython_image_without_data_is_shown_as_an_object() -> None:
     assert "IPython.core.display.Image object" in words(IPython.display.Image(data=b"no picture", format="png"))
 
 
@@ -319,7 +319,7 @@ def drawing_itself(**methods: Any) -> Any:
     return type("Chart", (), {**show, "__repr__": lambda self: "<chart>"})()
 
 
-def test_notebook_representation_becomes_picture_and_text(subtests: pytest.Subtests) -> None:
+def test_notebook_representation_becomes_a_picture_with_text(subtests: pytest.Subtests) -> None:
     cases = [
         ({"_repr_png_": PNG}, "image/png", PNG),
         ({"_repr_png_": (PNG, {"width": 8})}, "image/png", PNG),
@@ -333,18 +333,18 @@ def test_notebook_representation_becomes_picture_and_text(subtests: pytest.Subte
             assert (description.strip('"'), picture) == ("<chart>", Image(kind, data))
 
 
-def test_object_without_a_picture_is_an_object(subtests: pytest.Subtests) -> None:
+def test_object_without_a_picture_is_shown_by_its_repr(subtests: pytest.Subtests) -> None:
     for result in [None, b"", b"no picture", (), 3, "<svg/>"]:
         with subtests.test(result=result):
             assert words(drawing_itself(_repr_png_=result)).strip('"').startswith("<chart>")
 
 
-def test_object_with_failing_drawing_is_described_with_the_reason(snapshot: Snapshot) -> None:
+def test_object_that_fails_to_draw_is_described_with_the_reason(snapshot: Snapshot) -> None:
     chart = drawing_itself(_repr_png_=RuntimeError("no ink"))
     assert words(chart) == snapshot
 
 
-def test_text_conversion_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_converting_a_figure_to_text_does_not_draw_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "_render", None)
     assert as_text(drawn()) == "a figure of 400 x 300 pixels"
 
@@ -376,7 +376,7 @@ PLAIN: list[Any] = [
 ]
 
 
-def test_other_values_are_no_picture(subtests: pytest.Subtests) -> None:
+def test_other_values_are_not_pictures(subtests: pytest.Subtests) -> None:
     for value in [*PLAIN, Everything(), FailsWhenAsked()]:
         with subtests.test(value=value):
             assert picture_of(value) is None

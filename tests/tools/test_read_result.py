@@ -31,7 +31,7 @@ def text(outcome: ToolOutcome) -> str:
 
 
 @pytest.mark.req("R0.76")
-def test_result_has_a_piece_its_position_and_the_next_offset() -> None:
+def test_result_contains_the_piece_its_position_and_next_offset() -> None:
     assert text(called({"handle": "c1", "offset": 100, "length": 50})) == (
         f"[characters 100 to 150 of 10,000; continue with offset=150]\n{TEXT[100:150]}"
     )
@@ -39,7 +39,7 @@ def test_result_has_a_piece_its_position_and_the_next_offset() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_any_range_returns_a_bounded_piece(subtests: pytest.Subtests) -> None:
+def test_any_requested_range_returns_a_bounded_piece(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, 0, READ_CHARACTERS),
         ({"length": 10**9}, 0, 5_000),
@@ -69,6 +69,6 @@ def test_unreadable_range_is_an_error_with_the_reason(subtests: pytest.Subtests)
             assert not outcome.ok and outcome.error_code == code and words in text(outcome)
 
 
-def test_tool_reads_only_and_is_parallel_safe() -> None:
+def test_read_result_tool_is_read_only_and_parallel_safe() -> None:
     reader = ResultReader(find, 5_000)
     assert reader.parallel_safe and reader.spec == SPEC and reader.spec.name == READ_TOOL

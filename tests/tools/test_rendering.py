@@ -67,7 +67,7 @@ SHOWN = [
 
 
 @pytest.mark.req("R2.3")
-def test_values_are_shown_as_data(subtests: pytest.Subtests) -> None:
+def test_plain_values_are_shown_as_data(subtests: pytest.Subtests) -> None:
     for value, words in SHOWN:
         with subtests.test(value=value):
             assert as_text(value) == words
@@ -141,7 +141,7 @@ def test_object_is_shown_by_its_repr(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3", "R2.10")
-def test_object_with_failing_repr_does_not_end_the_run(subtests: pytest.Subtests) -> None:
+def test_object_whose_repr_fails_does_not_end_the_run(subtests: pytest.Subtests) -> None:
     cases = {"fails": FailsToShow(), "no text": ShowsNoText(), "in a list": [FailsToShow()]}
     for name, value in cases.items():
         with subtests.test(name):
@@ -197,7 +197,7 @@ def test_text_of_an_outcome_is_encodable(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_outcomes_and_parts_pass_through() -> None:
+def test_outcomes_and_message_parts_are_returned_unchanged() -> None:
     own, picture = failure("empty", "There are no rows."), Image("image/png", b"png")
     assert success(own) is own
     assert success(picture).parts == (Text("a picture (image/png, 3 bytes)"), picture)
@@ -205,7 +205,7 @@ def test_outcomes_and_parts_pass_through() -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_value_is_kept_beside_its_text() -> None:
+def test_outcome_keeps_the_value_beside_its_text() -> None:
     table = pd.DataFrame({"a": [1]})
     outcome = success(table)
     assert outcome.value is table
@@ -254,7 +254,7 @@ def test_repeated_figure_is_shown_once() -> None:
     assert kinds(list(figure.axes[0].lines) * 2) == ["a figure of 400 x 300 pixels", "image/png"]
 
 
-def test_list_without_a_picture_is_data() -> None:
+def test_list_without_a_picture_is_shown_as_data() -> None:
     assert kinds(["a", 1]) == ['["a",1]'] and kinds([]) == ["[]"] and kinds([b"abc"]) == [as_text([b"abc"])]
 
 
@@ -271,7 +271,7 @@ def test_first_pictures_are_shown_and_all_are_described() -> None:
     assert len(success([1] * 200 + figures).parts) == 1
 
 
-def test_parts_of_a_tool_are_kept_and_pictures_described() -> None:
+def test_message_parts_from_a_tool_are_kept_and_pictures_described() -> None:
     parts = [Text("The masses:"), Image("image/png", b"one"), Image("image/webp", b"two")]
     assert success(parts).parts == (
         Text("The masses:\na picture (image/png, 3 bytes)"),
@@ -281,7 +281,7 @@ def test_parts_of_a_tool_are_kept_and_pictures_described() -> None:
     )
 
 
-def test_figure_of_a_tool_is_logged(tmp_path: Path) -> None:
+def test_figure_returned_by_a_tool_is_logged(tmp_path: Path) -> None:
     def plot() -> Any:
         """Draw."""
         return drawn()

@@ -112,12 +112,12 @@ def test_enums_and_dataclasses_have_members_and_fields() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_tool_may_share_the_name_of_its_parameter_type() -> None:
+def test_tool_may_have_the_same_name_as_a_parameter_type() -> None:
     assert schema_of(takes(Point), name="Point")["properties"]["x"] == {"$ref": "#/$defs/Point"}
 
 
 @pytest.mark.req("R2.3")
-def test_parameters_without_a_hint_accept_anything_with_a_gap() -> None:
+def test_parameters_without_a_hint_accept_anything_and_are_reported() -> None:
     def f(x, y=3):  # type: ignore[no-untyped-def]
         """Do it."""
 
@@ -126,7 +126,7 @@ def test_parameters_without_a_hint_accept_anything_with_a_gap() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_plain_default_is_included(subtests: pytest.Subtests) -> None:
+def test_plain_default_value_appears_in_the_schema(subtests: pytest.Subtests) -> None:
     for default in ["a", 3, 2.5, True, [1], {"a": 1}]:
         with subtests.test(default=default):
             assert schema_of(takes(Any, default))["properties"]["x"]["default"] == default
@@ -140,7 +140,7 @@ def test_parameter_with_a_default_is_not_required() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_default_without_json_form_is_omitted() -> None:
+def test_non_json_default_is_omitted_from_the_schema() -> None:
     assert "default" not in schema_of(takes(Any, [object()]))["properties"]["x"]
 
 
@@ -211,7 +211,7 @@ def test_names_on_one_numpy_docstring_line_are_both_described() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_gaps_of_docstring_and_hints_are_listed() -> None:
+def test_missing_docstring_parts_and_hints_are_listed() -> None:
     def f(x, *args: int, **kwargs: int) -> None: ...  # type: ignore[no-untyped-def]
 
     gaps = "\n".join(FunctionTool(f).signature.gaps)
@@ -221,7 +221,7 @@ def test_gaps_of_docstring_and_hints_are_listed() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_complete_docstring_leaves_no_gap() -> None:
+def test_complete_docstring_has_nothing_missing() -> None:
     def f(x: int) -> None:
         """Do it.
 
@@ -289,7 +289,7 @@ def load(table: str, rows: int, folder: str = ".") -> str:
 
 
 @pytest.mark.req("R2.3")
-def test_partial_offers_the_remaining_parameters() -> None:
+def test_partial_exposes_only_the_remaining_parameters() -> None:
     spec = FunctionTool(functools.partial(load, "iris"), name="load_iris").spec
     assert spec.description == "Load a table."
     assert spec.input_schema["properties"] == {"rows": {"type": "integer"}, "folder": {"type": "string", "default": "."}}
@@ -301,7 +301,7 @@ def test_partial_has_the_name_of_its_function() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_hints_of_an_object_are_those_of_its_call() -> None:
+def test_callable_object_takes_its_hints_from_call() -> None:
     class Twice:
         def __init__(self, func: Callable[..., Any]) -> None:
             self.func = func
@@ -315,7 +315,7 @@ def test_hints_of_an_object_are_those_of_its_call() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_required_type_without_json_form_is_refused(subtests: pytest.Subtests) -> None:
+def test_required_parameter_of_a_non_json_type_is_refused(subtests: pytest.Subtests) -> None:
     for hint in [object, Callable[[], int], complex, type, [int], any, print, complex | None]:
         with subtests.test(hint=hint):
             with pytest.raises(InvalidTool, match="f expects x"):
@@ -331,7 +331,7 @@ def test_invalid_hint_is_refused_despite_a_default(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R2.3")
-def test_parameter_without_json_form_is_omitted_with_a_default(subtests: pytest.Subtests) -> None:
+def test_parameter_of_a_non_json_type_is_omitted_when_optional(subtests: pytest.Subtests) -> None:
     for hint in [object, Callable[[], int], complex, type, complex | None]:
         with subtests.test(hint=hint):
             function_tool = FunctionTool(takes(hint, 5))
@@ -359,7 +359,7 @@ def test_union_keeps_its_json_members(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_untyped_parameter_has_the_type_of_the_docstring() -> None:
+def test_untyped_parameter_takes_its_type_from_the_docstring() -> None:
     def f(x, y: int) -> None:  # type: ignore[no-untyped-def]
         """Do it.
 
@@ -410,7 +410,7 @@ def test_lambda_is_refused_with_a_naming_hint() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_name_no_provider_accepts_is_refused(subtests: pytest.Subtests) -> None:
+def test_function_name_that_no_provider_accepts_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["two words", "a.b", "é", "x" * 65]:
         with subtests.test(name):
             with pytest.raises(InvalidTool, match="is not a valid tool name"):
@@ -432,7 +432,7 @@ def test_function_without_a_signature_is_refused(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_function_without_parameters_takes_none() -> None:
+def test_function_without_parameters_has_an_empty_schema() -> None:
     def now() -> str:
         """Tell the time."""
         return "noon"
@@ -442,7 +442,7 @@ def test_function_without_parameters_takes_none() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_path_is_text_for_the_model_and_path_in_python() -> None:
+def test_path_parameter_is_a_json_string_and_a_python_path() -> None:
     def f(x: Path, y: Path | None = None) -> str:
         return f"{x.name} {y}"
 
@@ -458,7 +458,7 @@ def test_choices_keep_their_order() -> None:
     assert schema_of(f)["properties"]["x"]["enum"] == ["small", "large", "huge"]
 
 
-def test_problem_with_a_huge_argument_is_short() -> None:
+def test_error_message_about_a_huge_argument_is_short() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     (problem,) = problems({"a": "x" * 1_000_000}, schema)
     assert problem.startswith('a: "xxx') and problem.endswith('is not of type "integer"') and len(problem) < 600

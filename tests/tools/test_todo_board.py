@@ -35,7 +35,7 @@ def statuses(of: Board) -> list[str]:
     return [todo.status for todo in of.read()]
 
 
-def test_titles_become_todos_with_ids_from_one() -> None:
+def test_titles_become_todos_numbered_from_one() -> None:
     assert [(todo.id, todo.title, todo.status) for todo in board()] == [
         (1, "Load the data", "not-started"),
         (2, "Describe it", "not-started"),
@@ -96,7 +96,7 @@ def test_user_moves_a_todo_through_all_statuses() -> None:
     assert [todo.updated_at is not None for todo in mine] == [False, True, False]
 
 
-def test_user_adds_and_edits() -> None:
+def test_user_can_add_and_edit_todos() -> None:
     mine = board()
     new = mine.add("Write it up", "Two pages", priority="high", dependencies=[3])
     assert (new.id, new.title, new.description, new.priority, new.dependencies) == (4, "Write it up", "Two pages", "high", (3,))
@@ -107,7 +107,7 @@ def test_user_adds_and_edits() -> None:
     assert TodoBoard().add("First").id == 1
 
 
-def test_user_may_remove_completed_todos() -> None:
+def test_user_can_remove_completed_todos() -> None:
     mine = TodoBoard([Todo(1, "a", "completed"), Todo(2, "b", dependencies=(1,)), Todo(3, "c", dependencies=(2, 1))])
     assert mine.remove(1).title == "a"
     assert [(todo.id, todo.dependencies) for todo in mine] == [(2, ()), (3, (2,))]
@@ -158,7 +158,7 @@ IMPOSSIBLE = [
 ]
 
 
-def test_impossible_change_has_a_hint_and_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_impossible_change_is_refused_with_a_hint(subtests: pytest.Subtests) -> None:
     for act, said in IMPOSSIBLE:
         with subtests.test(said):
             mine = board()
@@ -185,7 +185,7 @@ def test_board_returns_the_same_tuple_until_a_change() -> None:
     assert mine.read() is not before
 
 
-def test_failing_change_changes_nothing_and_raises() -> None:
+def test_failed_change_raises_and_leaves_the_board_unchanged() -> None:
     mine = board()
     before = mine.read()
 
@@ -282,7 +282,7 @@ def test_concurrent_increments_of_one_todo_lose_nothing() -> None:
     assert mine.read()[0].description == "600"
 
 
-def test_board_shows_its_list() -> None:
+def test_board_display_shows_its_todos() -> None:
     mine = board()
     mine.complete(1)
     assert (len(mine), [todo.id for todo in mine]) == (3, [1, 2, 3])
@@ -292,7 +292,7 @@ def test_board_shows_its_list() -> None:
     assert TodoBoard(), "an empty board is a board"
 
 
-def test_readable_and_changeable_object_is_a_board() -> None:
+def test_any_object_with_read_and_change_is_a_board() -> None:
     class Mine:
         def read(self) -> Todos:
             return ()
@@ -343,7 +343,7 @@ def test_board_stays_valid_under_any_user_action(acts: list[Any]) -> None:
         assert (todo in after) == (name != "remove")
 
 
-def test_todo_is_named_by_an_integer(subtests: pytest.Subtests) -> None:
+def test_todo_numbers_must_be_integers(subtests: pytest.Subtests) -> None:
     for number in ["1", True, None]:
         with subtests.test(number=number):
             board = TodoBoard(["Look"])
@@ -352,7 +352,7 @@ def test_todo_is_named_by_an_integer(subtests: pytest.Subtests) -> None:
             assert board.read()[0].status == "not-started"
 
 
-def test_other_values_make_no_board(subtests: pytest.Subtests) -> None:
+def test_values_that_are_not_lists_cannot_become_a_board(subtests: pytest.Subtests) -> None:
     for todos in [None, 5]:
         with subtests.test(todos=todos):
             with pytest.raises(SettingsError, match="they are not a list"):

@@ -119,7 +119,7 @@ def test_status_is_accepted_in_any_spelling(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.54")
-def test_there_are_four_statuses(subtests: pytest.Subtests) -> None:
+def test_write_accepts_each_of_the_four_statuses(subtests: pytest.Subtests) -> None:
     for status in ["not-started", "in-progress", "completed", "blocked"]:
         with subtests.test(status):
             after, _ = write((), [item(1, status=status, blockedReason="no key")], NOW)
@@ -154,20 +154,20 @@ def test_open_todos_may_be_dropped() -> None:
 
 
 @pytest.mark.req("R0.57")
-def test_only_the_first_stays_in_progress_with_a_note(snapshot: Snapshot) -> None:
+def test_only_the_first_todo_stays_in_progress_with_a_note(snapshot: Snapshot) -> None:
     after, report = write((), [item(n, status=s) for n, s in ((4, "completed"), *((n, "in-progress") for n in (5, 6, 7)))], NOW)
     assert [todo.status for todo in after] == ["completed", "in-progress", "not-started", "not-started"]
     assert report.notes == snapshot
 
 
 @pytest.mark.req("R0.56")
-def test_write_keeps_creation_time_and_dates_changes() -> None:
+def test_write_keeps_creation_time_and_timestamps_changes() -> None:
     after, _ = write(THREE, [item(1, LOAD.title, "completed"), item(2, DESCRIBE.title, "completed"), item(4)], NOW)
     assert [(todo.created_at, todo.updated_at) for todo in after] == [(EARLIER, EARLIER), (EARLIER, NOW), (NOW, None)]
 
 
 @pytest.mark.req("R0.57")
-def test_writing_an_equal_list_changes_nothing() -> None:
+def test_writing_an_identical_list_changes_nothing() -> None:
     same = [item(todo.id, todo.title, todo.status) for todo in THREE]
     after, report = write(THREE, same, NOW)
     assert after is THREE
@@ -279,7 +279,7 @@ def test_invalid_entry_fails_with_its_reason_and_others_apply(subtests: pytest.S
 
 
 @pytest.mark.req("R0.60")
-def test_dependency_circle_of_any_length_is_found() -> None:
+def test_dependency_cycle_of_any_length_is_detected() -> None:
     todos = (Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(3,)), Todo(3, "c"), Todo(4, "d"))
     assert why_failed(todos, id=3, dependencies=[4, 1]).endswith(
         "dependencies are circular: 3 waits for 1 waits for 2 waits for 3"
@@ -288,7 +288,7 @@ def test_dependency_circle_of_any_length_is_found() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_leaving_blocked_clears_the_reason() -> None:
+def test_leaving_the_blocked_status_clears_the_reason() -> None:
     todos = (Todo(1, "Ask", "blocked", blocked_reason="no key"),)
     after, _ = one(todos, id=1, status="in-progress")
     assert (after[0].status, after[0].blocked_reason) == ("in-progress", None)
@@ -304,7 +304,7 @@ def test_update_entries_apply_in_order() -> None:
 
 
 @pytest.mark.req("R0.54", "R0.58")
-def test_several_in_progress_get_advice_to_work_on_one(snapshot: Snapshot) -> None:
+def test_several_todos_in_progress_bring_advice_to_work_on_one(snapshot: Snapshot) -> None:
     after, report = one(THREE, id=3, status="in-progress")
     assert after[2].status == "in-progress"
     assert report.notes == snapshot
@@ -335,7 +335,7 @@ def test_add_appends_todos_with_the_next_ids() -> None:
 
 
 @pytest.mark.req("R0.59", "R0.60")
-def test_add_refuses_all_if_one_is_invalid(subtests: pytest.Subtests) -> None:
+def test_add_refuses_every_todo_if_one_is_invalid(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, "newTodos[1]: title is missing"),
         ({"title": ""}, 'newTodos[1]: title must be a string of three to seven words, not ""'),
@@ -372,7 +372,7 @@ def test_completed_list_suggests_adding_new_work() -> None:
 
 
 @pytest.mark.req("R0.55")
-def test_other_values_than_a_list_are_refused_by_parameter_name(subtests: pytest.Subtests) -> None:
+def test_values_other_than_lists_are_refused_naming_the_parameter(subtests: pytest.Subtests) -> None:
     cases = [(write, "todoList"), (update, "todoUpdates"), (add, "newTodos")]
     for (operation, parameter), value in product(cases, [None, 3, "Load the data", "[broken"]):
         with subtests.test(parameter, value=value):

@@ -81,7 +81,7 @@ def test_schema_names_parameters_and_describes_every_field() -> None:
 
 
 @pytest.mark.req("R0.54", "R0.55")
-def test_description_explains_the_discipline_and_the_operations() -> None:
+def test_description_explains_the_todo_discipline_and_operations() -> None:
     text = TodoTool(TodoBoard()).spec.description
     order = [
         text.index(words) for words in ("in-progress with `update`, before", "Do the work", "completed with `update`", "next")
@@ -99,7 +99,7 @@ def test_spec_is_built_once() -> None:
 
 
 @pytest.mark.req("R0.55", "R0.54", "R0.61")
-def test_list_goes_through_its_whole_life() -> None:
+def test_todo_list_is_written_updated_and_completed() -> None:
     board = TodoBoard()
     written = {"operation": "write", "todoList": [{"id": 1, "title": "Load the data", "status": "not-started"}]}
     steps: list[tuple[dict[str, Any], str]] = [
@@ -144,7 +144,7 @@ def test_partial_update_succeeds_and_reports_failures() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_update_that_only_fails_is_an_error_unless_redundant() -> None:
+def test_update_with_only_failures_is_an_error_unless_partly_redundant() -> None:
     text = refused(three(), {"operation": "update", "todoUpdates": [{"id": 9, "status": "completed"}, {"id": 3}]}, "todo_error")
     assert text.startswith("Updated: 0 applied, 2 failed, 0 redundant.\n- failed: todoUpdates[0] (id 9): there is no todo 9.")
     board = three()
@@ -172,7 +172,7 @@ def test_list_with_invalid_items_is_refused_with_an_example() -> None:
 
 
 @pytest.mark.req("R0.55")
-def test_invalid_operation_is_answered_with_the_four(subtests: pytest.Subtests) -> None:
+def test_invalid_operation_error_lists_the_four_operations(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, f"operation is missing: give one of {OPERATIONS}."),
         ({"operation": None}, f"operation is missing: give one of {OPERATIONS}."),
@@ -205,7 +205,7 @@ def test_missing_parameter_is_named_with_a_working_example(subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.55")
-def test_list_as_text_or_without_brackets_is_accepted(subtests: pytest.Subtests) -> None:
+def test_updates_given_as_text_or_without_brackets_are_accepted(subtests: pytest.Subtests) -> None:
     cases = [
         {"operation": "update", "todoUpdates": '[{"id": 2, "status": "completed"}]'},
         {"operation": "update", "todoUpdates": ['{"id": 2, "status": "completed"}']},
@@ -253,7 +253,7 @@ def test_user_order_is_kept_until_the_list_is_replaced() -> None:
     assert [todo.id for todo in board] == [1, 2, 3, 4]
 
 
-def test_read_changes_nothing_even_on_a_read_only_board() -> None:
+def test_reading_works_on_a_read_only_board() -> None:
     class ReadOnly(TodoBoard):
         def change(self, update: Any) -> Todos:
             raise OSError("the board is away")
@@ -280,7 +280,7 @@ ARGUMENTS = st.fixed_dictionaries(
 @pytest.mark.req("R0.55")
 @examples(200)
 @given(ARGUMENTS | ANYTHING)
-def test_any_input_is_answered_with_the_list(arguments: Any) -> None:
+def test_every_input_is_answered_with_the_current_list(arguments: Any) -> None:
     board = three()
     before = board.read()
     outcome = call(board, arguments)

@@ -68,7 +68,7 @@ def test_unknown_tool_is_answered_with_similar_names(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R2.6")
-def test_advice_without_tools_is_to_answer_with_text() -> None:
+def test_unknown_tool_error_without_tools_advises_answering_with_text() -> None:
     assert "answer with text" in Toolbox().not_found("plot").text
 
 

@@ -147,7 +147,7 @@ def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Sub
             assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
 
 
-def test_foreign_workflow_log_reports_nothing_as_unpriced(tmp_path: Path) -> None:
+def test_foreign_workflow_log_cannot_mark_usage_as_unpriced(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
     orchestration = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
     run = orchestration.start("Go", RunOptions(store=store, show=False)).result(60)

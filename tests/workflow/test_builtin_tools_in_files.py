@@ -23,7 +23,7 @@ def notes() -> None:
     Path("notes.txt").write_text("low water")
 
 
-def test_steps_and_actions_name_built_in_tools(subtests: pytest.Subtests) -> None:
+def test_steps_and_actions_may_name_built_in_tools(subtests: pytest.Subtests) -> None:
     for text in (STEP, TASK):
         with subtests.test(text):
             assert "low water" in Workflow.from_yaml(text.replace("NAME", "read_file")).run_sync().text

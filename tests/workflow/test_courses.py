@@ -144,7 +144,7 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
     return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in result.itertuples()]
 
 
-def test_every_course_has_each_form_or_a_reason() -> None:
+def test_every_scenario_has_each_file_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
         assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name
@@ -153,7 +153,7 @@ def test_every_course_has_each_form_or_a_reason() -> None:
 
 
 @pytest.mark.usefixtures("virtual_time")
-def test_recovered_run_makes_the_same_calls_in_each_form(tmp_path: Path, subtests: Any) -> None:
+def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
         shown = set()
         for form, what in forms(course, tmp_path):

@@ -27,7 +27,7 @@ def released() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_tool_that_ignores_cancellation_does_not_hold_a_failed_run(
+def test_tool_that_ignores_cancellation_does_not_delay_a_failed_run(
     released: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(side_by_side, "CLEANUP_SECONDS", 0.1)

@@ -77,7 +77,7 @@ def test_edges_connect_steps_that_may_follow_each_other(subtests: pytest.Subtest
             assert {(edge.source, edge.target, " / ".join(edge.labels), edge.is_back) for edge in edges} == expected
 
 
-def test_branches_of_a_parallel_step_are_nested_graphs() -> None:
+def test_branches_of_a_parallel_step_become_nested_graphs() -> None:
     graph = drawing_of(spec_of(NESTED))
     assert [node.path for node in graph.nodes] == ["outer", "publisher"]
     paths = ["outer", "outer/generator", "outer/inner", "outer/inner/researcher", "outer/inner/summarizer", "publisher"]
@@ -85,7 +85,7 @@ def test_branches_of_a_parallel_step_are_nested_graphs() -> None:
     assert [len(child.nodes) for child in graph.nodes[0].children] == [1, 1]
 
 
-def test_gotos_to_nowhere_and_in_circles_have_no_edge() -> None:
+def test_missing_or_circular_goto_targets_have_no_edge() -> None:
     def goto(to: str | int, number: int) -> GotoStep:
         return GotoStep(id=f"g{number}", path=f"g{number}", target=to)
 

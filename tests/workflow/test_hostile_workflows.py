@@ -72,7 +72,7 @@ def statuses(run: Run) -> dict[str, str]:
 
 
 @pytest.mark.req("R4.22", "K4.8")
-def test_first_failure_is_raised_with_the_failures_beside_it() -> None:
+def test_first_failure_of_a_block_is_raised_with_the_others() -> None:
     block = """
   - id: p
     type: parallel
@@ -107,7 +107,7 @@ def test_first_failure_is_raised_with_the_failures_beside_it() -> None:
     assert failed_together(looping.run) == (), "the failure was handled"
 
 
-def test_nothing_follows_a_step_that_swallowed_cancellation(subtests: pytest.Subtests) -> None:
+def test_no_step_runs_after_one_that_swallowed_cancellation(subtests: pytest.Subtests) -> None:
     for child, call, status in [
         ("{id: y, type: tool, name: goes_on}", "goes_on", "completed"),
         ("{id: y, type: tool, name: fails_when_cancelled, retry: {max_attempts: 3}}", "fails_when_cancelled", "cancelled"),
@@ -140,7 +140,7 @@ def test_step_that_waits_to_retry_is_cancelled_with_its_block() -> None:
     assert statuses(run) == {"p": "failed", "p/x": "failed", "p/y": "cancelled"}
 
 
-def test_failed_block_continues_with_a_value() -> None:
+def test_failed_block_can_continue_with_a_substitute_value() -> None:
     run = played(
         steps("""
   - {id: p, type: parallel, on_error: {continue: none}, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: ok}]}
@@ -164,7 +164,7 @@ def test_step_of_a_map_cannot_be_a_condition() -> None:
     assert list(first) == ["condition_1"] and list(second) == ["condition_1", "a"]
 
 
-def test_plain_functions_take_turns_on_the_waiting_thread() -> None:
+def test_sync_tools_run_one_by_one_on_the_waiting_thread() -> None:
     threads: list[str] = []
     busy = threading.Lock()
 
@@ -187,7 +187,7 @@ workflow:
     assert run.status == "completed" and threads == [threading.current_thread().name] * 3
 
 
-def test_surrogates_and_odd_values_stay_data() -> None:
+def test_surrogates_and_odd_values_are_treated_as_data() -> None:
     async def half() -> dict[str, Any]:
         """Half a character."""
         return {"a": "half \ud83d", "n": [1]}

@@ -33,7 +33,7 @@ def workflow(*replies: Any) -> Workflow:
     return Workflow.from_yaml(STEPS, agents={"writer": Agent(ScriptedModel(replies), name="writer")})
 
 
-def test_hints_of_an_agent_error_refer_to_its_step(subtests: pytest.Subtests) -> None:
+def test_hints_of_an_agent_error_name_its_workflow_step(subtests: pytest.Subtests) -> None:
     errors: dict[AgentnbError, str] = {
         ProviderTrouble("It fails", TryAgain(lead="Try again in a while")): "Try again in a while",
         RateLimited("Too many", TryAgain(lead="Wait a while, then try again")): "Wait a while, then try again",
@@ -58,7 +58,7 @@ def with_end(run: Run, events: int, status: Any) -> Run:
     return own_run(kept)
 
 
-def test_ended_run_suggests_the_step_to_rerun_from_or_nothing(subtests: pytest.Subtests) -> None:
+def test_ended_run_suggests_a_step_to_rerun_from_if_any(subtests: pytest.Subtests) -> None:
     steps = workflow("Said.", "Said.").run_sync(show=False)
     tasks = Workflow.from_yaml(TASKS, tools=[tell]).run_sync(show=False)
     for run, command in ((steps, "%%workflow --rerun-from a"), (tasks, "")):

@@ -9,7 +9,7 @@ import pytest
 from agentnb.workflow.templates.json_in_text import MAX_TRIED, json_values
 
 
-def test_objects_and_lists_are_found_exactly_once(subtests: pytest.Subtests) -> None:
+def test_json_objects_and_lists_in_text_are_found_exactly_once(subtests: pytest.Subtests) -> None:
     cases: dict[str, list[Any]] = {
         '{"ok": {"sure": [1]}}': [{"ok": {"sure": [1]}}],
         'Is {"ok": {"sure": [1]}} or [2, [3]]?': [{"ok": {"sure": [1]}}, [2, [3]]],

@@ -69,7 +69,7 @@ WAITING: dict[str, tuple[str, Callable[[], Agent], list[Any]]] = {
 }
 
 
-def test_suspendable_questions_stay_open_and_are_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_suspendable_questions_stay_open_and_can_be_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, (name, (text, built, answers)) in enumerate(WAITING.items()):
         with subtests.test(name):
             store = Store(tmp_path / str(number))
@@ -83,7 +83,7 @@ def test_suspendable_questions_stay_open_and_are_answered_later(tmp_path: Path, 
             assert not ended.waiting and load_trace(store.path(ended.id)) == ended
 
 
-def test_returning_person_is_asked_the_same_question_again(tmp_path: Path) -> None:
+def test_resuming_asks_the_same_question_again(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "  - {type: agent, name: worker, id: a}\n"
     run = left(text, store, agent(ToolCall("write", {"path": "a"})))
     again = Workflow.from_yaml(f"workflow:\n{text}", agents={"worker": agent()})
@@ -96,7 +96,7 @@ def test_returning_person_is_asked_the_same_question_again(tmp_path: Path) -> No
     assert ended.status == "completed" and len(ended.questions) == 1 and load_trace(store.path(ended.id)) == ended
 
 
-def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
+def test_tool_that_asks_without_a_person_gets_an_error(tmp_path: Path) -> None:
     for number, (text, worker) in enumerate(
         [
             ("  - {id: a, type: tool, name: measure}\n", agent()),
@@ -113,7 +113,7 @@ def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
         assert message.startswith("unknown: No person is attached")
 
 
-def test_run_of_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:
+def test_run_started_by_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = left("  - {id: a, type: agent, name: worker}\n", store, agent(ToolCall("delegate")))
     assert run.status == "completed" and [record.outcome for record in run.questions] == ["withdrawn"]

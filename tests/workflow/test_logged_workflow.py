@@ -13,7 +13,7 @@ DECIDED = [*LOADED, started("big", "condition"), finished("big")]
 FEW_FAILED = [started("each", "map"), started("each/0"), finished("each/0", "failed", error="no"), finished("each")]
 
 
-def test_rerun_begins_at_the_first_unsuccessful_step(subtests: pytest.Subtests) -> None:
+def test_rerun_starts_at_the_first_unsuccessful_step(subtests: pytest.Subtests) -> None:
     for name, facts, expected in [
         ("a step that failed", [started("load", "tool"), finished("load", "failed", error="no")], "load"),
         ("a step that was cancelled", [started("load", "tool"), finished("load", "cancelled")], "load"),

@@ -44,7 +44,7 @@ def test_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests
 
 
 @pytest.mark.req("R4.36")
-def test_states_are_classes_and_loops_are_counted() -> None:
+def test_mermaid_shows_states_as_classes_and_counts_loops() -> None:
     spec = spec_of(LOOP)
     text = mermaid(drawing_of(spec), node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND)))
     assert 'n2 -.->|"(1x)"| n0' in text
@@ -55,7 +55,7 @@ def test_states_are_classes_and_loops_are_counted() -> None:
 
 @examples(500)
 @given(st.text(min_size=1).filter(lambda text: text != "h"))
-def test_no_text_becomes_markup(text: str) -> None:
+def test_workflow_text_never_becomes_markup(text: str) -> None:
     steps = (AgentStep(id=text, path=text, agent=text), HumanStep(id="h", path="h", ask=text))
     lines = mermaid(drawing_of(WorkflowSpec(steps=steps))).splitlines()
     assert len(lines) == 4

@@ -12,7 +12,7 @@ UNENDED = "This is not YAML: while parsing a block collection, expected <block e
 DEEP = "workflow:\n  - id: a\n    type: tool\n    name: work\n    args:\n      a: 1\n        b: 2\n"
 
 
-def test_message_names_the_cause(subtests: pytest.Subtests) -> None:
+def test_yaml_error_message_explains_the_cause(subtests: pytest.Subtests) -> None:
     for text, expected in {
         DEEP: "line 7: This is not YAML: mapping values are not allowed here. Line 7 is indented deeper than line 6",
         "workflow:\n  - id: a\n   type: tool\n": f"line 3: {UNENDED} '<block mapping start>'. Indent line 3 like the keys",

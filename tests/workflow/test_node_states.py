@@ -13,7 +13,7 @@ from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import StepProgress, node_states, status_of, waiting_paths
 
 
-def test_state_counts_starts_attempts_and_loops() -> None:
+def test_node_state_counts_starts_attempts_and_loops() -> None:
     graph = drawing_of(spec_of(LOOP))
     states = node_states(graph, workflow_run(LOOP, ONCE_AROUND))
     assert set(states) == {"draft", "enough", "expand"}
@@ -22,7 +22,7 @@ def test_state_counts_starts_attempts_and_loops() -> None:
     assert states["enough"].loops == {"expand": 1}
 
 
-def test_branch_logged_by_condition_and_goto_counts_once() -> None:
+def test_branch_logged_by_condition_and_goto_is_counted_once() -> None:
     graph = drawing_of(spec_of(LOOP))
     facts = [started("enough", "condition"), taken("enough", "true"), taken("enough", "print"), finished("enough")]
     assert node_states(graph, workflow_run(LOOP, facts))["enough"].loops == {"print": 1}
@@ -36,7 +36,7 @@ def test_map_items_are_counted_by_state() -> None:
     assert (state.status, state.items) == ("running", {"completed": 2, "failed": 1, "running": 2})
 
 
-def test_open_question_shows_waiting_and_a_dead_process_interrupted() -> None:
+def test_open_question_shows_as_waiting_or_interrupted() -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     facts = [started("approve", "human"), (QuestionAsked, {"question": question})]
     graph = drawing_of(spec_of(BRANCH))
@@ -55,7 +55,7 @@ def test_block_waits_once_all_its_running_steps_wait() -> None:
         assert {status_of(run.step_records[path], run, waits) for path in ("outer", "outer/both")} == {expected}
 
 
-def test_step_is_retrying_between_two_attempts() -> None:
+def test_step_counts_as_retrying_between_two_attempts() -> None:
     graph, facts = drawing_of(spec_of(BRANCH)), [started("load", "tool")]
     for event, expected in [
         ((StepAttempted, {"step": "load", "attempt": 1, "error": "no", "wait": 5.0}), ("retrying", 1)),
@@ -70,7 +70,7 @@ def test_step_is_retrying_between_two_attempts() -> None:
     assert node_states(graph, died)["load"].status == "interrupted"
 
 
-def test_incremental_states_equal_those_of_the_whole_run(subtests: pytest.Subtests) -> None:
+def test_incremental_states_equal_those_of_the_complete_run(subtests: pytest.Subtests) -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     items = [started("each", "map"), *[started(f"each/{place}") for place in range(3)], finished("each/0"), finished("each/1")]
     asked = [started("approve", "human"), (QuestionAsked, {"question": question}), finished("approve")]

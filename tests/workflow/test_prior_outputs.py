@@ -40,7 +40,7 @@ ALL = [
 
 
 @pytest.mark.req("R4.7", "R4.9", "R4.23")
-def test_outputs_precede_the_prompt_without_empty_ones(subtests: pytest.Subtests) -> None:
+def test_non_empty_step_outputs_precede_the_prompt(subtests: pytest.Subtests) -> None:
     cases: dict[Context, list[str]] = {
         "all": ALL,
         "none": [],

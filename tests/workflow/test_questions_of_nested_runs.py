@@ -75,7 +75,7 @@ class Payments:
         return found
 
 
-def test_suspended_run_lists_nested_questions_and_takes_each_answer(tmp_path: Path) -> None:
+def test_suspended_run_lists_nested_questions_and_accepts_each_answer(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     answers = {
@@ -108,7 +108,7 @@ def test_suspended_run_lists_nested_questions_and_takes_each_answer(tmp_path: Pa
     assert store.load(run.id) == run
 
 
-def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_nested_question_can_be_declined_or_cancelled_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for no_answer, outcome in ((NoAnswer.DECLINE, "declined"), (NoAnswer.CANCEL, "cancelled")):
         with subtests.test(outcome):
             (tmp_path / outcome).mkdir()
@@ -134,7 +134,7 @@ def test_invalid_answer_is_refused_and_the_run_still_waits(tmp_path: Path, subte
         assert store.load(run.id).is_suspended
 
 
-def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) -> None:
+def test_resuming_interactively_asks_the_same_questions(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     suspended = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     said: list[str] = []
@@ -150,7 +150,7 @@ def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) ->
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_answer_survives_a_later_process_death_at_any_event(tmp_path: Path, subtests: pytest.Subtests) -> None:
     payments = Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=Store(tmp_path / "runs"), suspend=True, show=False))
     store = Snapshots(tmp_path / "runs")

@@ -30,7 +30,7 @@ workflow: [{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_each_reply_is_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_each_scripted_reply_is_used_once_despite_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "inner.yaml").write_text(INNER)
     (tmp_path / "outer.yaml").write_text(TEXT)
 
@@ -71,7 +71,7 @@ def test_each_reply_is_used_once_wherever_the_process_dies(tmp_path: Path, subte
             assert run.step_context == whole.step_context, run.error
 
 
-def test_run_with_scripted_replies_needs_them_to_recover(tmp_path: Path) -> None:
+def test_recovering_a_run_requires_its_scripted_replies(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = TEXT.replace("  - {id: sub, type: workflow, file: inner.yaml}\n", "")
     run = by_itself(Workflow.from_yaml(text).run(store=store, show=False, replies={"judge": ["good", "better"]}))

@@ -71,7 +71,7 @@ def executions(run: Run) -> set[tuple[str, int, int]]:
     return {(event.step, event.iteration, event.attempt) for event in run.events if isinstance(event, StepStarted)}
 
 
-def test_killed_workflow_is_recovered_from_any_event_without_repeating_steps(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_workflow_recovers_from_any_event_without_repeating_steps(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, whole_work, failing = Snapshots(tmp_path / "whole"), Work("right", "2"), {"right": "both/right", "2": "each/1"}
     whole = by_itself(Workflow.from_yaml(TEXT, tools=[whole_work.work]).run(store=store, show=False))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
@@ -134,7 +134,7 @@ def test_human_step_resumes_with_the_answer_in_another_process(tmp_path: Path) -
     assert run.steps["both"]["order"] == ["h", "other"]
 
 
-def test_human_step_without_person_and_store_fails() -> None:
+def test_human_step_without_a_person_or_store_fails() -> None:
     with pytest.raises(WorkflowError, match="step both/h: No person is attached"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
 
@@ -157,7 +157,7 @@ workflow:
 
 
 @pytest.mark.slow("it dies after each of 80 events")
-def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_questions_and_failures_survive_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     class Person:
         def __init__(self, said: int) -> None:
             self.said = said
@@ -189,7 +189,7 @@ def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path,
             assert len(here.ids()) == len(store.ids())  # nested runs were resumed, not repeated
 
 
-def test_cancelled_steps_rerun_if_the_process_died_before_their_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_cancelled_steps_rerun_if_the_process_died_first(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
@@ -228,7 +228,7 @@ workflow:
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
 
 
-def test_abandoned_step_is_not_restarted_and_the_log_says_why(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_abandoned_step_is_not_restarted_and_logs_the_reason(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - id: outer
@@ -321,7 +321,7 @@ workflow:
 """
 
 
-def test_unrestarted_step_of_a_timed_out_block_has_an_end(tmp_path: Path) -> None:
+def test_step_not_restarted_after_a_block_timeout_is_closed(tmp_path: Path) -> None:
     async def work() -> str:
         await asyncio.sleep(100)
         return "never"
@@ -378,7 +378,7 @@ def test_log_contains_every_file_even_if_changed_later(tmp_path: Path, monkeypat
         assert set(work.done) <= {"i", "j"}
 
 
-def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
+def test_answered_run_continues_with_the_files_in_its_log(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     outer.write_text('workflow: [{id: h, type: human, ask: "Which?"}, {id: n, type: workflow, file: deep/inner.yaml}]')
     store, work = Store(tmp_path / "runs"), Work()
@@ -389,7 +389,7 @@ def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
     assert (run.status, run.text, set(work.done)) == ("completed", "j done", {"i", "j"})
 
 
-def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
+def test_run_whose_log_lacks_files_reads_them_from_disk(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
@@ -403,7 +403,7 @@ def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
     assert (run.text, set(work.done)) == ("k done", {"k"})
 
 
-def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
+def test_rerun_from_a_step_also_uses_the_logged_files(tmp_path: Path) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     workflow = Workflow.from_yaml(outer, tools=[Work().work])
@@ -420,7 +420,7 @@ def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     assert (run.status, run.text) == ("completed", "j done")
 
 
-def test_python_agent_of_a_nested_file_is_required_again(tmp_path: Path) -> None:
+def test_recovery_requires_the_python_agent_of_a_nested_file(tmp_path: Path) -> None:
     _, inner, _ = files_in(tmp_path)
     inner.write_text("workflow: [{type: agent, name: helper}]")
     store, helper = Snapshots(tmp_path / "whole"), Agent(ScriptedModel(["Yes.", "No."]))
@@ -439,7 +439,7 @@ workflow:
 """
 
 
-def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: Path) -> None:
+def test_each_suspended_agent_gets_the_answers_to_its_questions(tmp_path: Path) -> None:
     paid: list[int] = []
 
     def pay(euros: int) -> str:
@@ -474,7 +474,7 @@ def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: 
     assert [record.answer for record in run.questions if record.question.kind == "approval"] == [True, True]
 
 
-def test_run_that_began_at_a_later_step_is_recovered_there(tmp_path: Path) -> None:
+def test_run_that_started_at_a_later_step_recovers_there(tmp_path: Path) -> None:
     text = """
 workflow:
   - {id: a, type: tool, name: work, args: {what: a}}
@@ -502,7 +502,7 @@ workflow:
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
 
 
-def test_recovery_needs_the_python_agent_of_the_run(tmp_path: Path) -> None:
+def test_recovery_requires_the_python_agent_of_the_run(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = "workflow:\n  - {type: agent, name: judge}\n  - {id: last, type: agent, name: judge}\n"
 

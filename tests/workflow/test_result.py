@@ -52,7 +52,7 @@ def problems(output: str, **given: Any) -> list[tuple[int, str]]:
     return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
-def test_result_is_the_typed_output_key_or_the_last_output(subtests: pytest.Subtests) -> None:
+def test_result_is_the_output_expression_or_the_last_output(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str]] = {
         "draft": ("A draft", "A draft"),
         '"{{ $steps.draft.output }}"': ("A draft", "A draft"),
@@ -101,7 +101,7 @@ def test_unreadable_result_fails_the_run_and_keeps_step_outputs() -> None:
     assert "has no score" in run.error.message and run.steps["draft"]["output"] == "A draft"
 
 
-def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Subtests) -> None:
+def test_names_in_the_output_key_are_checked_before_running(subtests: pytest.Subtests) -> None:
     for output, expected in {
         "drafts": "workflow: output: there is no step drafts",
         "[draft, lost]": "workflow: output: there is no step lost",
@@ -120,7 +120,7 @@ def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Sub
     assert "free text" in problems('"{{ $steps.draft.output.title }}"', strict=True)[0][1]
 
 
-def test_result_and_loop_limit_are_accepted_at_either_level_once() -> None:
+def test_output_and_loop_limit_are_accepted_once_at_either_level() -> None:
     steps = "steps: [{id: a, type: tool, name: half}, {id: b, type: tool, name: half}]"
     for text in (
         f"output: a\nmax_loop_iterations: 7\nworkflow: {{{steps}}}",

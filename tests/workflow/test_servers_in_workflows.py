@@ -90,7 +90,7 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             assert run.settings["mcp_servers"]["bench"]["command_or_url"] == bench().command_or_url
 
 
-def test_step_calls_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
+def test_step_can_call_a_tool_named_with_a_digest(tmp_path: Path) -> None:
     text = "workflow:\n  - {id: first, type: tool, name: 'mcp:odd/get.it'}\n"
     alike = [{"name": name, "inputSchema": {"type": "object"}} for name in ("get.it", "get_it")]
     for source in (text, TASKS.format(action="mcp:odd/get.it").replace("{a: 1, b: 2}", "{}")):
@@ -141,7 +141,7 @@ def test_misspelt_names_are_found_before_anything_starts(subtests: pytest.Subtes
         assert str(caught.value) == snapshot(name)
 
 
-def test_actions_and_approval_of_task_files_name_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_actions_and_approvals_in_task_files_accept_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
     allows = "approval: {{mode: deny, allow: [{0}]}}\n"
     cases: dict[str, tuple[str, list[Any]]] = {
         "by its word": (TASKS.format(action="mcp:bench/add"), []),
@@ -158,7 +158,7 @@ def test_actions_and_approval_of_task_files_name_server_tools(servers: Servers, 
         Workflow.from_yaml(blocked).run_sync(approve="auto")
 
 
-def test_files_read_with_tools_know_tools_of_named_servers(subtests: pytest.Subtests) -> None:
+def test_files_may_use_tools_of_the_servers_they_name(subtests: pytest.Subtests) -> None:
     two = "agents: {a: {tools: [mcp:bench]}}\nworkflow:\n  - {type: agent, name: a}\n  - {type: tool, name: mcp_bench_add}\n"
     assert Workflow.from_yaml(two, tools=[], checks_actions=True).tool_names == ("mcp_bench_add", "mcp:bench")
     with pytest.raises(WorkflowProblems):
@@ -222,7 +222,7 @@ def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None
     assert not is_alive(processes.pop())
 
 
-def test_planner_calls_tools_of_servers(servers: Servers) -> None:
+def test_planner_can_call_server_tools(servers: Servers) -> None:
     reply = '{"steps": [{"type": "tool", "name": "mcp_bench_add", "args": {"a": 1, "b": 2}}]}'
     model = ScriptedModel([reply, "3"])
     with use_host(Host(servers=servers)):

@@ -31,7 +31,7 @@ def fine() -> str:
     return "fine"
 
 
-def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) -> None:
+def test_time_limit_and_stop_end_endlessly_looping_workflows(subtests: pytest.Subtests) -> None:
     for name, text in SPINNING.items():
         with subtests.test(name):
             run = Workflow.from_yaml(f"{text}\nlimits: {{max_seconds: 0.02}}").run_sync(show=False)
@@ -43,7 +43,7 @@ def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) 
             assert live.result().stop_reason == "cancelled"
 
 
-def test_patterns_follow_json_schema_and_are_bounded(snapshot: Snapshot) -> None:
+def test_retry_patterns_are_checked_and_match_in_bounded_time(snapshot: Snapshot) -> None:
     assert [is_pattern(one) for one in ("(a+)+$", "(?i)timed.out|busy", r"\bfoo", "(", "a**", "(?P=x)")] == [True] * 3 + [
         False
     ] * 3
@@ -88,7 +88,7 @@ def test_step_that_swallows_its_timeout_is_abandoned(subtests: pytest.Subtests) 
             assert late == ["deaf"] and len(run.events) == count
 
 
-def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> None:
+def test_agent_of_an_abandoned_step_makes_no_more_calls(tmp_path: Path) -> None:
     async def deaf() -> str:
         """Swallow a cancellation."""
         try:
@@ -111,7 +111,7 @@ def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> Non
     assert (run.status, nested.status, len(nested.rounds)) == ("completed", "cancelled", 1)
 
 
-def test_timeout_interrupts_a_plain_function_on_the_main_thread() -> None:
+def test_timeout_interrupts_a_sync_function_on_the_main_thread() -> None:
     ends: list[str] = []
 
     def slow() -> str:

@@ -76,7 +76,7 @@ def codes(run: Run) -> list[str | None]:
 
 
 @pytest.mark.parametrize("text", [STEPS, TASKS])
-def test_gates_judge_calls_of_steps_and_tasks(text: str, subtests: pytest.Subtests) -> None:
+def test_gates_apply_to_calls_of_steps_and_tasks(text: str, subtests: pytest.Subtests) -> None:
     def deny_b(call: ToolCall, run: Any) -> Verdict:
         return Deny("b is not ours") if call.arguments == {"path": "b"} else None
 
@@ -100,13 +100,13 @@ def test_gates_judge_calls_of_steps_and_tasks(text: str, subtests: pytest.Subtes
             assert codes(run) == [None] * len(written) + [DENIED] * bool(why)
 
 
-def test_gates_of_extensions_judge_calls_of_steps() -> None:
+def test_extension_gates_apply_to_calls_of_steps() -> None:
     disk = Disk()
     run = disk.run(agent_settings={"extensions": [Extension(name="strict", gates=(lambda call, run: Deny("no"),))]})
     assert disk.written == [] and run.status == "failed"
 
 
-def test_edited_arguments_of_a_step_are_judged_again(subtests: pytest.Subtests) -> None:
+def test_edited_arguments_of_a_step_call_are_checked_again(subtests: pytest.Subtests) -> None:
     def guard(call: ToolCall, run: Any) -> Verdict:
         return Deny("etc is not ours") if call.arguments["path"].startswith("/etc") else Ask("Write?")
 
@@ -136,7 +136,7 @@ def test_tables_and_counts_include_step_calls() -> None:
     assert tables.runs(run)["tool_calls"].tolist() == [2] and run.calls_made == 2
 
 
-def test_step_tools_call_others_report_progress_and_keep_tracebacks() -> None:
+def test_step_tools_can_call_tools_and_report_progress() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
@@ -163,7 +163,7 @@ def test_step_tools_call_others_report_progress_and_keep_tracebacks() -> None:
     assert tables.tool_calls(run)["parent_call"].dropna().tolist() == ["x", "y"]
 
 
-def test_gates_judge_nested_calls_of_step_tools() -> None:
+def test_gates_apply_to_nested_calls_of_step_tools() -> None:
     async def add(a: int) -> int:
         raise AssertionError("denied")
 
@@ -178,7 +178,7 @@ def test_gates_judge_nested_calls_of_step_tools() -> None:
     assert run.status == "failed" and run.error is not None and "no adding" in run.error.message
 
 
-def test_every_end_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None:
+def test_every_outcome_of_a_step_closes_its_call(subtests: pytest.Subtests) -> None:
     async def waits() -> str:
         await asyncio.sleep(100)
         return "slept"
@@ -205,7 +205,7 @@ def test_every_end_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None
             assert_closed(run)
 
 
-def test_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
+def test_suspended_step_call_is_asked_about_only_once(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def write(path: str) -> str:
@@ -227,7 +227,7 @@ def test_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
     checked(again)
 
 
-def test_suspended_call_from_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_call_suspended_by_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for answer, written in {"approve": ["a"], "always": ["a", "b"]}.items():
         with subtests.test(answer):
             disk: list[str] = []

@@ -35,7 +35,7 @@ def words(failure: StepFailure) -> set[str]:
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_nested_run_is_retried_by_status_stop_reason_and_error(subtests: pytest.Subtests) -> None:
+def test_nested_run_is_retried_by_status_reason_or_error(subtests: pytest.Subtests) -> None:
     cases = {
         ("limited", "max_rounds"): {"limited", "max_rounds"},
         ("limited", "max_seconds"): {"limited", "timeout"},
@@ -58,7 +58,7 @@ def test_nested_run_is_retried_by_status_stop_reason_and_error(subtests: pytest.
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_error_is_retried_by_its_class_except_settings_errors(subtests: pytest.Subtests) -> None:
+def test_errors_are_retried_by_class_except_settings_errors(subtests: pytest.Subtests) -> None:
     for name, own in CLASSES.items():
         with subtests.test(name):
             assert words(of_error(getattr(errors, name)("No."))) == {"failed", "error", *own}
@@ -70,7 +70,7 @@ def test_error_is_retried_by_its_class_except_settings_errors(subtests: pytest.S
     assert words(of_error(TimeoutError("of somebody else"))) == {"failed", "error"}
 
 
-def test_failure_from_a_log_is_retried_alike(subtests: pytest.Subtests) -> None:
+def test_failure_read_from_a_log_is_retried_identically(subtests: pytest.Subtests) -> None:
     for failure in (of_error(ValueError("no")), of_error(errors.UnknownTool("no")), ended("limited", "max_seconds")):
         with subtests.test(failure.text):
             again = failure_of_logged(failure.text, failure.logged_words)

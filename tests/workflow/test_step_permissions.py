@@ -85,7 +85,7 @@ def test_mode_decides_whether_a_tool_step_needs_approval(subtests: pytest.Subtes
             assert run.settings.get("approve", "auto") == mode
 
 
-def test_read_only_denial_suggests_effects_and_no_useless_rerun() -> None:
+def test_read_only_denial_suggests_declaring_effects_but_no_useless_rerun() -> None:
     for declared, hint in {False: 'declare that: @tool(effects=["read"]). To be asked', True: "To be asked"}.items():
         tools = Tools()
         if declared:
@@ -96,7 +96,7 @@ def test_read_only_denial_suggests_effects_and_no_useless_rerun() -> None:
         assert next_step(run) is None
 
 
-def test_stricter_of_task_file_and_mode_wins(subtests: pytest.Subtests) -> None:
+def test_stricter_of_task_file_rules_and_approval_mode_wins(subtests: pytest.Subtests) -> None:
     both = ["write a", "write b"]
     cases: list[tuple[str, str, list[Any], list[str], str]] = [
         ("{mode: auto, allow: [write]}", "ask", ["approve", "approve"], both, ""),
@@ -178,7 +178,7 @@ class Cleaner:
         return next(({"edit": {"path": paths[name]}} for name in paths if f"May {name} run" in question.message), "deny")
 
 
-def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_rerun_call_keeps_only_its_own_approval(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, whole = Snapshots(tmp_path), Cleaner()
     workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=whole.tools)
     run = played(workflow, "", {}, store, approve="ask", answer=whole.answer)
@@ -206,7 +206,7 @@ def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: p
                 assert not resumed.waiting
 
 
-def test_repeated_call_is_judged_by_its_actual_arguments(tmp_path: Path) -> None:
+def test_rerun_call_is_judged_by_its_actual_arguments(tmp_path: Path) -> None:
     done: list[str] = []
 
     @tool(effects=["write"], repeatable=True, path="path")
@@ -223,7 +223,7 @@ def test_repeated_call_is_judged_by_its_actual_arguments(tmp_path: Path) -> None
         assert done == expected and again.status == ("failed" if len(expected) == 1 else "completed")
 
 
-def test_nested_calls_of_a_dead_step_are_answered_once(tmp_path: Path) -> None:
+def test_nested_calls_of_an_interrupted_step_are_answered_once(tmp_path: Path) -> None:
     async def add(a: int) -> int:
         return a
 
@@ -253,7 +253,7 @@ workflow:
 """
 
 
-def test_unanswered_approval_has_a_result_when_its_block_fails(tmp_path: Path) -> None:
+def test_unanswered_approval_gets_a_result_when_its_block_fails(tmp_path: Path) -> None:
     @tool(effects=["read"])
     async def fail() -> str:
         await asyncio.sleep(0.05)
@@ -278,7 +278,7 @@ def test_timeout_of_a_step_pauses_during_an_approval() -> None:
     assert (run.status, tools.done) == ("completed", ["write a"])
 
 
-def test_every_way_to_run_a_workflow_takes_the_mode() -> None:
+def test_every_way_to_run_a_workflow_accepts_the_approval_mode() -> None:
     for begin in (
         lambda workflow: workflow.run_sync(approve="read_only", show=False),
         lambda workflow: workflow.start(approve="read_only").result(60),

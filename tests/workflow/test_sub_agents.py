@@ -30,12 +30,12 @@ REPLIES: dict[str, list[Any]] = {
 }
 
 
-def test_sub_agents_answer_as_tools() -> None:
+def test_sub_agents_can_be_called_as_tools() -> None:
     run = Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, show=False)
     assert run.text == "Low, and west."
 
 
-def test_rules_name_sub_agents(tmp_path: Path) -> None:
+def test_permission_rules_may_name_sub_agents(tmp_path: Path) -> None:
     store, rules = Store(tmp_path), {"finder": "deny"}
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
@@ -44,7 +44,7 @@ def test_rules_name_sub_agents(tmp_path: Path) -> None:
         Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
 
 
-def test_tool_of_a_sub_agent_has_its_description() -> None:
+def test_sub_agent_tool_has_the_description_of_the_agent() -> None:
     lead = ScriptedModel(["Done."])
     Workflow.from_yaml(TEXT, agents={"pilot": Agent(ScriptedModel(["West."]), system="Steer west.", name="pilot")}).run_sync(
         "Sail.", model=lead, show=False
@@ -53,7 +53,7 @@ def test_tool_of_a_sub_agent_has_its_description() -> None:
     assert (described["finder"], described["pilot"]) == ("Finds tides.", "Steer west.")
 
 
-def test_instruction_of_a_sub_agent_holds_templates() -> None:
+def test_templates_in_sub_agent_instructions_are_rendered() -> None:
     model = ScriptedModel([ToolCall("finder", {"prompt": "Which tide?"}), "Low.", "Low."])
     Workflow.from_yaml(TEXT).run_sync("Sail.", model=model, inputs={"sea": "Channel"}, show=False)
     assert "Know the Channel." in str(model.requests[1].system)
@@ -74,7 +74,7 @@ def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
         assert problem.line in (line, 4)
 
 
-def test_circle_of_python_agents_is_refused() -> None:
+def test_python_agents_that_delegate_in_a_cycle_are_refused() -> None:
     agents = {name: AgentSpec(name=name, model="simulated:disciplined", sub_agents=("b", "a")) for name in "ab"}
     spec = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"),), agents=agents)
     with pytest.raises(SettingsError, match="it delegates to itself"):
@@ -82,7 +82,7 @@ def test_circle_of_python_agents_is_refused() -> None:
 
 
 @pytest.mark.slow("it dies after each of some eighty events")
-def test_sub_agent_replies_are_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sub_agent_replies_are_used_once_despite_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(TEXT).run("Sail.", store=store, show=False, replies=REPLIES))
     assert len(store.kept) > 40
@@ -98,7 +98,7 @@ def test_sub_agent_replies_are_used_once_wherever_the_process_dies(tmp_path: Pat
                 assert "Low." not in given or "Off Brest." not in given
 
 
-def test_log_whose_nested_run_is_itself_counts_no_replies(tmp_path: Path) -> None:
+def test_log_that_nests_itself_yields_no_nested_runs(tmp_path: Path) -> None:
     store = Store(tmp_path)
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]

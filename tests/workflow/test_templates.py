@@ -69,7 +69,7 @@ def test_example_instruction_renders_as_expected() -> None:
 
 
 @pytest.mark.req("R4.10", "R4.24", "K4.7")
-def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
+def test_template_paths_resolve_to_values(subtests: pytest.Subtests) -> None:
     cases: dict[str, Any] = {
         "$prompt": "Fog",
         "$inputs.lang.code": "fr",
@@ -116,7 +116,7 @@ def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
             assert render(f"{{{{{expression}}}}}", SCOPE) == value, "without the blanks"
 
 
-def test_single_template_keeps_its_type_and_mixed_text_is_text() -> None:
+def test_single_template_keeps_its_type_but_mixed_text_becomes_string() -> None:
     data = {
         "n": "{{ $steps.par.attempts }}",
         "in": ["a {{ $steps.par.attempts }} b", "{{ $steps.par.order }}, {{ $steps.check.output }}", 3, None],
@@ -203,7 +203,7 @@ def test_unterminated_template_is_reported() -> None:
             render(text, SCOPE)
 
 
-def test_paths_within_brackets_are_bounded() -> None:
+def test_nesting_of_bracketed_paths_is_limited() -> None:
     assert render("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", scope_of(item=[0])) == 0
     for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "more than 2,000")):
         with pytest.raises(ExpressionError, match=says):
@@ -226,7 +226,7 @@ def test_conditions_short_circuit() -> None:
 
 
 @pytest.mark.req("R4.12", "R4.14")
-def test_conditions_are_booleans_or_their_words(subtests: pytest.Subtests) -> None:
+def test_conditions_accept_booleans_and_words_for_them(subtests: pytest.Subtests) -> None:
     true: list[Any] = ["true", "TRUE", " yes\n", "1", 1, True]
     false: list[Any] = ["false", "No", "0", 0, False]
     for value, expected in [*((one, True) for one in true), *((one, False) for one in false)]:
@@ -241,7 +241,7 @@ def test_conditions_are_booleans_or_their_words(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R4.12", "R4.14")
-def test_any_other_condition_is_the_documented_error() -> None:
+def test_other_condition_values_raise_the_documented_error() -> None:
     for value in ("maybe", "", "true.", None, 2, 0.5, [], {}, "2"):
         scope = Scope.of_inputs(steps={"qa": {"output": value}})
         with pytest.raises(ExpressionError) as caught:
@@ -251,7 +251,7 @@ def test_any_other_condition_is_the_documented_error() -> None:
 
 
 @pytest.mark.req("R4.15")
-def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subtests) -> None:
+def test_json_is_found_in_an_answer_with_any_wrapping(subtests: pytest.Subtests) -> None:
     texts = {
         "alone": '{"ok": 1}',
         "fenced": '```json\n{"ok": 1}\n```',
@@ -272,7 +272,7 @@ def test_ambiguous_json_is_refused() -> None:
         truth("{{ $steps.qa.output.ok }}", scope)
 
 
-def test_references_are_found_without_values() -> None:
+def test_template_references_are_found_without_evaluating_them() -> None:
     text = "a {{ $steps.qa.output.ok && len($steps.par.outputs[$index].order) > 0 }} b {{ $prompt }}"
     references_found = references(text)
     assert [(one.root, one.written) for one in references_found] == [
@@ -288,7 +288,7 @@ def test_references_are_found_without_values() -> None:
         references("{{ qa }}")
 
 
-def test_texts_with_their_values_are_bounded() -> None:
+def test_size_of_rendered_templates_is_limited() -> None:
     scope = scope_of("x" * 300_000)
     assert len(render("{{ $prompt }} {{ $prompt }}", scope)) == 600_001
     with pytest.raises(ExpressionError, match="1,000,000"):
@@ -318,7 +318,7 @@ def test_any_json_value_is_found_by_its_path(value: Any, before: str) -> None:
 
 @examples(500)
 @given(text=st.text(st.sampled_from("{}$steps.qa.output[0]'\"&|! 19-()\n") | st.characters(), max_size=60))
-def test_any_text_is_rendered_or_refused(text: str) -> None:
+def test_any_template_text_is_rendered_or_refused(text: str) -> None:
     scope = Scope.of_inputs(steps={"qa": {"output": "x"}, "s": {"output": 1}}).with_names({"$prompt": text})
     for one in (text, f"{{{{ {text} }}}}", f"{{{{ $steps.{text} }}}}"):
         try:

@@ -36,7 +36,7 @@ PLANS = {
 }
 
 
-def test_dead_ends_are_warnings_in_each_form(subtests: pytest.Subtests) -> None:
+def test_dead_ends_are_warnings_in_each_file_form(subtests: pytest.Subtests) -> None:
     for name, (text, codes) in FILES.items():
         with subtests.test(name):
             assert [warning.code for warning in Workflow.from_yaml(text + "\n").warnings] == codes

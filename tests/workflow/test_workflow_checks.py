@@ -89,7 +89,7 @@ def test_first_fifty_problems_are_listed_without_duplicates() -> None:
 
 
 @pytest.mark.req("R4.4")
-def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
+def test_unknown_name_in_an_instruction_is_found_before_anything_runs() -> None:
     text = (EXAMPLES / "templates.yaml").read_text(encoding="utf-8")
     (problem,) = found_in(
         text.replace("{{ $steps.par_gen.outputs.gen_1.output }}", "{{ $steps.par_gen.outputs.gen_9.output }}")
@@ -98,7 +98,7 @@ def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
     assert [word for word in ("gen_9", "gen_1", "gen_2", 'agent "editor"') if word not in str(problem)] == []
 
 
-def test_problem_in_a_long_text_has_its_own_line() -> None:
+def test_problem_in_a_multiline_text_has_its_own_line() -> None:
     text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
     assert [problem.line for problem in found_in(text)] == [FIRST + 4]
 
@@ -242,7 +242,7 @@ BLOCKS = """  - {id: qa, type: agent, name: judge}
 LAST = FIRST + BLOCKS.count("\n") - 1
 
 
-def test_valid_templates_are_no_problem(subtests: pytest.Subtests) -> None:
+def test_valid_templates_cause_no_problems(subtests: pytest.Subtests) -> None:
     for path in [
         "$steps.qa.output",
         "$steps.qa.output.notes[0].where",
@@ -265,7 +265,7 @@ def test_valid_templates_are_no_problem(subtests: pytest.Subtests) -> None:
             assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"), is_logged=True) == []
 
 
-def test_child_name_does_not_hide_attributes_of_its_block() -> None:
+def test_child_step_name_does_not_hide_attributes_of_its_block() -> None:
     child = "{{id: {}, type: agent, name: writer}}".format
     block = f"  - {{id: par, type: parallel, steps: [{child('attempts')}, {child('order')}]}}"
     read = '  - {type: agent, name: writer, prompt: "{{ $steps.par.attempts }}{{ $steps.par.order[0] }}PATH"}'
@@ -301,7 +301,7 @@ def test_unresolved_templates_are_problems(subtests: pytest.Subtests) -> None:
             assert [word for word in (*words, f"{{{{ {path}") if word not in str(problems[0])] == [], str(problems[0])
 
 
-def test_parallel_siblings_are_invisible_and_steps_of_a_branch_visible() -> None:
+def test_steps_see_their_own_branch_but_not_parallel_siblings() -> None:
     block = "  - {{id: par, type: parallel, steps: [{{id: one, type: agent, name: writer}}, {}]}}\n"
     (problem,) = found_in(AGENTS + block.format('{id: two, type: agent, name: writer, prompt: "{{ $steps.one.output }}"}'))
     assert "runs at the same time" in str(problem)
@@ -313,7 +313,7 @@ def test_parallel_siblings_are_invisible_and_steps_of_a_branch_visible() -> None
     assert "runs at the same time" in str(problem)
 
 
-def test_context_names_visible_steps(subtests: pytest.Subtests) -> None:
+def test_context_may_name_only_visible_steps(subtests: pytest.Subtests) -> None:
     cases = {
         "qa, fix, check, par, each, last": "",
         "one": "context: one is in the parallel block par Write par",
@@ -342,7 +342,7 @@ def test_python_agent_replaces_the_declared_one_in_checks() -> None:
     assert found_in(text + steps, agents=["writer", "judge"]) == []
 
 
-def test_instruction_may_read_what_any_step_of_its_agent_sees() -> None:
+def test_instruction_may_use_names_visible_to_any_of_its_steps() -> None:
     text = AGENTS.replace("Write.", "'{{ $item }}'") + "  - {id: first, type: agent, name: writer}\n"
     assert found_in(f"{text}  - {{id: each, type: map, over: [1], step: {{type: agent, name: writer}}}}\n") == []
     (problem,) = found_in(text)
@@ -361,7 +361,7 @@ def test_paths_undeclared_by_a_structured_output_are_warnings(subtests: pytest.S
             assert [word for word in words if word not in str(warning)] == [], str(warning)
 
 
-def test_path_is_accepted_where_a_schema_is_open(subtests: pytest.Subtests) -> None:
+def test_undeclared_path_is_accepted_when_the_schema_is_open(subtests: pytest.Subtests) -> None:
     for more in ("anyOf: [{}]", "oneOf: [{}]", "allOf: [{}]", "$ref: '#'", "patternProperties: {x: {}}"):
         with subtests.test(more):
             text = AGENTS.replace(
@@ -378,7 +378,7 @@ def test_steps_after_an_error_or_a_condition_are_reachable() -> None:
     assert [problem.code for problem in problems] == ["W_DEFERRED_CONDITION"]
 
 
-def test_inputs_are_checked_where_they_are_declared() -> None:
+def test_undeclared_inputs_are_reported() -> None:
     text = AGENTS + '  - {type: agent, name: writer, prompt: "{{ $inputs.lang }}"}\n'
     assert found_in(text, is_logged=True) == []
     for undeclared in (text, f"inputs: {{tone: dry}}\n{text}"):
@@ -390,7 +390,7 @@ def test_inputs_are_checked_where_they_are_declared() -> None:
 
 
 @pytest.mark.req("R4.4")
-def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Subtests) -> None:
+def test_task_file_template_syntax_is_warned_about_with_its_line(subtests: pytest.Subtests) -> None:
     cases = {"Say ${station} now": True, "{{ '${station}' }}": False, "costs $5 {a}": False, "${}": False}
     for prompt, warned in cases.items():
         with subtests.test(prompt):
@@ -401,7 +401,7 @@ def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Sub
             assert len(found_in(text, strict=True)) == warned
 
 
-def test_tools_are_checked_where_their_names_are_given() -> None:
+def test_tool_names_are_checked_only_if_tools_are_known() -> None:
     text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
     assert found_in(text) == []
     problems = found_in(text, tools=["search", "fetch"])
@@ -409,7 +409,7 @@ def test_tools_are_checked_where_their_names_are_given() -> None:
 
 
 @pytest.mark.req("R4.13", "K4.1")
-def test_condition_may_wait_for_later_steps_without_a_circle(subtests: pytest.Subtests) -> None:
+def test_condition_may_wait_for_later_steps_except_in_a_cycle(subtests: pytest.Subtests) -> None:
     agent = "{{id: {0}, type: agent, name: writer}}".format
     wait = '{{id: {0}, type: condition, condition: "{{{{ $steps.{1}.output }}}}", true: {2}}}'.format
     texts = {
@@ -473,7 +473,7 @@ def test_unusable_files_are_problems(subtests: pytest.Subtests) -> None:
             assert words in str(problems[0])
 
 
-def test_unreadable_step_is_one_problem_however_often_it_is_named() -> None:
+def test_unreadable_step_is_one_problem_however_often_referenced() -> None:
     steps = """  - {id: a, type: agnt, name: writer}
   - {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}", context: [a]}
   - {type: condition, condition: "{{ $steps.b.output }}", true: {goto: a}, false: {goto: 2}}
@@ -550,7 +550,7 @@ def test_misspelt_back_to_id_is_a_warning() -> None:
     ]
 
 
-def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapshot) -> None:
+def test_problems_in_python_steps_are_reported_before_the_run(snapshot: Snapshot) -> None:
     spec = WorkflowSpec(
         steps=(
             AgentStep(id="first", path="first", agent="jugde"),

@@ -69,7 +69,7 @@ def test_step_has_its_own_prompt_and_context(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R4.23", "R4.26")
-def test_steps_of_a_branch_see_each_other_but_no_sibling(tmp_path: Path) -> None:
+def test_branch_steps_see_each_other_but_not_sibling_branches(tmp_path: Path) -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - id: par
@@ -129,7 +129,7 @@ def test_tools_may_print_and_report_progress() -> None:
     assert [(one.call_id, one.progress.text) for one in seen if isinstance(one, ToolProgress)] == [("a", "half"), ("b", "half")]
 
 
-def test_tools_get_typed_values_and_fail_their_step(subtests: pytest.Subtests) -> None:
+def test_tool_receives_typed_values_and_its_error_fails_the_step(subtests: pytest.Subtests) -> None:
     async def table(station: str) -> dict[str, Any]:
         """Table."""
         return {"station": station, "rows": [1, 2]}
@@ -182,7 +182,7 @@ def test_tools_get_typed_values_and_fail_their_step(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("R4.20")
-def test_parallel_children_join_and_a_map_is_bounded(tmp_path: Path) -> None:
+def test_parallel_children_are_joined_and_map_concurrency_is_limited(tmp_path: Path) -> None:
     barrier, going, most = asyncio.Barrier(3), [0], [0]
 
     async def meet() -> str:
@@ -217,7 +217,7 @@ def test_parallel_children_join_and_a_map_is_bounded(tmp_path: Path) -> None:
         assert run.steps["m"]["output"] == [item * 11 for item in range(20)]
 
 
-def test_no_item_begins_after_a_failed_one(subtests: pytest.Subtests) -> None:
+def test_no_map_item_starts_after_a_failed_one(subtests: pytest.Subtests) -> None:
     called: list[int] = []
 
     async def publish(item: int) -> int:
@@ -268,7 +268,7 @@ def test_condition_without_a_value_may_continue_as_true_or_false() -> None:
         assert (run.status, ran(run)) == ("completed", ["x", "c", last])
 
 
-def test_timeout_fails_the_attempt_without_counting_questions() -> None:
+def test_timeout_fails_an_attempt_but_excludes_time_for_questions() -> None:
     async def slow() -> str:
         """Take long."""
         await asyncio.sleep(100)
@@ -315,7 +315,7 @@ def test_timeout_does_not_count_waiting_for_the_main_thread() -> None:
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-def test_step_declares_the_form_of_its_question(subtests: pytest.Subtests) -> None:
+def test_step_declares_the_schema_of_its_question(subtests: pytest.Subtests) -> None:
     for given, schema, answer in [
         ("choices: [red, blue]", {"enum": ["red", "blue"]}, "blue"),
         ("confirm: true", {"type": "boolean"}, False),
@@ -331,7 +331,7 @@ def test_step_declares_the_form_of_its_question(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")
-def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Snapshot) -> None:
+def test_outer_loop_resets_inner_counters_and_retries_are_uncounted(snapshot: Snapshot) -> None:
     counters = LoopCounters(3)
     for _ in range(2):
         assert [counters.go_back(2, 1, "inner", "b") for _ in range(2)] == [1, 2]
@@ -357,7 +357,7 @@ def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Sna
     assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
 
 
-def test_map_takes_a_list_or_json_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+def test_map_accepts_a_list_or_json_and_nothing_else(subtests: pytest.Subtests) -> None:
     text = """
   - {id: x, type: agent, name: a}
   - {id: m, type: map, over: "{{ $steps.x.output }}", step: {type: agent, name: b, prompt: "{{ $item }}{{ $index }}"}}
@@ -373,7 +373,7 @@ def test_map_takes_a_list_or_json_and_refuses_the_rest(subtests: pytest.Subtests
 
 
 @pytest.mark.req("R4.19", "R4.35", "K4.10")
-def test_path_through_a_workflow_is_deterministic_and_end_stops_it() -> None:
+def test_path_through_a_workflow_is_deterministic_and_stops_at_end() -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", true: [{id: y, type: agent, name: b}]}
@@ -390,7 +390,7 @@ def test_path_through_a_workflow_is_deterministic_and_end_stops_it() -> None:
 
 
 @pytest.mark.req("R4.14", "R4.15")
-def test_condition_accepts_truth_words_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+def test_condition_accepts_truth_words_and_nothing_else(subtests: pytest.Subtests) -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output.ok }}", true: [{id: y, type: agent, name: b}], false: {goto: end}}
@@ -567,7 +567,7 @@ def test_python_agents_replace_those_of_the_file() -> None:
     assert replaced.text == "Mine."
 
 
-def test_scripted_replies_belong_to_a_step_or_its_agent() -> None:
+def test_scripted_replies_apply_to_a_step_or_its_agent() -> None:
     text = "\n  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: a}\n  - {id: z, type: agent, name: a}"
     run = played(steps(text), "Go", {"a": ["one", "two"], "y": ["mine"]})
     assert [run.steps[name]["output"] for name in "xyz"] == ["one", "mine", "two"]
@@ -577,7 +577,7 @@ def test_scripted_replies_belong_to_a_step_or_its_agent() -> None:
 
 
 @pytest.mark.req("R4.32")
-def test_failure_raises_with_its_run_in_scripts_too(snapshot: Snapshot) -> None:
+def test_failed_workflow_raises_with_its_run_in_scripts(snapshot: Snapshot) -> None:
     workflow = steps("  - {id: x, type: agent, name: a}")
     with pytest.raises(WorkflowError, match="step x: Scripted failure: provider") as caught:
         workflow.run_sync("Go", replies={"x": [{"error": "provider"}]}, show=False)

@@ -14,7 +14,7 @@ from agentnb.errors import WorkflowProblems
 
 @pytest.mark.req("R4.6", "R4.7", "R4.8", "R4.9", "R4.16", "R4.17", "R4.20", "R4.21", "R4.23", "R4.26", "R4.27", "R4.29")
 @pytest.mark.req("K4.1", "K4.11")
-def test_every_example_gives_the_expected_step_context(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_example_produces_the_expected_step_context(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in RUNS:
         scripted, store = script(name), Store(tmp_path / name)
         with subtests.test(name):
@@ -46,7 +46,7 @@ def changed(told: dict[str, Any], replies: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.req("R4.22", "R4.28", "K4.6", "K4.8")
-def test_unretried_or_exhausted_failure_fails_the_run_with_its_step(subtests: pytest.Subtests) -> None:
+def test_unretried_or_exhausted_failure_fails_the_run_naming_its_step(subtests: pytest.Subtests) -> None:
     for name, case in [
         ("retry.run.yaml", "when_not_listed"),
         ("retry.run.yaml", "when_exhausted"),
@@ -68,7 +68,7 @@ def test_unretried_or_exhausted_failure_fails_the_run_with_its_step(subtests: py
                 assert step not in run.step_records
 
 
-def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
+def test_unknown_name_in_an_instruction_is_found_before_anything_runs() -> None:
     scripted = script("templates.run.yaml")["when_a_name_is_wrong"]
     text = (HERE / "templates.yaml").read_text(encoding="utf-8")
     with pytest.raises(WorkflowProblems) as caught:
@@ -77,7 +77,7 @@ def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
 
 
 @pytest.mark.req("R4.24")
-def test_both_paths_to_a_nested_output_give_the_same_text(tmp_path: Path) -> None:
+def test_both_paths_to_a_nested_output_resolve_to_equal_text(tmp_path: Path) -> None:
     scripted, store = script("nested-parallel.run.yaml"), Store(tmp_path)
     text = (HERE / "nested-parallel.yaml").read_text(encoding="utf-8")
     asks = " | ".join(scripted["same"])

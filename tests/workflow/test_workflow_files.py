@@ -49,7 +49,7 @@ def test_file_that_includes_itself_is_a_problem(tmp_path: Path) -> None:
     assert "(self.yaml -> self.yaml)" in problems(tmp_path / "self.yaml")[0][1]
 
 
-def test_problems_of_a_nested_file_have_its_line(tmp_path: Path) -> None:
+def test_problems_in_a_nested_file_are_reported_at_its_line(tmp_path: Path) -> None:
     inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
     inner.write_text("workflow:\n  - {type: agent, name: nobody}\n  - {type: loop}\n")
     top.write_text(RUNS.format("inner.yaml") + "  - {id: b, type: workflow, file: inner.yaml}\n")
@@ -150,7 +150,7 @@ def test_files_are_read_once_with_the_workflow(tmp_path: Path) -> None:
     assert workflow.run_sync(show=False).text == "Yes"
 
 
-def test_nested_task_file_has_the_inputs_of_its_own_step(tmp_path: Path) -> None:
+def test_nested_task_file_receives_the_inputs_of_its_step(tmp_path: Path) -> None:
     def say(word: str) -> str:
         """Says it."""
         return word
@@ -174,7 +174,7 @@ def files_that_run_the_next(folder: Path, count: int, times: int = 1) -> Path:
     return folder / "0.yaml"
 
 
-def test_files_are_bounded_in_depth_number_and_size(
+def test_nested_files_are_limited_in_depth_number_and_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     with subtests.test("deepest that runs"):
@@ -204,7 +204,7 @@ def test_files_are_bounded_in_depth_number_and_size(
         assert "the files it runs have more than 2,000,000 characters" in problems(tmp_path / "top.yaml")[0][1]
 
 
-def test_non_workflow_files_are_not_awaited_or_quoted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_non_workflow_files_neither_block_nor_leak_their_content(tmp_path: Path, subtests: pytest.Subtests) -> None:
     top, secret = tmp_path / "top.yaml", "root:x:0:0:SESAME:/root:/bin/bash"
     for name, text in {
         "passwd": secret,

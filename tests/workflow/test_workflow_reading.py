@@ -48,7 +48,7 @@ def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subte
             assert [warning.code for warning in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
 
 
-def test_the_qa_loop_is_read_whole() -> None:
+def test_qa_loop_example_is_read_completely() -> None:
     spec = example("qa-loop.yaml")
     assert [type(step) for step in spec.steps] == [AgentStep, AgentStep, ConditionStep, AgentStep]
     check = spec.steps[2]
@@ -65,7 +65,7 @@ def test_the_qa_loop_is_read_whole() -> None:
 
 
 @pytest.mark.req("R4.1", "R4.17", "K4.9")
-def test_overrides_win_over_the_workflow_and_the_default() -> None:
+def test_overrides_take_precedence_over_the_workflow_and_defaults() -> None:
     assert example("loop-limit.yaml").max_loop_iterations == 2
     steps = "  steps: [{type: agent, name: writer}]\n"
     assert read(f"  max_loop_iterations: 5\n{steps}").max_loop_iterations == 5
@@ -110,7 +110,7 @@ def test_step_without_an_id_is_named_by_agent_or_kind() -> None:
 
 
 @pytest.mark.req("R4.16", "K4.2")
-def test_branch_is_a_list_a_step_or_a_goto() -> None:
+def test_branch_may_be_a_list_a_step_or_goto() -> None:
     spec = read(
         """
   - {id: draft, type: agent, name: writer}
@@ -239,7 +239,7 @@ workflow:
     assert spec.inputs == {"lang": "fr", "deep": {"n": 1}}
 
 
-def test_python_agents_need_no_declaration_and_replace_declared_ones() -> None:
+def test_python_agents_replace_declared_ones_and_need_no_declaration() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
     spec = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
     assert (len(spec.steps), spec.warnings) == (2, ())

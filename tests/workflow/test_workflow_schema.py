@@ -24,7 +24,7 @@ def problems_of(text: str) -> list[str]:
     return list(schema_problems(workflow_schema(), plain(node)))
 
 
-def test_schema_is_valid_and_has_the_keys_that_are_read() -> None:
+def test_schema_is_valid_and_lists_exactly_the_keys_read() -> None:
     schema = check_schema(workflow_schema(), "It", "")
     for kind in KINDS:
         step = schema["$defs"][f"{kind}_step"]
@@ -41,7 +41,7 @@ def test_schema_has_the_keys_of_files_with_descriptions() -> None:
     assert all(schema["properties"][key]["description"] for key in ("inputs", "output", "max_loop_iterations"))
 
 
-def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
+def test_every_example_matches_the_schema(subtests: pytest.Subtests) -> None:
     files = [path for path in EXAMPLES.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 8
     for path in files:
@@ -49,7 +49,7 @@ def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
             assert problems_of(path.read_text(encoding="utf-8")) == []
 
 
-def test_example_problems_do_not_fit_the_schema() -> None:
+def test_invalid_examples_do_not_match_the_schema() -> None:
     node = read_yaml((EXAMPLES / "problems.yaml").read_text(encoding="utf-8"), Problems())
     assert node is not None
     result: dict[str, Any] = {case["name"]: problems_of(case["text"]) for case in plain(node)}
@@ -60,7 +60,7 @@ def test_example_problems_do_not_fit_the_schema() -> None:
     assert not result["a path into text that nobody declared"], "a schema does not check names"
 
 
-def test_possible_keys_of_each_step_kind_fit_the_schema(subtests: pytest.Subtests) -> None:
+def test_schema_accepts_only_the_possible_keys_of_each_step(subtests: pytest.Subtests) -> None:
     good = [
         "{type: agent, name: w, prompt: x, context: [a], retry: {max_attempts: 2, on: timeout}, on_error: {continue: null}}",
         "{type: agent, name: w, context: none, timeout: 1.5, end: true, on_error: fail}",
@@ -91,7 +91,7 @@ def test_possible_keys_of_each_step_kind_fit_the_schema(subtests: pytest.Subtest
             assert problems_of(f"workflow: [{step}]")
 
 
-def test_files_and_agents_fit_the_schema_as_read(subtests: pytest.Subtests) -> None:
+def test_schema_and_reader_accept_the_same_files_and_agents(subtests: pytest.Subtests) -> None:
     steps = "workflow: {steps: [{goto: end}], max_loop_iterations: 3, overrides: {max_loop_iterations: 2}}"
     for text in (
         f"{steps}\ninputs: {{a: 1}}\nlimits: {{budget: 1.5}}\noutput: x\nmax_loop_iterations: 4",

@@ -36,7 +36,7 @@ def refused(text: str) -> list[tuple[int, str]]:
     return [(problem.line, f"{problem.message} {problem.hint}") for problem in problems.found]
 
 
-def test_scalars_have_the_values_of_yaml_1_2(subtests: pytest.Subtests) -> None:
+def test_scalars_are_parsed_as_yaml_1_2(subtests: pytest.Subtests) -> None:
     values: dict[str, Any] = {
         "on": "on",
         "yes": "yes",
@@ -75,7 +75,7 @@ def test_json_is_read_verbatim() -> None:
     assert read(json.dumps(value, indent="\t")) == value
 
 
-def test_every_node_has_its_line() -> None:
+def test_every_yaml_node_has_its_line_number() -> None:
     node = read_yaml("a: 1\nb:\n  - x\n  - {c: y}\n\r\nd: |\n  one\n  two\n", Problems())
     assert isinstance(node, MappingNode)
     assert {key: (entry.line, entry.value.line) for key, entry in node.entries.items()} == {
@@ -91,7 +91,7 @@ def test_every_node_has_its_line() -> None:
     assert [literal.line_of(0), literal.line_of(literal.text.index("two"))] == [7, 8]
 
 
-def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.Subtests) -> None:
+def test_lossy_or_unreadable_yaml_is_reported_with_its_line(subtests: pytest.Subtests) -> None:
     cases = {
         "a: 1\nb: 2\na: 3": (3, "appears twice, first in line 1"),
         'true: 1\n"true": 2': (2, "appears twice"),
@@ -128,7 +128,7 @@ def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.S
             assert words in problems[0][1]
 
 
-def test_aliases_repeat_a_value_within_bounds() -> None:
+def test_aliases_repeat_a_value_up_to_a_limit() -> None:
     assert read("a: &a {x: [1]}\nb: *a\nc: [*a, *a]")["c"] == [{"x": [1]}, {"x": [1]}]
     bomb = "l0: &l0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12)
@@ -139,7 +139,7 @@ def test_aliases_repeat_a_value_within_bounds() -> None:
     assert "deeper" in refused(deep)[0][1]
 
 
-def test_merge_keys_take_the_keys_of_other_mappings(subtests: pytest.Subtests) -> None:
+def test_merge_keys_copy_keys_from_other_mappings(subtests: pytest.Subtests) -> None:
     bases = "x-a: &a {n: 1, m: 1}\nx-b: &b {m: 2, k: 2}\n"
     for merging, value in {
         "<<: *a": {"n": 1, "m": 1},
@@ -160,7 +160,7 @@ def test_merge_keys_take_the_keys_of_other_mappings(subtests: pytest.Subtests) -
     assert {key: entry.line for key, entry in merged.entries.items()} == {"m": 2, "k": 2, "n": 5}
 
 
-def test_every_form_supports_merge_keys_and_custom_keys(subtests: pytest.Subtests) -> None:
+def test_every_file_form_supports_merge_keys_and_custom_keys(subtests: pytest.Subtests) -> None:
     base = "x-base: &base\n  KEY: 1\n"
     for read_form, key, rest in (
         (read_workflow, "budgett", "agents:\n  a: {instruction: b, <<: *base}\nworkflow: [{type: agent, name: a}]\n"),
@@ -193,7 +193,7 @@ def test_any_json_round_trips(value: Any) -> None:
 
 @examples(500)
 @given(text=st.text(st.sampled_from("ab:-[]{}&*!|>#'\"%@?,\n \t\\~1.0") | st.characters(), max_size=60))
-def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
+def test_any_yaml_text_is_read_or_refused_with_a_line(text: str) -> None:
     problems = Problems()
     node = read_yaml(text, problems)
     assert node is not None or problems.found

@@ -12,7 +12,7 @@ from agentnb.acp.known_agents import known_agents
 RANGE = re.compile(r"@[~^]?\d|[<>=~]=?\d|<\d")
 
 
-def test_each_row_names_its_packages_with_their_versions(subtests: pytest.Subtests) -> None:
+def test_each_counterpart_names_its_packages_with_versions(subtests: pytest.Subtests) -> None:
     rows = counterparts(nightly=True)
     assert len({row["name"] for row in rows}) == len(rows)
     assert len(counterparts(["mcp_server"])) >= 25
@@ -23,7 +23,7 @@ def test_each_row_names_its_packages_with_their_versions(subtests: pytest.Subtes
             assert [package for package in packages if not RANGE.search(package)] == []
 
 
-def test_each_agent_is_tried_in_the_version_of_its_row() -> None:
+def test_each_external_agent_is_tried_at_its_listed_version() -> None:
     known = known_agents()
     rows = counterparts(["acp_agent"])
     assert {row["name"] for row in rows} == set(known)

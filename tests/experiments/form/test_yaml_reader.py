@@ -54,7 +54,7 @@ def read(text: str, **more: Any) -> Any:
     return read_experiment(text, HERE, **more)
 
 
-def test_names_are_looked_up_in_their_own_place() -> None:
+def test_names_are_looked_up_according_to_their_key() -> None:
     exp = read(
         """
 tasks: [make_task, {id: c, prompt: Three}]
@@ -86,13 +86,13 @@ seeds: independent
     assert (exp.repeats, exp.budget, exp.folder, exp.seeds) == (2, 1.5, False, "independent")
 
 
-def test_least_experiment_is_tasks_and_variants() -> None:
+def test_minimal_experiment_needs_only_tasks_and_variants() -> None:
     exp = read(LEAST)
     assert exp.tasks is HERE["rows"] and [one.name for one in exp.variants.values()] == ["off", "matrix"]
     assert exp.models is None and exp.repeats == 1
 
 
-def test_guidance_sets_of_the_session_count() -> None:
+def test_guidance_sets_of_the_session_can_be_named() -> None:
     sets = {"short": GuidanceSet.from_markdown("short", "Go on.")}
     exp = read("tasks: rows\nvariants: [off, short]\nagent: {guidance: short}\n", sets=sets)
     assert exp.variants["short"] is sets["short"] is exp.agent["guidance"]
@@ -122,7 +122,7 @@ agent: agnt
         assert str(raised.value) == snapshot(name)
 
 
-def test_models_are_marked_in_a_file_and_not_in_cells(tmp_path: Path) -> None:
+def test_model_names_are_marked_as_untrusted_only_in_files(tmp_path: Path) -> None:
     text = LEAST + "models: ['openai:x?url=https://models.example.org', mine]\nagent: {model: 'simulated:planner'}\n"
     of_file, of_cell = read(text, path=tmp_path / "exp.yaml"), read(text)
     for name in (of_file.models[0], of_file.agent["model"]):
@@ -148,5 +148,5 @@ def test_yaml_is_distinguished_from_python(subtests: pytest.Subtests) -> None:
             assert is_yaml_experiment(text) is is_yaml
 
 
-def test_keys_are_the_keywords_of_an_experiment() -> None:
+def test_yaml_keys_are_the_keywords_of_experiment() -> None:
     assert KEYS[:4] == ("tasks", "variants", "models", "repeats") and "executor" in KEYS and "_original" not in KEYS

@@ -41,7 +41,7 @@ def plain_alpha(given: list[Label]) -> float:
     return 1 - observed / expected
 
 
-def test_alpha_equals_its_package_and_plain_code(subtests: pytest.Subtests) -> None:
+def test_alpha_equals_that_of_the_package_and_plain_code(subtests: pytest.Subtests) -> None:
     for people, words in ((2, ("healthy", "failed")), (3, ("healthy", "failed")), (4, ("a", "b", "c"))):
         with subtests.test(f"{people} people, {len(words)} words"):
             given = drawn(Random(people), 40, people, 0.6, words)
@@ -62,14 +62,14 @@ def test_interval_covers_the_true_alpha() -> None:
     assert 86 <= sum(low <= true <= high for low, high in intervals) <= 99  # of 100 at .93 to .95, within 99.9 per cent
 
 
-def test_labels_of_a_file_and_a_frame_agree_alike(tmp_path: Path) -> None:
+def test_agreement_is_equal_for_labels_from_file_and_frame(tmp_path: Path) -> None:
     given = drawn(Random(1), 10, 3, 0.7)
     for one in given:
         append_label(tmp_path / "labels.csv", one)
     assert agreement(tmp_path / "labels.csv") == agreement(labels(tmp_path / "labels.csv")) == agreement(given)
 
 
-def test_missing_ground_for_agreement_is_reported(subtests: pytest.Subtests) -> None:
+def test_too_few_labels_for_agreement_are_reported(subtests: pytest.Subtests) -> None:
     with subtests.test("a person alone"), pytest.raises(SettingsError, match="No two people"):
         agreement([Label("r", 1, who="ada"), Label("q", 1, who="bob")])
     with subtests.test("a word alone"):

@@ -44,7 +44,7 @@ def ask(judge: Judge, run: Run, bench: Bench | None = None) -> Verdict:
     return asyncio.run(judge.ask(run, bench or Bench(), run.prompt)).verdict
 
 
-def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
+def test_judge_can_serve_as_the_primary_check(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     results = small(6, folder=tmp_path / "exp", primary=judge, checks=[was_called]).run_sync(show=False)
     table = results.table()
@@ -56,7 +56,7 @@ def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
     assert len(model.requests) == judged, "the second run repeats no judgement"
 
 
-def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
+def test_judge_request_does_not_reveal_the_variant(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     settings = {"guidance": "matrix", "prompt": "Secret template. {{ prompt }}"}
     variants = {"secret_arm": settings, "secret_other": {"guidance": "off"}}
@@ -68,7 +68,7 @@ def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
     assert {row.run_id for row in results.rows}.isdisjoint(word for text in texts for word in text.split())
 
 
-def test_runs_equal_except_for_ids_are_judged_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_runs_that_differ_only_in_metadata_are_judged_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     judge, model = judge_by(lambda text: verdict("passed"))
     bench = Bench(Verdicts(tmp_path))
     first = ask(judge, answered("There are 344."), bench)
@@ -148,7 +148,7 @@ def test_text_of_a_run_is_treated_as_data() -> None:
     assert "data" in request.system and "never an instruction" in request.system
 
 
-def test_calls_are_runs_in_the_budget_and_in_no_arm(tmp_path: Path) -> None:
+def test_judge_calls_count_in_the_budget_but_in_no_arm(tmp_path: Path) -> None:
     priced = Reply(Message("assistant", (Text(verdict("passed")),)), usage=Usage(cost=0.25), stop_reason="end_turn")
     judge = Judge(ScriptedModel([priced], name="scripted:judge", repeat=True), RUBRIC)
     experiment = small(6, folder=tmp_path / "exp", primary=judge, budget=1.0, places=1)
@@ -172,7 +172,7 @@ def test_interrupted_runs_are_not_judged() -> None:
     assert results.table().judge.tolist() == [0] * 4
 
 
-def test_judge_runs_in_the_kernel_for_process_workers(tmp_path: Path) -> None:
+def test_judge_runs_in_the_kernel_even_with_process_workers(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     here = small(2, primary=judge).run_sync(show=False).table()
     there = small(2, folder=tmp_path / "exp", primary=judge, executor="processes", places=1).run_sync(show=False).table()

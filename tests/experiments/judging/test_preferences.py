@@ -25,7 +25,7 @@ def side_of(text: str, word: str) -> str:
     return "run_1" if word in text.partition("</run_1>")[0] else "run_2"
 
 
-def test_only_choices_on_both_sides_count(subtests: pytest.Subtests) -> None:
+def test_preference_counts_only_if_it_survives_swapping_sides(subtests: pytest.Subtests) -> None:
     cases = {
         "by content": (lambda text: side_of(text, "Paris"), "a"),
         "by content, the other": (lambda text: side_of(text, "Rome"), "b"),
@@ -44,14 +44,14 @@ def test_only_choices_on_both_sides_count(subtests: pytest.Subtests) -> None:
             assert side_of(first, "Paris") == "run_1" and side_of(second, "Paris") == "run_2"
 
 
-def test_equal_runs_tie_uncalled_and_other_prompts_stay_hidden() -> None:
+def test_equal_runs_tie_without_a_call_and_prompts_stay_hidden() -> None:
     judge, model = judge_by(lambda text: verdict("run_1"))
     assert asyncio.run(judge.choose(run_that_says("Rome."), run_that_says("Rome."))) == "tie" and not model.requests
     asyncio.run(judge.choose(run_that_says("Rome."), run_that_says("Paris.", "Think. Which city?")))
     assert "Think" not in sent(model.requests[0]) and "city" not in sent(model.requests[0])
 
 
-def test_preferences_are_paired_by_task_and_asked_once(tmp_path: Path) -> None:
+def test_preferences_are_paired_by_task_and_requested_once(tmp_path: Path) -> None:
     judge, model = judge_by(
         lambda text: verdict("tie" if text.count('"tool": "check_line"') != 1 else side_of(text, '"tool": "check_line"'))
     )

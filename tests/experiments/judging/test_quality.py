@@ -23,7 +23,9 @@ def labelled(folder: Path, truth: dict[str, bool], who: str = "ada") -> Path:
     return folder / "labels.csv"
 
 
-def test_quality_covers_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_judge_quality_is_measured_on_the_verdicts_that_count(
+    tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot
+) -> None:
     """The called tools are the truth; the judge passes and fails fixed tasks."""
 
     def answer(text: str) -> str:
@@ -58,7 +60,7 @@ def test_quality_covers_the_counted_verdicts(tmp_path: Path, subtests: pytest.Su
         assert repr(judge.quality(path)) == snapshot
 
 
-def test_quality_of_recorded_runs_asks_no_model(tmp_path: Path) -> None:
+def test_quality_of_recorded_runs_needs_no_model_call(tmp_path: Path) -> None:
     small(3, folder=tmp_path / "exp").run_sync(show=False)
     judge, model = judge_of_calls()
     runs = load_traces(tmp_path / "exp")
@@ -73,7 +75,7 @@ def test_quality_of_recorded_runs_asks_no_model(tmp_path: Path) -> None:
     assert Judge(model, f"{RUBRIC} Another.").quality(path).unjudged == 6
 
 
-def test_labels_without_meaning_are_refused(tmp_path: Path) -> None:
+def test_labels_that_cannot_be_interpreted_are_refused(tmp_path: Path) -> None:
     judge, _ = judge_of_calls()
     runs = load_traces("healthy")
     label(runs, tmp_path / "labels.csv", labels=["good", "bad"]).judge(1)

@@ -45,7 +45,7 @@ def experiment(check: Any, **settings: Any) -> Experiment:
     return small(1, {"off": "off"}, checks=[check], **settings)
 
 
-def test_endless_check_is_unknown_and_the_others_count(subtests: pytest.Subtests) -> None:
+def test_endless_check_yields_unknown_and_other_checks_still_count(subtests: pytest.Subtests) -> None:
     for in_python in (True, False):
         with subtests.test(in_python=in_python):
             check = Stuck(in_python=in_python)
@@ -58,7 +58,7 @@ def test_endless_check_is_unknown_and_the_others_count(subtests: pytest.Subtests
             check.go.set()
 
 
-def test_stop_ends_a_check_and_the_next_run_rereads_it(tmp_path: Path) -> None:
+def test_stop_ends_a_check_and_the_next_run_repeats_it(tmp_path: Path) -> None:
     check = Stuck(in_python=True)
     live: LiveExperiment = experiment(check, folder=tmp_path / "exp").start(show=False)
     assert check.begun.wait(LONG)
@@ -70,7 +70,7 @@ def test_stop_ends_a_check_and_the_next_run_rereads_it(tmp_path: Path) -> None:
     assert len([*(tmp_path / "exp").glob("*.jsonl")]) == 1
 
 
-def test_checks_of_several_runs_wait_for_none(tmp_path: Path) -> None:
+def test_endless_check_does_not_block_other_cells(tmp_path: Path) -> None:
     """An endless check does not block the other cells."""
     check = Stuck(in_python=False)
 

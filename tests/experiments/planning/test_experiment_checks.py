@@ -25,7 +25,7 @@ def checks(*given: Any, primary: Any = "answered") -> tuple[Check, ...]:
     return found
 
 
-def test_shipped_checks_read_the_run(subtests: pytest.Subtests) -> None:
+def test_built_in_checks_evaluate_the_run(subtests: pytest.Subtests) -> None:
     healthy, failing = load_trace("healthy"), load_trace("complex-fails")
     cases = {
         "answered": (True, True),
@@ -42,7 +42,7 @@ def test_shipped_checks_read_the_run(subtests: pytest.Subtests) -> None:
             assert found == expected, found
 
 
-def test_limits_are_kept_exceeded_or_unknown() -> None:
+def test_limit_check_passes_fails_or_is_unknown() -> None:
     run = talk("first", "second")
     rounds = len(run.rounds)
     assert within(rounds=rounds)(run) is True and within(rounds=rounds - 1)(run) is False
@@ -53,7 +53,7 @@ def test_limits_are_kept_exceeded_or_unknown() -> None:
         within()
 
 
-def test_function_gets_the_row_if_requested() -> None:
+def test_check_function_receives_the_row_if_requested() -> None:
     def of_row(run: Any, row: Any) -> float:
         return row["weight"] / 2
 
@@ -65,7 +65,7 @@ def test_function_gets_the_row_if_requested() -> None:
     assert values == {"of_row": 1.5, "of_run": True} and not errors
 
 
-def test_useless_value_is_an_error_of_the_check() -> None:
+def test_unusable_check_value_is_an_error_of_the_check() -> None:
     def words(run: Any) -> str:
         return "fine"
 
@@ -73,7 +73,7 @@ def test_useless_value_is_an_error_of_the_check() -> None:
     assert values == {"words": None} and "returned 'fine'" in errors["words"]
 
 
-def test_functions_that_declare_it_are_binary() -> None:
+def test_checks_annotated_as_bool_are_binary() -> None:
     def sure(run: Any) -> bool:
         return True
 

@@ -17,7 +17,7 @@ def tasks(count: int, clusters: int = 0) -> list[ExperimentTask]:
     return [ExperimentTask(f"t{place}", group) for place, group in enumerate(groups)]
 
 
-def test_looks_are_a_number_or_rising_shares(subtests: pytest.Subtests) -> None:
+def test_looks_are_given_as_a_number_or_increasing_shares(subtests: pytest.Subtests) -> None:
     known: dict[Any, tuple[float, ...]] = {None: (), 2: (0.5, 1.0), (0.4, 1): (0.4, 1.0)}
     for looks, shares in known.items():
         with subtests.test(looks=looks):
@@ -42,7 +42,7 @@ def test_looks_are_a_number_or_rising_shares(subtests: pytest.Subtests) -> None:
             assert read_looks(looks, problems := []) == () and len(problems) == 1
 
 
-def test_stages_hold_each_task_once_in_whole_clusters() -> None:
+def test_stages_contain_each_task_once_and_keep_clusters_together() -> None:
     for count, clusters, shares in ((20, 0, (0.5, 1.0)), (30, 10, (0.4, 0.7, 1.0)), (7, 0, ())):
         all_tasks = tasks(count, clusters)
         stages = stages_of(all_tasks, shares, 3)
@@ -54,7 +54,7 @@ def test_stages_hold_each_task_once_in_whole_clusters() -> None:
     assert stages_of(tasks(20), (0.5, 1.0), 3) != stages_of(tasks(20), (0.5, 1.0), 4)
 
 
-def test_looks_after_stages_count_tasks_and_lower_the_level() -> None:
+def test_each_look_states_its_tasks_and_lower_level() -> None:
     first, last = looks_of([[3, 1], [0, 2]])
     assert (str(first), first.is_last) == ("look 1 of 2, after 2 of 4 tasks", False)
     assert (str(last), last.is_last) == ("look 2 of 2, after 4 of 4 tasks", True)

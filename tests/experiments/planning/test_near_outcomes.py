@@ -29,7 +29,7 @@ def values(name: str, *replies: object, **settings: object) -> list[bool | None]
     return [value(index, None) for index in range(len(run.rounds))]
 
 
-def test_near_outcomes_come_from_the_rounds_after(subtests: pytest.Subtests) -> None:
+def test_near_outcomes_are_computed_from_the_following_rounds(subtests: pytest.Subtests) -> None:
     same = "The table has three columns and twelve rows, and none of its values is missing."
     talk = (do(1), same, same, "Another thing.", "[WORKFLOW_COMPLETE]")
     long = {"policy": Matrix(workflow_mode=True)}

@@ -90,7 +90,7 @@ def test_each_problem_is_refused_with_advice(subtests: pytest.Subtests, snapshot
             assert list(problems(experiment)) == snapshot(name)
 
 
-def test_column_that_all_rows_lack_is_one_problem() -> None:
+def test_column_missing_from_all_rows_is_one_problem() -> None:
     frame = pd.DataFrame({"prompt": ["Go"] * 5_002, "area": ["north", None] * 2_501})
     found = [*problems(Experiment(frame, {"a": "off"}, models=[CHATTY]))]
     assert len(found) == 1 and "4,997 more: the row has no column id" in found[0]
@@ -101,7 +101,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert len(found) == 3
 
 
-def test_refusal_precedes_any_call() -> None:
+def test_plan_problems_are_reported_before_any_model_call() -> None:
     model = ScriptedModel(["never"], repeat=True)
     experiment = Experiment([*rows(1), *rows(1)], {"a": "off"}, models=[model], folder=False)
     with pytest.raises(ExperimentProblems):
@@ -114,7 +114,7 @@ def test_equal_variants_are_allowed_in_an_aa_experiment() -> None:
     assert len(results.rows) == 4
 
 
-def test_variants_may_differ_in_their_rules_alone() -> None:
+def test_variants_may_differ_only_in_their_permission_rules() -> None:
     agent = {"tools": [check_line]}
     variants: dict[str, Any] = {"free": {}, "asks": {"permissions": {"check_line": "ask"}}}
     variants["denied"] = {"permissions": {"check_line": "deny"}}
@@ -123,7 +123,7 @@ def test_variants_may_differ_in_their_rules_alone() -> None:
     assert problems(Experiment(rows(2), twice, models=[CHATTY], agent=agent))
 
 
-def test_data_frames_lists_and_functions_are_tasks() -> None:
+def test_tasks_may_be_data_frames_lists_or_functions() -> None:
     def drawn(seed: int) -> dict[str, Any]:
         return {"prompt": f"- Check `check_line('{seed}')`", "number": seed}
 
@@ -135,7 +135,7 @@ def test_data_frames_lists_and_functions_are_tasks() -> None:
     assert len(seeds) == 2
 
 
-def test_columns_are_substituted_and_other_braces_stay() -> None:
+def test_columns_are_substituted_and_other_braces_are_unchanged() -> None:
     row = {"city": "Kiel", "home city": "Bonn", "text": "{{ city }}", "a.b": "dot"}
     spellings = ("{{city}}", "{{ city }}", "{{  city\t}}", "{{\ncity}}", "{{city\u00a0}}")
     assert [fill_in(text, row) for text in spellings] == ["Kiel"] * len(spellings)

@@ -32,7 +32,7 @@ def experiment_in(work_dir: Path, **settings: Any) -> Experiment:
     return Experiment(rows, {"off": "off", "matrix": "matrix"}, "simulated:chatty", **settings)
 
 
-def test_logs_of_an_experiment_never_change_it(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiment_logs_do_not_change_the_task_folder(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(task)
     exp = experiment_in(task)
     exp.run_sync(show=False)
@@ -72,7 +72,7 @@ def test_copies_omit_key_files_but_keep_folders(task: Path) -> None:
     assert len(contents) == 1 + len(kept)
 
 
-def test_python_environments_are_left_out_and_named(task: Path) -> None:
+def test_python_environments_are_omitted_and_listed(task: Path) -> None:
     before = folder_content(task)
     for name in (".venv", "sub/env"):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", task / name], check=True)
@@ -89,7 +89,7 @@ def test_python_environments_are_left_out_and_named(task: Path) -> None:
     assert "3 in all" in design_text(exp.design())
 
 
-def test_links_to_what_copies_lack_are_left_out_and_named(task: Path) -> None:
+def test_links_to_files_missing_from_copies_are_omitted(task: Path) -> None:
     for name in (".venv/pyvenv.cfg", ".venv/bin/tool", ".env", ".agentnb/runs/a.jsonl", "sub/b.txt"):
         (task / name).parent.mkdir(parents=True, exist_ok=True)
         (task / name).write_text("1\n")
@@ -102,7 +102,7 @@ def test_links_to_what_copies_lack_are_left_out_and_named(task: Path) -> None:
     assert folder_content(task) != before
 
 
-def test_links_of_a_task_never_lead_to_originals(task: Path) -> None:
+def test_links_in_a_task_folder_never_lead_to_originals(task: Path) -> None:
     (task / "sub").mkdir()
     (task.parent / "b.txt").write_text("beta\n")
     before, link = folder_content(task), task / "link"

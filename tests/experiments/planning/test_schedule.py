@@ -22,7 +22,7 @@ def schedule(tasks: int = 3, variants: Any = ("off", "matrix"), **settings: Any)
 
 @examples(20)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 5))
-def test_combinations_appear_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
+def test_each_combination_appears_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
     one = schedule(tasks, repeats=repeats, seed=seed)
     cells = [*one]
     assert len(cells) == len(one) == tasks * 2 * 2 * repeats == len({cell.key for cell in cells})
@@ -31,7 +31,7 @@ def test_combinations_appear_once_and_blocks_stay_together(tasks: int, repeats: 
         assert {first.variant, second.variant} == {0, 1}
 
 
-def test_order_of_blocks_and_within_them_is_drawn() -> None:
+def test_blocks_and_their_variants_run_in_random_order() -> None:
     cells = [*schedule(12)]
     blocks = [(cell.task, cell.model) for cell in cells[::2]]
     assert blocks != sorted(blocks)
@@ -49,7 +49,7 @@ def test_seed_depends_on_task_and_repeat_unless_independent() -> None:
     assert len({*own}) == 6
 
 
-def test_cell_changes_with_the_source_of_its_tools() -> None:
+def test_cell_key_changes_with_the_source_of_its_tools() -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         return f"{name} is well"
@@ -60,7 +60,7 @@ def test_cell_changes_with_the_source_of_its_tools() -> None:
     assert {cell.key for cell in schedule(agent={"tools": [globals()["check_line"]]})} == keys
 
 
-def test_cell_changes_with_the_method_that_is_its_tool() -> None:
+def test_cell_key_changes_with_a_method_used_as_tool() -> None:
     class Plant:
         def check_line(self, name: str) -> str:
             """Check a line of the plant."""

@@ -44,7 +44,7 @@ def test_each_planned_run_is_counted_once() -> None:
         assert planned == later + not_made + run and run == sum(parts)
 
 
-def test_lone_variant_is_analysed_where_it_has_a_value() -> None:
+def test_flow_of_a_single_variant_counts_runs_with_values() -> None:
     rows = [row("a", f"t{place}", None if place == 2 else True) for place in range(6)]
     results = results_from(rows, not_run=[row("a", "t6", None, status=NOT_RUN, values={})], missing=1)
     grid = flow_alone(results, {"a": 7})
@@ -61,6 +61,6 @@ def test_lone_variant_is_analysed_where_it_has_a_value() -> None:
     }
 
 
-def test_column_of_later_runs_exists_only_at_a_look() -> None:
+def test_later_runs_column_appears_only_at_a_planned_look() -> None:
     results = results_from([row(arm, f"t{place}", True) for arm in "ab" for place in range(6)])
     assert LATER not in flow_of(compare(results, "a", "b"), {"a": 6, "b": 6}).headings

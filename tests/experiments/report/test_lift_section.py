@@ -22,7 +22,7 @@ def report(results: Results, folder: Path) -> str:
     return results.report(folder / "paper.md").read_text("utf-8").replace("\\", "")
 
 
-def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) -> None:
+def test_report_of_randomized_guidance_sets_shows_their_effects(drawn: Results, tmp_path: Path) -> None:
     text = report(drawn, tmp_path)
     assert text.startswith(f"# Experiment {drawn.plan.id}: off, matrix\n")
     assert "A guidance set (off, matrix) was drawn for each round" in text and "drawn by round among off (0.5)" in text
@@ -35,7 +35,7 @@ def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) 
         assert (f"[{row.lift_low:+.3g}, {row.lift_high:+.3g}]" in line) is (row.lift_low == row.lift_low)
 
 
-def test_report_of_deleted_logs_has_no_effects(tmp_path: Path) -> None:
+def test_report_with_deleted_logs_shows_no_effects(tmp_path: Path) -> None:
     experiment: Any = small(6, ["off", "matrix"], assign="round", agent={"tools": [check_line]}, folder=tmp_path / "exp")
     results = experiment.run_sync(show=False)
     for log in (tmp_path / "exp").glob("*.jsonl"):

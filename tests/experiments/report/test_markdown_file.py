@@ -42,7 +42,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_is_parsed_as_written(text: str) -> None:
+def test_markdown_escaping_preserves_the_text(text: str) -> None:
     parts = (Heading(text), Paragraph(text), Grid([text, "n"], [[text, text]]), Facts([(text, text, text)]))
     written = report_markdown(Document(text, parts), "figures")
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(written)
@@ -57,12 +57,12 @@ def test_text_is_parsed_as_written(text: str) -> None:
     assert {*re.findall(r"<(\w+)", str(with_links))} <= {"h1", "h2", "p", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-def test_lines_and_control_characters_stay_on_one_line() -> None:
+def test_line_breaks_and_control_characters_are_removed() -> None:
     assert escape("a\n\n# b\r\n\tc") == "a # b c"
     assert "\x1b" not in escape("a\x1b[31m")
 
 
-def test_code_cannot_end_its_fence() -> None:
+def test_code_block_content_cannot_close_its_fence() -> None:
     code = "x = '''\n```\n````\n<script>'''"
     (token,) = [
         one for one in MarkdownIt().parse(report_markdown(Document("d", [Code(code, "python")]), "f")) if one.type == "fence"

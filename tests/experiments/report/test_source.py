@@ -40,7 +40,7 @@ def table(results: Results) -> Any:
     return results.table()[COLUMNS].sort_values(COLUMNS[:4]).reset_index(drop=True)
 
 
-def test_code_of_a_report_makes_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_code_reproduces_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = {
         "own": GuidanceSet("own", {"text": "Call the tool."}),
         "agent": Agent(PERSONA, tools=[check_line], max_rounds=3),
@@ -65,7 +65,7 @@ def test_code_of_a_report_makes_the_same_table(tmp_path: Path, monkeypatch: pyte
     assert set(again.table().columns) == set(results.table().columns)
 
 
-def test_code_names_judges_and_draws_as_they_were_made(tmp_path: Path) -> None:
+def test_report_code_recreates_judges_and_random_guidance(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     variants = {"off": "off", "drawn": RandomGuidance({"off": 0.25, GuidanceSet("own", {"text": "Call it."}): 0.75})}
     experiment = Experiment(rows(6), {name: {"guidance": given} for name, given in variants.items()}, PERSONA, primary=judge)
@@ -83,7 +83,7 @@ def test_code_names_judges_and_draws_as_they_were_made(tmp_path: Path) -> None:
     assert "drawn by run among off (0.25), own (0.75)" in text
 
 
-def test_code_defines_plain_values_of_its_functions(tmp_path: Path) -> None:
+def test_report_code_defines_values_used_by_its_functions(tmp_path: Path) -> None:
     least = 3
 
     def is_long(run: Run) -> bool:
@@ -98,7 +98,7 @@ def test_code_defines_plain_values_of_its_functions(tmp_path: Path) -> None:
     assert "Define first, as in the notebook or module of the experiment: ast." in path.read_text("utf-8")
 
 
-def test_yaml_cell_is_in_its_report_as_written(tmp_path: Path) -> None:
+def test_report_contains_the_yaml_cell_verbatim(tmp_path: Path) -> None:
     text = CELL.strip()
     results = read_experiment(text, {"rows": rows(6), "check_line": check_line}).run_sync(show=False)
     cell, definitions = code_in(results.report(tmp_path / "paper.md"))
@@ -106,7 +106,7 @@ def test_yaml_cell_is_in_its_report_as_written(tmp_path: Path) -> None:
     assert "def check_line(name: str) -> str:" in definitions
 
 
-def test_names_that_nothing_defines_are_listed(tmp_path: Path) -> None:
+def test_names_the_report_code_cannot_define_are_listed(tmp_path: Path) -> None:
     class Own:
         name = "own:model"
 

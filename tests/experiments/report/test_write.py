@@ -63,7 +63,7 @@ def shown(folder: Path) -> Iterator[tuple[str, str]]:
     yield "md", " ".join(" ".join(texts + [token.content for token in tokens if token.type == "fence"]).split())
 
 
-def test_report_tells_the_whole_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
+def test_report_covers_all_parts_of_the_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
     (comparison,) = compare(results)
     sentences = [
         verdict(comparison),
@@ -124,33 +124,33 @@ def test_data_and_figures_are_files_beside_the_report(written: Path, results: Re
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (written / "paper_figures").iterdir())
 
 
-def test_same_results_make_the_same_report(written: Path, results: Results, tmp_path: Path) -> None:
+def test_identical_results_produce_identical_reports(written: Path, results: Results, tmp_path: Path) -> None:
     for name in ("paper.html", "paper.md"):
         results.report(tmp_path / name)
         texts = [DATE.sub("DATE", (folder / name).read_text("utf-8")) for folder in (written, tmp_path)]
         assert texts[0] == texts[1]
 
 
-def test_another_primary_is_a_deviation(results: Results, tmp_path: Path) -> None:
+def test_changing_the_primary_is_reported_as_a_deviation(results: Results, tmp_path: Path) -> None:
     text = results.report(tmp_path / "paper.md", primary="rounds").read_text("utf-8")
     assert "the primary was frozen as is_even, and rounds was chosen later" in text
 
 
-def test_report_contains_own_guidance_sets(tmp_path: Path) -> None:
+def test_report_contains_custom_guidance_sets(tmp_path: Path) -> None:
     own = GuidanceSet("own", {"text": "Call\nit.", "tools": "Now."})
     results = small(6, {"off": "off", "own": own}, primary="answered").run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")
     assert "| own | guidance own (tools: Now.; text: Call it.) (content " in text and "| off | guidance off (content " in text
 
 
-def test_report_without_pyarrow_says_so(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_without_pyarrow_notes_its_absence(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("agentnb.experiments.report.data.find_spec", lambda name: None if name == "pyarrow" else find(name))
     text = results.report(tmp_path / "paper.md").read_text("utf-8")
     assert "There are no Parquet files" in text and not [*(tmp_path / "paper_data").glob("*.parquet")]
 
 
-def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
+def test_no_report_file_contains_a_known_key(tmp_path: Path) -> None:
     key, looks_like_one = "plant-0123456789abcdef-of-this-kernel", "sk-ant-api03-" + "Ab1" * 30
     rows = [{"id": f"t{n}", "prompt": f"Use {looks_like_one}", "note": key} for n in range(6)]
     variants = {"plain": "off", key: {"prompt": f"{looks_like_one} {{{{ prompt }}}}"}, looks_like_one: "matrix"}
@@ -165,7 +165,7 @@ def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
     assert len(data) > 5 and not [one for one in data if key.encode() in one or looks_like_one.encode() in one]
 
 
-def test_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> None:
+def test_impossible_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"\.html or \.md"):
         results.report(tmp_path / "paper.pdf")
     with pytest.raises(SettingsError, match="do not belong to an experiment"):
@@ -177,7 +177,7 @@ def test_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> No
     assert not [*tmp_path.iterdir()]
 
 
-def test_report_of_a_planned_look_names_it(tmp_path: Path) -> None:
+def test_report_at_a_planned_look_names_the_look(tmp_path: Path) -> None:
     experiment = small(24, looks=2)
     results = experiment.run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")

@@ -46,7 +46,7 @@ def test_difference_is_a_minus_b_with_interval_and_p() -> None:
     assert swapped.difference == pytest.approx(-0.7) and swapped.p_value == found.p_value
 
 
-def test_incomplete_runs_have_not_passed_and_are_left_out_second() -> None:
+def test_incomplete_runs_fail_first_and_are_excluded_in_second_analysis() -> None:
     limited = {f"t{n}": ["limited" if n == 0 else n < 7] for n in range(10)}
     found = comparison(limited, NONE)
     assert found.difference == pytest.approx(0.6)
@@ -54,7 +54,7 @@ def test_incomplete_runs_have_not_passed_and_are_left_out_second() -> None:
     assert found.counts["a"] == found.counts["b"] == {"scored": 10, "unknown": 0, "failed": 0, "not run": 0}
 
 
-def test_unknown_values_leave_their_task_out() -> None:
+def test_tasks_with_unknown_values_are_excluded() -> None:
     found = comparison({**TEN, "t0": [None]}, NONE)
     assert found.tasks == 9
 
@@ -72,7 +72,7 @@ def test_identical_arms_have_no_interval() -> None:
     assert found.is_identical and found.interval is None and "the same replies and calls" in repr(found)
 
 
-def test_detectable_effect_is_beside_no_difference() -> None:
+def test_inconclusive_comparison_states_the_detectable_effect() -> None:
     thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
     found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
     assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
@@ -80,13 +80,13 @@ def test_detectable_effect_is_beside_no_difference() -> None:
     assert few.mde is None  # not even if all of ten tasks passed
 
 
-def test_flips_name_both_runs() -> None:
+def test_flips_list_both_runs_of_each_task() -> None:
     found = comparison(TEN, NONE).flips
     assert [*found.task] == [f"t{n}" for n in range(7)]
     assert [*found.run_a] == [f"at{n}0" for n in range(7)] and [*found.run_b] == [f"bt{n}0" for n in range(7)]
 
 
-def test_single_repeat_has_an_exact_mcnemar_test() -> None:
+def test_single_repeat_is_tested_with_exact_mcnemar() -> None:
     found = comparison(TEN, NONE).discordant
     assert found is not None and (found.only_a, found.only_b) == (7, 0)
     twice = {task: values * 2 for task, values in TEN.items()}
@@ -98,7 +98,7 @@ def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
     return [replace(row, cluster=f"c{int(row.task[1:]) // size}") for row in rows]
 
 
-def test_clusters_are_units_and_tasks_weigh_alike() -> None:
+def test_clusters_are_the_units_and_tasks_weigh_equally() -> None:
     few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
     assert few.difference is None and few.missing.startswith("5 paired clusters, 6 are needed: add tasks of other clusters")
     assert few.tasks == 10
@@ -128,7 +128,7 @@ def test_unpaired_task_is_dropped_from_its_cluster() -> None:
     assert comparison.difference == alone.difference and [unit.task for unit in comparison.left_out] == ["t0"]
 
 
-def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subtests) -> None:
+def test_missing_values_that_could_change_a_result_are_noted(subtests: pytest.Subtests) -> None:
     passing = {f"t{n}": [True] for n in range(20)}
     failing = {f"t{n}": [False] for n in range(20)}
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
@@ -152,7 +152,7 @@ def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subt
     assert [cell.state for cell in comparison(passing, half).cells[1]].count("unknown") == 10
 
 
-def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
+def test_missing_numbers_are_bounded_by_stated_or_observed_limits() -> None:
     a = {f"t{n}": [3.0 + n % 3] for n in range(12)}
     b = {f"t{n}": [2.0 + n % 4 if n else None] for n in range(12)}
     seen, stated = comparison(a, b), comparison(a, b, limits=(0.0, 100.0))
@@ -179,13 +179,13 @@ def test_too_few_pairs_are_reported_with_a_remedy() -> None:
         assert comparison(*arms).missing == sentence
 
 
-def test_shares_of_missing_values_that_differ_are_a_warning() -> None:
+def test_differing_shares_of_missing_values_are_a_warning() -> None:
     found = comparison({**TEN, "t0": [None]}, NONE)
     assert [line.endswith("a 1 of 10, b 0 of 10") for line in found.warnings] == [True]
     assert comparison({**TEN, "t0": [None]}, {**NONE, "t1": [None]}).warnings == ()
 
 
-def test_pending_cells_are_counted_as_able_to_turn_results(tmp_path: Any) -> None:
+def test_pending_cells_count_as_missing_values_that_could_change_results(tmp_path: Any) -> None:
     experiment = small(12, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"
@@ -204,12 +204,12 @@ def test_difference_of_incomplete_runs_is_separate() -> None:
     assert not comparison(TEN, NONE).rests_on_incomplete
 
 
-def test_flips_are_between_known_values() -> None:
+def test_flips_are_counted_only_between_known_values() -> None:
     found = comparison({**TEN, "t0": [None], "t1": ["failed"]}, NONE).flips
     assert [*found.task] == [f"t{n}" for n in range(2, 7)]
 
 
-def test_models_differ_in_their_pairs_only() -> None:
+def test_models_may_contribute_different_pairs() -> None:
     tasks, rates = range(20), {"easy": True, "hard": False}
     a = [row for model, ok in rates.items() for row in arm("a", {f"t{n}": [ok] for n in tasks}, model=model)]
     lost = [replace(row, values={"ok": None}) if row.model == "hard" else row for row in a]
@@ -219,7 +219,7 @@ def test_models_differ_in_their_pairs_only() -> None:
     assert comparison.flips.empty and [share.tasks for share in Comparison("a", "b", "ok", a, b).pass_k["a"]] == [20]
 
 
-def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
+def test_second_cost_analysis_excludes_runs_cut_short() -> None:
     def priced(name: str, cost: float) -> list[Row]:
         early = [f"t{n}" for n in range(4)] if name == "a" else []
         values = {f"t{n}": ["limited" if f"t{n}" in early else True] for n in range(12)}
@@ -244,13 +244,13 @@ def test_only_identical_runs_are_called_identical() -> None:
     assert not Comparison("a", "b", "ok", a, b[1:]).is_identical, "a task has no partner"
 
 
-def test_loops_are_counted_in_the_round_of_the_first() -> None:
+def test_each_looping_run_counts_in_its_first_loop_round() -> None:
     a, b = (arm(name, TEN, rounds=6, loop_round=3 if name == "a" else None) for name in "ab")
     found = Comparison("a", "b", "ok", a, b).survival
     assert [step.round for step in found.a.steps if step.share] == [3] and (found.a.events, found.b.events) == (10, 0)
 
 
-def test_comparison_names_its_experiment() -> None:
+def test_comparison_records_its_experiment_id() -> None:
     results = small(2).run_sync(show=False)
     assert compare(results, "matrix", "off").experiment == results.plan.id == compare(results)[0].experiment
     assert repr(compare(results)) == "\n\n".join(map(repr, compare(results))), "as text, not as a list"
@@ -263,7 +263,7 @@ def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:
     assert all(one.p_value is None or one.p_adjusted >= one.p_value for one in comparison)  # type: ignore[operator]
 
 
-def test_measures_compare_without_a_check() -> None:
+def test_measures_can_be_compared_without_a_check() -> None:
     results = small(6).run_sync(show=False)
     assert compare(results, "matrix", "off", primary="rounds").difference == 0
 
@@ -291,7 +291,7 @@ def test_two_sets_of_recorded_runs_are_paired_by_task(tmp_path: Any) -> None:
     assert comparison.diff("t0") is not None
 
 
-def test_limits_share_their_decimals_and_none_becomes_zero() -> None:
+def test_interval_limits_share_decimals_and_never_round_to_zero() -> None:
     assert format_limits((-0.00701, 0.462)) == "-0.007 to +0.462"
     assert format_limits((0.0004, 0.462)) == "+0.0004 to +0.462"
     assert format_limits((-1234.5, 8.25)) == "-1.23e+03 to +8"

@@ -20,7 +20,7 @@ from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun, rates_of
 
 
-def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtests) -> None:
+def test_judge_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtests) -> None:
     for hits, misses, false, right in ((20, 5, 3, 22), (12, 0, 4, 9), (7, 2, 0, 11)):
         with subtests.test(f"{hits} {misses} {false} {right}"):
             rates = rates_of(table(hits, misses, false, right))
@@ -42,7 +42,7 @@ def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtes
             assert (rates.kappa.low, rates.kappa.high) == approx((expected.kappa_low, expected.kappa_upp))
 
 
-def test_runs_of_a_task_count_as_fewer() -> None:
+def test_several_runs_of_a_task_widen_the_interval() -> None:
     apart = [LabelledRun("a", n, True, n % 4 > 0) for n in range(40)]
     alike = [LabelledRun("a", n // 4, True, n >= 10) for n in range(40)]
     wide, narrow = (rates_of(runs).sensitivity for runs in (alike, apart))
@@ -96,7 +96,7 @@ def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
     assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
 
 
-def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> None:
+def test_uncorrectable_estimate_explains_the_reason(subtests: pytest.Subtests) -> None:
     rows, labels = draw(Random(2), 40, 20, (0.7, 0.4), ((0.9, 0.8),) * 2)
     with subtests.test("no quality: a note"):
         assert [note for note in compared(rows).notes if "not corrected" in note]
@@ -115,14 +115,14 @@ def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> No
         compared(rows, quality(labels)).equivalence(0.1)
 
 
-def test_missing_verdicts_differ_from_missing_values() -> None:
+def test_missing_verdicts_are_distinguished_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness
     assert "1 missing verdict" in compared(rows, quality(labels)).robustness
 
 
-def test_difference_beyond_its_range_keeps_its_interval() -> None:
+def test_corrected_difference_at_its_bound_keeps_an_interval() -> None:
     for arms, sign in (("ab", 1), ("ba", -1)):
         rows = [
             judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)
@@ -135,7 +135,7 @@ def test_difference_beyond_its_range_keeps_its_interval() -> None:
         )
 
 
-def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
+def test_verdicts_without_labelled_runs_widen_the_interval() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}

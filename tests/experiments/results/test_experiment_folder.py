@@ -29,7 +29,7 @@ def row(key: str, **fields: Any) -> Row:
 
 @examples(30)
 @given(st.integers(0, 400))
-def test_rows_before_a_cut_line_are_read_and_extended(cut: int) -> None:
+def test_rows_before_a_truncated_line_are_read_and_extended(cut: int) -> None:
     folder = ExperimentFolder(Path(f"cut-{cut}").absolute())
     path = folder.path / "experiment.rows"
     with folder.hold_lock():
@@ -46,7 +46,7 @@ def test_rows_before_a_cut_line_are_read_and_extended(cut: int) -> None:
     assert [*folder.rows()][-1] == "d" and len(folder.rows()) >= whole + 1
 
 
-def test_last_row_of_a_cell_counts(tmp_path: Path) -> None:
+def test_only_the_last_row_of_a_cell_counts(tmp_path: Path) -> None:
     for records in (ExperimentFolder(tmp_path / "exp"), Memory()):
         with records.hold_lock():
             records.add(row("a", status="failed"), None)
@@ -55,7 +55,7 @@ def test_last_row_of_a_cell_counts(tmp_path: Path) -> None:
         assert {key: one.status for key, one in records.rows().items()} == {"a": "completed", "b": "failed"}
 
 
-def test_plan_is_whole_or_refused(tmp_path: Path) -> None:
+def test_plan_is_read_completely_or_refused(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     assert folder.plan() is None
     plan = add_note(Plan("id", "hash", {"primary": "answered"}), "looked", "early")
@@ -75,7 +75,7 @@ def test_plan_is_whole_or_refused(tmp_path: Path) -> None:
         folder.plan()
 
 
-def test_plan_of_an_earlier_version_has_no_seal(tmp_path: Path) -> None:
+def test_plan_of_an_earlier_version_loads_without_a_checksum(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     plan = Plan("id", "hash", {"primary": "answered"})
     folder.keep_plan(plan)
@@ -89,7 +89,7 @@ def test_plan_of_an_earlier_version_has_no_seal(tmp_path: Path) -> None:
             folder.plan()
 
 
-def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
+def test_damaged_rows_are_skipped(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     for key in "abc":
         folder.add(row(key, primary="ok", status="completed", values={"ok": True}), None)
@@ -150,7 +150,7 @@ def test_file_that_cannot_be_written_is_named(tmp_path: Path, subtests: pytest.S
     assert folder.plan() == plan
 
 
-def test_primary_decides_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_primary_check_determines_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], Any]] = {
         "passed": ({"status": "completed", "values": {"ok": True}}, ("passed", None)),
         "failed": ({"status": "completed", "values": {"ok": False}}, ("failed", None)),
@@ -166,7 +166,7 @@ def test_primary_decides_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Su
             assert [(one.outcome, one.score, one.source) for one in found] == ([(*expected, "check")] if expected else [])
 
 
-def test_log_set_aside_takes_nested_logs_along(tmp_path: Path) -> None:
+def test_setting_a_log_aside_also_moves_its_nested_logs(tmp_path: Path) -> None:
     async def inner(n: int) -> str:
         """Have another agent look."""
         return (await Agent(ScriptedModel(["seen"]), name="inner").run("look", show=False)).text

@@ -18,19 +18,19 @@ def frozen(primary: str, arms: dict[str, Any]) -> Any:
     return replace(results_of(arms), plan=Plan("c0ac", "hash", {"primary": primary}))
 
 
-def test_unfrozen_primary_is_a_note_of_its_comparison(snapshot: Snapshot) -> None:
+def test_comparison_notes_an_unfrozen_primary(snapshot: Snapshot) -> None:
     results = frozen("called", {name: ARMS[name] for name in ("a", "b")})
     assert compare(results, "a", "b").notes == ()
     assert compare(results, "a", "b", primary="rounds").notes == snapshot
 
 
-def test_single_comparison_of_several_is_a_note_without_holm(snapshot: Snapshot) -> None:
+def test_comparing_one_of_several_pairs_notes_the_missing_adjustment(snapshot: Snapshot) -> None:
     results = frozen("called", ARMS)
     assert compare(results, "a", "b").notes == snapshot
     assert [(one.notes, one.p_adjusted is None) for one in compare(results)] == [((), False)] * 2
 
 
-def test_unanswered_and_limited_runs_are_notes_by_variant(snapshot: Snapshot) -> None:
+def test_unanswered_and_limited_runs_are_noted_by_variant(snapshot: Snapshot) -> None:
     limited = {"status": "limited", "values": {}}
     rows = [
         row("a", "t0", True, unanswered=2),
@@ -43,7 +43,7 @@ def test_unanswered_and_limited_runs_are_notes_by_variant(snapshot: Snapshot) ->
     assert "'a' " not in repr(covered)
 
 
-def test_check_errors_are_quoted_once_nothing_is_covered() -> None:
+def test_check_errors_are_quoted_only_after_the_last_run() -> None:
     rows = [row("a", "t0", None, check_errors={"called": "KeyError: 'a'"}), row("b", "t0", True)]
     note = "a check raised an error, so values are unknown in 1 run"
     assert results_from(rows).notes == (f"{note} (called: KeyError: 'a')",)

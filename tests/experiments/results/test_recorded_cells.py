@@ -47,7 +47,7 @@ def outcome(passed: bool, prompt: str, run_id: str, end: str = "completed", **fi
     return story.over(end).run  # type: ignore[arg-type]
 
 
-def test_tasks_of_several_benchmarks_are_separated(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tasks_of_different_benchmarks_are_kept_separate(tmp_path: Path, subtests: pytest.Subtests) -> None:
     better, worse = ([1.0] * 8, [0.0] * 8), ([0.0] * 8, [1.0] * 8)
     made = {
         "inspect": lambda values, name: inspect_log(name, values),
@@ -95,7 +95,7 @@ def test_nested_runs_are_part_of_their_parent() -> None:
     assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a separate run"
 
 
-def test_recorded_outcomes_are_the_values_in_any_state(tmp_path: Path) -> None:
+def test_recorded_outcomes_are_used_whatever_the_run_status(tmp_path: Path) -> None:
     ends = ("completed", "limited", "stopped", "failed", "cancelled", "unknown")
     a = [outcome(True, f"task {place}", f"a{place}", end) for place, end in enumerate(ends)]
     b = [outcome(False, f"task {place}", f"b{place}", end) for place, end in enumerate(ends)]

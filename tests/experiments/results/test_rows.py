@@ -70,7 +70,7 @@ def row(run: Run, check: Any) -> tuple[Row, str]:
     return msgspec.json.decode(msgspec.json.encode(row_of(run, checks, {}, **named)), type=Row), name
 
 
-def test_value_depends_on_end_and_check(subtests: pytest.Subtests) -> None:
+def test_value_depends_on_the_run_outcome_and_the_check(subtests: pytest.Subtests) -> None:
     runs = {name: ended(*end) for name, end in ENDS.items()}
     runs |= {"provider": provider_failed(), "by a verdict on its reply": refused_by_policy()}
     cut_short, lost = ("limited", "by a policy", "by a verdict on its reply"), ("by a person", "killed", "provider")
@@ -105,7 +105,7 @@ def test_recorded_outcome_counts_however_the_run_ended(subtests: pytest.Subtests
                     assert found.value(name) == score and found.state(name) == "scored"
 
 
-def test_end_without_outcome_fails_only_if_cut_short() -> None:
+def test_run_without_a_recorded_outcome_fails_only_when_cut_short() -> None:
     values = {name: row(ended(*end), "passed")[0].value("passed") for name, end in ENDS.items()}
     assert values == {"completed": None, "limited": 0.0, "by a policy": 0.0, "by a person": None, "killed": None}
 
@@ -119,13 +119,13 @@ def test_non_numeric_value_is_missing_with_its_reason(subtests: pytest.Subtests)
     assert lost.why_missing(name) == "The provider is overloaded"
 
 
-def test_rows_of_earlier_versions_take_the_end_into_account() -> None:
+def test_rows_of_earlier_versions_also_consider_the_run_outcome() -> None:
     known = {"key": "k", "task": "t", "variant": "a", "model": "m", "repeat": 0, "seed": 0, "values": {"ok": True, "n": 2.0}}
     values = {status: [Row(status=status, **known).value(name) for name in known["values"]] for status in ("limited", "failed")}  # type: ignore[attr-defined]
     assert values == {"limited": [0.0, None], "failed": [None, None]}
 
 
-def test_agent_without_tools_is_known_by_its_row() -> None:
+def test_row_records_missing_tools() -> None:
     assert not row(ended("completed"), fits)[0].has_tools
     found = Story().begun()
     call = found.call("look_up")

@@ -44,26 +44,26 @@ def test_repeats_pair_by_shared_seed_or_are_averaged() -> None:
         assert stack_units(own) == ([[1.0, 3.0]], [[0.0]], ["t"]) and task_means(own) == ([2.0], [0.0])
 
 
-def test_task_counts_each_model_once_with_any_number_of_repeats() -> None:
+def test_each_model_counts_once_per_task_whatever_its_repeats() -> None:
     a = rows("a", ("t", "m", 0, 1.0), ("t", "m", 1, 1.0), ("t", "n", 0, 0.0))
     b = rows("b", ("t", "m", 0, 0.0), ("t", "m", 1, 0.0), ("t", "n", 0, 0.0))
     assert stack_units(units(a, b)) == ([[1.0, 1.0], [0.0]], [[0.0, 0.0], [0.0]], ["t", "t"])
     assert task_means(units(a, b)) == ([0.5], [0.0])
 
 
-def test_variants_with_models_of_their_own_are_paired_by_task() -> None:
+def test_variants_with_different_models_are_paired_by_task() -> None:
     found = units(rows("a", ("t", "one", 0, 1.0)), rows("b", ("t", "other", 0, 0.0)))
     assert [(unit.a, unit.b) for unit in found] == [([1.0], [0.0])]
 
 
-def test_pairs_of_runs_are_of_one_model_and_repeat() -> None:
+def test_run_pairs_share_the_model_and_repeat() -> None:
     a = rows("a", ("t", "m", 0, True), ("t", "n", 1, True), ("u", "m", 0, True))
     b = rows("b", ("t", "m", 0, True), ("t", "m", 1, True), ("v", "m", 0, True))
     found = pair_cells(cell_values(a, "ok"), cell_values(b, "ok"))
     assert [(one.place, other.place) for one, other in found] == [(("t", "m", 0), ("t", "m", 0))]
 
 
-def test_states_are_counted(subtests: pytest.Subtests) -> None:
+def test_cell_states_are_counted(subtests: pytest.Subtests) -> None:
     cells = {"scored": True, "unknown": None, "failed": "failed", "not run": NOT_RUN}
     for state, value in cells.items():
         with subtests.test(state):

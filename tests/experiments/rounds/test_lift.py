@@ -60,7 +60,7 @@ def test_effect_is_the_difference_of_weighted_means() -> None:
     assert row["tasks"] == 20 and row["runs"] <= 30
 
 
-def test_propensities_weigh_draws_of_several_designs() -> None:
+def test_draws_of_several_designs_are_weighted_by_propensity() -> None:
     """Return rounds of runs with other propensities: each draw is weighted by the rounds it represents."""
     runs = [*drawn_runs(20, {"off": 0.2, "matrix": 0.8}), *drawn_runs(20, {"off": 0.8, "matrix": 0.2})]
     sums: dict[str, list[float]] = {"matrix": [0.0, 0.0], "off": [0.0, 0.0]}
@@ -75,7 +75,7 @@ def test_propensities_weigh_draws_of_several_designs() -> None:
     assert (row["share"], row["anyway"]) == pytest.approx(tuple(sums[name][0] / sums[name][1] for name in ("matrix", "off")))
 
 
-def test_followed_is_judged_alike_with_guidance_and_without() -> None:
+def test_following_is_judged_identically_with_and_without_guidance() -> None:
     row = of_kind(lift(drawn_runs(30)))
     assert row["outcome"] == "followed" and 0 < row["share"] < 1 and 0 < row["anyway"] < 1
     rounds = [round_ for run in drawn_runs(30) for round_ in run.rounds if round_.reason == "workflow_mode"]
@@ -85,7 +85,7 @@ def test_followed_is_judged_alike_with_guidance_and_without() -> None:
     assert (len(told), sum(map(bool, told)) / len(told)) == (row["judged"], pytest.approx(row["share"]))
 
 
-def test_no_loop_within_rounds_covers_the_next_rounds() -> None:
+def test_no_loop_within_outcome_covers_the_next_rounds() -> None:
     runs = drawn_runs(10)
     same = "The table has three columns and twelve rows, and none of its values is missing."
     looping = [
@@ -103,7 +103,7 @@ def test_no_loop_within_rounds_covers_the_next_rounds() -> None:
             lift(runs, outcome=name)
 
 
-def test_rounds_count_with_any_drawn_set() -> None:
+def test_rounds_count_whichever_set_was_drawn() -> None:
     """Including runs whose drawn sets are all silent."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
     assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
@@ -119,7 +119,7 @@ def test_too_few_tasks_have_no_interval() -> None:
     assert all(note.startswith(reason) for note in table["note"])
 
 
-def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
+def test_sets_are_compared_with_the_first_wherever_either_has_text() -> None:
     brief = GuidanceSet("brief", {"workflow": "Go on.", "tools": ""})
     runs = drawn_runs(24, {"off": 0.25, brief: 0.25, "matrix": 0.5})
     table = lift(runs, outcome="call_worked")
@@ -134,7 +134,7 @@ def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
     assert table["p_adjusted"].dropna().ge(table["p_value"].dropna()).all()
 
 
-def test_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
+def test_lift_of_a_store_equals_lift_of_its_runs(tmp_path: Path) -> None:
     store = Store(tmp_path)
     agent = agent_of(*SAID, "[WORKFLOW_COMPLETE]", guidance=RandomGuidance(HALVES, "round", 1), tools=[work],
                      policy=WORKFLOW, todos=False)  # fmt: skip
@@ -159,13 +159,13 @@ def test_rate_of_a_single_run_explains_the_missing_interval() -> None:
     assert row["anyway"] == 0.5 and pd.isna(row["lift_low"]) and row["note"] == OF_ASSOCIATION + ONE_RUN
 
 
-def test_draw_for_the_whole_run_makes_no_effect() -> None:
+def test_draw_for_a_whole_run_yields_only_an_association() -> None:
     runs = [after_work(seed, RandomGuidance(HALVES, "run", seed), "A.", "B.") for seed in range(12)]
     row = of_kind(lift(runs))
     assert (row["claim"], row["note"]) == ("association", OF_ASSOCIATION) and row["runs"] + row["runs_without"] == 12
 
 
-def test_lift_is_unknown_without_a_run_that_lacks_it() -> None:
+def test_lift_is_unknown_without_runs_lacking_the_guidance() -> None:
     table = lift([after_work(1, "matrix", "I may do more of it, perhaps."), after_work(1, "matrix")])
     assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
     assert set(table["note"]) == {NO_OTHERS}

@@ -39,7 +39,7 @@ LONG = 60.0
 
 
 @pytest.mark.slow("kills and replaces a worker")
-def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
+def test_killed_cluster_worker_loses_an_attempt_but_no_cell(tmp_path: Path, cluster: Any) -> None:
     killed = tmp_path / "killed"
 
     def check_line(name: str) -> str:
@@ -59,7 +59,7 @@ def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, clus
 
 
 @pytest.mark.slow("a worker that polls every second for a stop")
-def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
+def test_stop_ends_running_cluster_work_and_records_it_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)  # opening for reading waits for the writer
 
@@ -82,7 +82,7 @@ def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, clu
     assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
 
 
-def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
+def test_scheduler_that_retries_dead_workers_is_refused(cluster: Any) -> None:
     def allow(failures: int) -> None:
         import dask
 
@@ -122,7 +122,7 @@ def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cl
     assert [path.name for path in (folder / CUT).iterdir()] == [f"{lost.run_id}.jsonl.cut"]
 
 
-def test_pieces_of_a_log_keep_their_order_until_its_end(tmp_path: Path) -> None:
+def test_streamed_log_pieces_arrive_in_order(tmp_path: Path) -> None:
     there, here = tmp_path / "there", Store(tmp_path / "here")
     there.mkdir()
     here.prepare()
@@ -178,7 +178,7 @@ def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> N
 
 
 @pytest.mark.nightly("by day one death of a worker, and a stop")
-def test_thousands_of_cells_come_back_once_in_little_memory(tmp_path: Path, cluster: Any) -> None:
+def test_thousands_of_cells_return_exactly_once_in_bounded_memory(tmp_path: Path, cluster: Any) -> None:
     import psutil
 
     process, count = psutil.Process(), size(500, nightly=10_000)
@@ -196,7 +196,7 @@ def test_thousands_of_cells_come_back_once_in_little_memory(tmp_path: Path, clus
 
 
 @pytest.mark.slow("workers that call a provider")
-def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
+def test_rate_limit_on_one_worker_slows_the_others(cluster: Any) -> None:
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
 
     def refuse(topic: str) -> int:
@@ -278,7 +278,7 @@ def _set_key(name: str, text: str) -> None:
         os.environ.pop(name, None)
 
 
-def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -> None:
+def test_notebook_workflows_and_functions_are_sent_to_a_cluster(cluster: Any) -> None:
     ok = "is running"
 
     def check_line(name: str) -> str:
@@ -302,7 +302,7 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
 
 
 @pytest.mark.slow("kills and replaces a worker")
-def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
+def test_worker_killed_during_distribution_causes_no_delay(cluster: Any) -> None:
     killed: list[str] = []
 
     def scatter(data: Any, **settings: Any) -> Any:
@@ -321,7 +321,7 @@ def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
     made.scatter(b"more")  # nor is anything later
 
 
-def test_work_is_redistributed_where_workers_die() -> None:
+def test_work_is_redistributed_when_workers_die() -> None:
     errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
     given: list[bytes] = []
 

@@ -57,7 +57,9 @@ def sorted_table(results: Any) -> pd.DataFrame:
 
 
 @pytest.mark.slow("worker processes of two pools")
-def test_pools_make_the_table_and_logs_of_the_kernel(tmp_path: Path, cluster: Any, processes: Executor, subtests: Any) -> None:
+def test_pools_produce_the_same_table_and_logs_as_the_kernel(
+    tmp_path: Path, cluster: Any, processes: Executor, subtests: Any
+) -> None:
     table = sorted_table(small(4).run_sync(show=False))
     with ThreadPoolExecutor(2) as threads:
         pools: dict[str, Any] = {
@@ -77,7 +79,7 @@ def test_pools_make_the_table_and_logs_of_the_kernel(tmp_path: Path, cluster: An
 
 @pytest.mark.nightly("by day pools of four other kinds")
 @pytest.mark.slow("starts a worker process")
-def test_loky_pool_makes_the_kernel_table_and_loses_no_cell() -> None:
+def test_loky_pool_reproduces_the_kernel_table_and_loses_no_cell() -> None:
     from loky import get_reusable_executor
 
     results = small(4, executor=get_reusable_executor(1)).run_sync(show=False)
@@ -111,7 +113,7 @@ def test_incapable_workers_are_named_before_the_first_cell(processes: Executor) 
 
 
 @pytest.mark.slow("a process that dies")
-def test_experiment_of_a_broken_pool_continues_in_another(tmp_path: Path, processes: Executor) -> None:
+def test_experiment_continues_in_another_pool_after_one_breaks(tmp_path: Path, processes: Executor) -> None:
     died = tmp_path / "died"
 
     def check_line(name: str) -> str:
@@ -137,7 +139,7 @@ def test_runs_without_rows_continue_from_their_logs(tmp_path: Path) -> None:
     assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
 
 
-def test_interrupted_run_of_a_pool_is_repeated(tmp_path: Path) -> None:
+def test_interrupted_run_in_a_pool_is_repeated(tmp_path: Path) -> None:
     for name, redone in {"kernel": "recovered", "pool": "again"}.items():
         folder = tmp_path / name
         with ThreadPoolExecutor(1) as pool:
@@ -167,7 +169,7 @@ class Closing:
         return future
 
 
-def test_pool_closed_meanwhile_fails_no_cell_and_reveals_no_key(tmp_path: Path) -> None:
+def test_pool_closed_during_an_experiment_fails_no_cell(tmp_path: Path) -> None:
     settings.keep_key("PLANT_KEY", KEY)
     try:
         with ThreadPoolExecutor(1) as threads, pytest.raises(SettingsError, match="The pool is broken: RuntimeError"):
@@ -179,13 +181,13 @@ def test_pool_closed_meanwhile_fails_no_cell_and_reveals_no_key(tmp_path: Path) 
     assert KEY.encode() not in (tmp_path / ROWS).read_bytes()
 
 
-def test_log_from_a_pool_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+def test_log_from_a_pool_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         small(1, executor=pool, folder=tmp_path).run_sync(show=False)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.jsonl")} == {0o600}
 
 
-def test_lost_attempts_count_in_the_budget_of_later_processes(tmp_path: Path) -> None:
+def test_lost_attempts_count_against_the_budget_of_later_processes(tmp_path: Path) -> None:
     given = {"budget": 0.5, "folder": tmp_path, **PRICED}
     experiment = small(2, **given)
     rows = experiment.run_sync(show=False).rows
@@ -195,7 +197,7 @@ def test_lost_attempts_count_in_the_budget_of_later_processes(tmp_path: Path) ->
     assert small(2, **given).run_sync(show=False).missing == 4
 
 
-def test_spending_of_a_pool_counts_in_the_budget() -> None:
+def test_spending_in_a_pool_counts_against_the_budget() -> None:
     with ThreadPoolExecutor(1) as pool:
         results = small(10, executor=pool, places=1, budget=0.0001, agent={"tools": [check_line]}, **PRICED).run_sync(
             show=False
@@ -208,7 +210,7 @@ def test_object_without_submit_is_refused_as_executor() -> None:
         small(1, executor="threads").design()
 
 
-def test_cost_of_an_abandoned_attempt_counts() -> None:
+def test_cost_of_an_abandoned_attempt_counts_against_the_budget() -> None:
     spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
     with ThreadPoolExecutor(1) as threads:
         pool = InPool(threads, here.work, here.records, spending, 1, here)

@@ -74,7 +74,7 @@ def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) 
 
 @pytest.mark.nightly("a killed experiment continues in every run")
 @pytest.mark.slow("starts four worker processes")
-def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> None:
+def test_cell_whose_workers_die_becomes_a_row_with_the_reason(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         if name == "1":
@@ -101,7 +101,7 @@ def test_key_reaches_a_worker_only_through_the_pipe(tmp_path: Path) -> None:
         settings.forget_key("PLANT_KEY")
 
 
-def test_work_that_holds_a_key_does_not_travel() -> None:
+def test_work_containing_a_key_is_not_sent_to_workers() -> None:
     settings.keep_key("PLANT_KEY", KEY)
     hidden = KEY
 
@@ -117,14 +117,14 @@ def test_work_that_holds_a_key_does_not_travel() -> None:
 
 
 @pytest.mark.slow("starts a worker process")
-def test_budget_counts_all_workers() -> None:
+def test_budget_covers_all_workers() -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}
     results = small(10, budget=0.0001, executor="processes", places=2, **given).run_sync(show=False)
     assert 0 < len(results.rows) <= 2 and results.missing
 
 
-def test_refusal_in_one_worker_slows_the_others() -> None:
+def test_rate_limit_in_one_worker_slows_the_others() -> None:
     workers: list[SharedLimits] = []
 
     def pass_on(source: int) -> Any:
@@ -141,7 +141,7 @@ def test_refusal_in_one_worker_slows_the_others() -> None:
     assert (first.allowed, second.allowed) == (8, 9)  # type: ignore[attr-defined]
 
 
-def test_runs_travel_with_their_consent() -> None:
+def test_consent_of_a_run_is_kept_when_pickled() -> None:
     import pickle
 
     run = small(1, {"a": "off"}, primary="answered", models=[CHATTY])

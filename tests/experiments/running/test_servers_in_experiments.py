@@ -80,7 +80,7 @@ def test_worker_process_keeps_one_connection_until_its_end(servers: Servers, tmp
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 
 
-def test_content_of_a_variant_has_its_servers(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_variant_content_includes_its_servers(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     other = Servers()
     other.configuration.add(bench("other"))
     with use_host(Host(servers=servers)):
@@ -100,7 +100,7 @@ def test_content_of_a_variant_has_its_servers(servers: Servers, tmp_path: Path, 
         Experiment(rows(1), {**same, "b": same["a"]}, models=["simulated:disciplined"], folder=False).check()
 
 
-def test_yaml_names_servers(servers: Servers) -> None:
+def test_yaml_experiment_can_name_servers(servers: Servers) -> None:
     text = """
 tasks: [{id: t, prompt: Look.}]
 models: [simulated:disciplined]
@@ -118,7 +118,7 @@ primary: answered
         read_experiment(text.replace("[mcp:bench]", '["mcp:-"]'), {})
 
 
-def test_agent_travels_with_its_servers_and_without_their_secrets(snapshot: Any) -> None:
+def test_pickled_agent_keeps_its_servers_but_not_their_secrets(snapshot: Any) -> None:
     agent = Agent("simulated:disciplined", tools=["mcp:clock", bench(env={"TOKEN": "${TOKEN}", "LANG": "warning"})])
     again = from_portable(portable(agent))
     assert again.toolbox.servers == agent.toolbox.servers

@@ -31,7 +31,7 @@ def is_accepted(chance: Random, ahead: float) -> bool:
 
 
 @pytest.mark.slow("four hundred candidates, tested at up to six looks each")
-def test_equal_candidates_are_seldom_accepted_and_better_ones_usually() -> None:
+def test_equal_candidates_are_rarely_accepted_and_better_ones_usually() -> None:
     chance = Random(5)
     wrong = sum(is_accepted(chance, 0.0) for _ in range(CANDIDATES))
     assert wrong <= at_most(0.05, CANDIDATES), f"{wrong} of {CANDIDATES} candidates that are no better"
@@ -40,14 +40,14 @@ def test_equal_candidates_are_seldom_accepted_and_better_ones_usually() -> None:
     assert worse == 0 and right > 40, (worse, right)
 
 
-def test_too_few_tasks_wait_for_the_next_fold() -> None:
+def test_too_few_tasks_postpone_the_decision_to_the_next_fold() -> None:
     arms = [[row(name, f"t{n}", name == "a") for n in range(5)] for name in "ab"]
     comparison = Comparison("a", "b", CALLED, *arms)
     assert look_at(comparison, 3, is_last=False).accepted is None
     assert look_at(comparison, 3, is_last=True).accepted is False
 
 
-def test_kept_tasks_must_not_get_worse() -> None:
+def test_candidate_must_not_worsen_the_kept_tasks() -> None:
     best = [
         row("b", task, value, repeat)
         for task, values in {"t0": [1, 1], "t1": [0, 0], "t2": [1, 0]}.items()

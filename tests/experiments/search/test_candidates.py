@@ -25,7 +25,7 @@ def test_proposal_changes_one_line_of_one_part() -> None:
         }
 
 
-def test_unusable_proposals_say_why() -> None:
+def test_unusable_proposals_state_the_reason() -> None:
     for proposal, why in (
         (Proposal("text", " "), "empty"),
         (Proposal("text", "a\nb"), "not one line"),
@@ -38,13 +38,13 @@ def test_unusable_proposals_say_why() -> None:
             apply_proposal(TWO, proposal)
 
 
-def test_equal_candidates_have_one_name() -> None:
+def test_identical_candidates_share_one_name() -> None:
     one = apply_proposal(apply_proposal(OFF, Proposal("text", "A.")), Proposal("tools", "B."))
     other = apply_proposal(apply_proposal(OFF, Proposal("tools", "B.")), Proposal("text", "A."))
     assert one == other and one.name != apply_proposal(OFF, Proposal("text", "B.")).name
 
 
-def test_new_lines_are_those_that_make_the_difference() -> None:
+def test_removing_the_added_lines_restores_the_original_set() -> None:
     best = apply_proposal(apply_proposal(TWO, Proposal("text", "First.")), Proposal("tools", "New."))
     lines = added_lines(TWO, best)
     assert [tuple(line) for line in lines] == [("text", "First."), ("tools", "New.")] or lines[0].part == "tools"

@@ -42,7 +42,7 @@ def test_model_proposes_from_runs_and_earlier_trials(tmp_path: Path) -> None:
     assert again.requests == [], "proposals are kept"
 
 
-def test_text_of_runs_stays_within_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_runs_cannot_leave_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
     model = ScriptedModel([IDLE], repeat=True)
     search = small_search(propose=None, proposer=model, proposals=1)
@@ -52,7 +52,7 @@ def test_text_of_runs_stays_within_its_block(monkeypatch: pytest.MonkeyPatch) ->
     assert asked(model, 0)["runs"][0]["prompt"] == hostile
 
 
-def test_unusable_proposals_are_trials_that_run_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_proposals_become_trials_without_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
     lines = iter(
         [{"part": "song", "line": "a"}, None, {"part": "text", "line": ""}, {"part": "text", "line": "", "replaces": "b"}]
@@ -63,13 +63,13 @@ def test_unusable_proposals_are_trials_that_run_nothing(monkeypatch: pytest.Monk
         assert why in trial.why
 
 
-def test_same_candidate_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identical_candidate_is_tried_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
     found = searched(small_search(propose=lambda request: {"part": "text", "line": "a"}))
     assert [trial.why for trial in found.trials[1:]] == ["its set was already tried"] * 3
 
 
-def test_error_of_a_proposer_is_raised_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proposer_error_is_raised_without_losing_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < (0.2 if variant == "start" else 0.9))
     down = ScriptedModel([ModelError("the server is down")], repeat=True)
     with pytest.raises(ModelError, match="the server is down"):

@@ -43,7 +43,7 @@ def means_of(folder: Path, tasks: set[str] | None = None) -> dict[str, dict[str,
 
 
 @pytest.mark.slow("a search of a hundred runs")
-def test_search_finds_the_line_that_asks_for_a_call(tmp_path: Path) -> None:
+def test_search_finds_the_line_that_requests_a_call(tmp_path: Path) -> None:
     output = io.StringIO()
     with redirect_stdout(output):
         found = searched(small_search(folder=tmp_path))
@@ -94,7 +94,7 @@ searched(small_search(folder=sys.argv[1], propose=propose_or_die, agent={{"tools
 
 
 @pytest.mark.slow("searches in processes that are killed")
-def test_killed_search_goes_on_and_pays_for_no_cell_twice(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_search_resumes_without_paying_twice_for_a_cell(tmp_path: Path, subtests: pytest.Subtests) -> None:
     script = KILLED.format(paths=[str(Path(__file__).parents[2] / "support")])
     whole = {(row.variant, row.task): row.values for row in _searched_here(tmp_path / "whole")}
     for where, count in (("tool", 25), *((("proposer", 2), ("tool", 5), ("tool", 60)) if AT_NIGHT else ())):
@@ -124,7 +124,7 @@ def _searched_here(folder: Path) -> Any:
     return cells_of(folder).attempts()
 
 
-def test_gepa_state_of_somebody_else_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gepa_state_of_another_user_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Trap:
         def __reduce__(self) -> Any:
             return os.mkdir, (str(tmp_path / "loaded"),)
@@ -140,7 +140,7 @@ def test_gepa_state_of_somebody_else_is_never_loaded(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow("two hundred searches")
-def test_searches_without_an_effect_seldom_claim_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_searches_without_an_effect_rarely_claim_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     def value(run: Any) -> float:
         return 0.0
 
@@ -171,14 +171,14 @@ def _remembered(design_of: Any) -> Any:
 
 @pytest.mark.nightly("a thousand searches of real runs")
 @pytest.mark.slow("a thousand searches of a hundred runs each")
-def test_searches_without_effect_seldom_claim_a_gain() -> None:
+def test_searches_of_real_runs_without_effect_rarely_claim_gain() -> None:
     given = {"propose": propose_idly, "proposals": 10, "held_out": 0.4, "seeds": "independent"}
     found = [searched(small_search(20, seed=seed, **given)) for seed in range(1_000)]
     claims = sum(one.claims_gain for one in found)
     assert claims <= at_most(0.05, 1_000), f"{claims} of 1,000 searches claim a gain"
 
 
-def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidate_that_fails_a_kept_task_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_values(monkeypatch, lambda variant, task, chance: (variant != "start") != (task == "t5"))
     free, kept = searched(small_search()), searched(small_search(keep=["t5"]))
     assert any(trial.accepted for trial in free.trials)
@@ -186,7 +186,7 @@ def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyP
     assert kept.best == kept.start and kept.judgement is None and not kept.claims_gain
 
 
-def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidate_ahead_only_at_an_interim_look_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     search = small_search(proposals=1)
     first = {f"t{place}" for place in search._read.split.looks(0)[0]}
     draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
@@ -195,7 +195,7 @@ def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.M
     assert searched(search).best == searched(search).start
 
 
-def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_asks_for_confirmation_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw_values(monkeypatch, lambda variant, task, chance: True)
     search, asked = small_search(), []
 
@@ -214,7 +214,7 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(drawn) == 20, "the set that it begins with is perfect"
 
 
-def test_design_is_the_most_that_a_search_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_never_runs_more_than_its_design_states(monkeypatch: pytest.MonkeyPatch) -> None:
     for better in (0.05, 0.0):  # each candidate is better than the last, or none is
         with pytest.MonkeyPatch.context() as patch:
             worth: dict[str, int] = {}
@@ -231,7 +231,7 @@ def test_design_is_the_most_that_a_search_runs(monkeypatch: pytest.MonkeyPatch) 
                 assert found.runs == design.cells - 2 * 20, "the set without the last line was a candidate before"
 
 
-def test_ended_search_keeps_the_best_that_was_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_search_keeps_the_best_judged_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < (0.2 if variant == "start" else 0.9))
     search = small_search(folder=tmp_path, proposals=1)
     first, count = searched(search), len(drawn)
@@ -248,7 +248,7 @@ def test_changed_search_is_refused_in_its_folder(tmp_path: Path, monkeypatch: py
             searched(small_search(folder=tmp_path, **changed))
 
 
-def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_search_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < (0.2 if variant == "start" else 0.9))
     controls: list[Any] = []
     search = small_search(folder=tmp_path)
@@ -266,7 +266,7 @@ def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert controls[-2].progress.state == "done", "the last is that of the judgement"
 
 
-def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_a_search_ends_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
     async def run(self: InKernel, job: Any) -> Any:
@@ -287,7 +287,7 @@ def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) 
         assert not search._records.rows()
 
 
-def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_search_problems_are_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for settings, wrong in (
         ({"proposals": 0, "folds": "2"}, r"2 problems(.|\n)*proposals=0(.|\n)*folds='2'"),
         ({"held_out": 1.5}, "held_out=1.5"),

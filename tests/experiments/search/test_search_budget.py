@@ -20,7 +20,7 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 
 
-def test_cells_begin_only_while_the_budget_covers_them() -> None:
+def test_cells_start_only_while_the_budget_covers_them() -> None:
     rows = [row("a", f"t{n}", True, cost=cost) for n, cost in enumerate((0.01, 0.03, None))]
     for limit, other, reserved, running, is_spent in (
         (None, 9.0, 9, 9, False),
@@ -52,7 +52,7 @@ def test_first_cell_runs_alone_to_measure_its_cost() -> None:
     assert not states[-1] and ledger.has_room, "a candidate that is new costs what others cost"
 
 
-def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
+def test_search_stores_judge_verdicts_and_counts_their_cost(tmp_path: Path) -> None:
     priced = Reply(Message("assistant", (Text(verdict("failed")),)), usage=Usage(cost=0.25), stop_reason="end_turn")
     judge = Judge(ScriptedModel([priced], name="scripted:judge", repeat=True), RUBRIC)
     given: dict[str, Any] = {"primary": judge, "folder": tmp_path, "proposals": 1, "model": CHATTY}
@@ -72,7 +72,7 @@ def cost_of(folder: Path) -> float:
 
 
 @pytest.mark.slow("searches of up to a hundred runs with many budgets")
-def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
+def test_search_cells_never_exceed_the_budget(tmp_path: Path) -> None:
     whole = searched(small_search(model=PRICED, folder=tmp_path / "whole"))
     assert whole.spent == pytest.approx(cost_of(tmp_path / "whole")) and whole.claims_gain
     cut = 0

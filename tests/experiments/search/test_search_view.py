@@ -42,7 +42,7 @@ def test_search_shows_its_gain_and_the_result_of_each_proposal() -> None:
     assert EVIL not in html and "No gain" not in html + text and gained.extent in text
 
 
-def test_search_without_a_shown_difference_claims_no_gain() -> None:
+def test_search_without_a_significant_difference_claims_no_gain() -> None:
     assert "No gain is claimed" in search_html(result_of([1, 0] * 3 + [0] * 6))
     unjudged = SearchResult("5ea7c4", START, START, (), None, (), 4, 0.0)
     assert "No gain is claimed" in search_html(unjudged) and "paired by task" not in search_html(unjudged)

@@ -17,7 +17,7 @@ def tasks_of(count: int, clusters: int = 0) -> Any:
     return read_tasks(rows, [])
 
 
-def test_each_task_is_on_one_side_and_clusters_are_whole() -> None:
+def test_each_task_is_on_one_side_and_clusters_stay_together() -> None:
     for count, clusters, keep in ((40, 0, ()), (40, 0, ("t3", "t7")), (60, 15, ("t1",)), (13, 0, ())):
         tasks = tasks_of(count, clusters)
         drawn = set()
@@ -35,7 +35,7 @@ def test_each_task_is_on_one_side_and_clusters_are_whole() -> None:
         assert len(drawn) > 10
 
 
-def test_looks_begin_with_any_fold_and_end_with_all_tasks() -> None:
+def test_looks_can_start_at_any_fold_and_cover_all_tasks() -> None:
     split = split_tasks(tasks_of(40), ("t0",), 0.5, 3, 1)
     for first in range(3):
         looks = split.looks(first)
@@ -43,7 +43,7 @@ def test_looks_begin_with_any_fold_and_end_with_all_tasks() -> None:
         assert all({*fewer} < {*more} for fewer, more in itertools.pairwise(looks))
 
 
-def test_too_few_tasks_and_unknown_ones_are_refused() -> None:
+def test_too_few_or_unknown_tasks_are_refused() -> None:
     with pytest.raises(SettingsError, match="10 tasks or clusters, 6 of them held out"):
         split_tasks(tasks_of(10), (), 0.5, 3, 0)
     with pytest.raises(SettingsError, match="names an unknown task"):

@@ -27,7 +27,7 @@ def test_boundaries_of_equal_looks_match_the_literature(subtests: pytest.Subtest
     assert spend_alpha([1.0]) == approx((0.05,))
 
 
-def test_drawn_paths_cross_as_often_as_spent() -> None:
+def test_simulated_paths_cross_boundaries_as_often_as_alpha_spending_allows() -> None:
     shares, draws = np.array([0.3, 0.45, 0.8, 1.0]), size(200_000, nightly=2_000_000)
     steps = np.diff(shares, prepend=0.0) ** 0.5
     paths = np.cumsum(np.random.default_rng(SEED).normal(0, 1, (draws, 4)) * steps, axis=1) / shares**0.5
@@ -37,12 +37,12 @@ def test_drawn_paths_cross_as_often_as_spent() -> None:
     assert np.logical_or.accumulate(crossed, axis=1).mean(axis=0) == approx(spent, abs=spread)
 
 
-def test_looks_too_early_to_show_anything_spend_nothing() -> None:
+def test_looks_too_early_for_any_result_spend_no_alpha() -> None:
     levels = spend_alpha([0.01, 0.02, 1.0])
     assert levels[0] < 1e-12 and levels[2] == approx(0.05)
 
 
-def test_interval_at_a_lower_level_is_wider() -> None:
+def test_interval_at_a_stricter_level_is_wider() -> None:
     assert compare_widths(0.05, 12) == approx(1)
     assert compare_widths(0.003, 1_000_000) == approx(norm.isf(0.0015) / norm.isf(0.025), rel=1e-5)
     assert compare_widths(0.003, 12) > compare_widths(0.003, 100)

@@ -9,7 +9,7 @@ from scipy import stats
 from agentnb.experiments.statistics.discordant import compare_discordant
 
 
-def test_discordance_equals_mcnemar_of_statsmodels(subtests: pytest.Subtests) -> None:
+def test_discordance_equals_the_mcnemar_test_of_statsmodels(subtests: pytest.Subtests) -> None:
     from statsmodels.stats.contingency_tables import mcnemar
 
     for both, only_a, only_b, neither in ((5, 3, 11, 1), (0, 7, 7, 0), (4, 0, 6, 0), (3, 0, 0, 2), (10, 30, 14, 9)):
@@ -22,5 +22,5 @@ def test_discordance_equals_mcnemar_of_statsmodels(subtests: pytest.Subtests) ->
                 assert result.p_value == approx(stats.binomtest(only_a, only_a + only_b).pvalue, abs=1e-9)
 
 
-def test_task_without_a_run_is_left_out() -> None:
+def test_task_without_a_run_is_excluded() -> None:
     assert compare_discordant([[1], [], [0], [1]], [[0], [1], [1], []]) == (1, 1, 1.0)

@@ -27,7 +27,7 @@ def assessed(a: Values, b: Values, margin: float) -> Equivalence:
     return result
 
 
-def test_p_is_that_of_tost_of_pingouin_or_of_flips(subtests: pytest.Subtests) -> None:
+def test_p_value_equals_pingouin_tost_or_sign_flips(subtests: pytest.Subtests) -> None:
     for number, row in enumerate(PINGOUIN["equivalence"]):
         with subtests.test(f"data {number}"):
             result = assessed([[value] for value in row["a"]], [[value] for value in row["b"]], row["margin"])
@@ -53,16 +53,16 @@ def test_arms_are_equivalent_exactly_if_interval_is_within_margin(arms: tuple[Va
 @examples(100)
 @given(two_arms())
 @example(([[0.0]] * 11 + [[1.0]] * 2, [[0.0]] * 9 + [[0.5]] * 2 + [[1.0], [0.0]]))  # with a mean of 0
-def test_swapped_arms_are_as_equivalent(arms: tuple[Values, Values]) -> None:
+def test_swapping_the_arms_does_not_change_equivalence(arms: tuple[Values, Values]) -> None:
     one, other = assessed(*arms, 0.5), assessed(*arms[::-1], 0.5)
     assert one.is_equivalent == other.is_equivalent and other.p_value == (one.p_value and approx(one.p_value, abs=1e-9))
 
 
-def test_equal_differences_show_no_equivalence() -> None:
+def test_identical_differences_cannot_show_equivalence() -> None:
     result = assessed([[1.0]] * 40, [[1.0]] * 40, 0.1)
     assert (result.is_equivalent, result.p_value, result.interval) == (False, None, None)
     assert result.max_exception_share == approx(1 - 0.1 ** (1 / 40))
 
 
-def test_under_six_tasks_are_refused() -> None:
+def test_equivalence_needs_at_least_six_tasks() -> None:
     assert assess_equivalence([[1.0]] * 5, [[1.0]] * 5, 0.1) == TooFewTasks((1,) * 5, 0)

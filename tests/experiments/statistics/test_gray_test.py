@@ -28,7 +28,7 @@ def score_of(runs: list[tuple[int, str, str]]) -> float:
     return score
 
 
-def test_score_of_gray_equals_that_of_comprisk(subtests: pytest.Subtests) -> None:
+def test_gray_test_score_equals_that_of_comprisk(subtests: pytest.Subtests) -> None:
     for number, row in enumerate(COMPRISK["gray"]):
         with subtests.test(f"data {number}"):
             assert score_of(row["runs"]) == approx(row["score"], abs=1e-9)
@@ -43,7 +43,7 @@ def test_cumulative_incidence_equals_that_of_comprisk(subtests: pytest.Subtests)
             assert all(step.low <= step.share <= step.high for step in steps) and steps[-1].low < steps[-1].high
 
 
-def test_p_is_the_share_of_swaps_of_whole_tasks() -> None:
+def test_p_value_is_computed_by_swapping_whole_tasks() -> None:
     rng = np.random.default_rng(29)
     runs = [
         (task, int(rng.integers(1, 5 + 3 * (arm == "b"))), str(rng.choice(["loop", "completed", "censored"])), arm)
@@ -58,7 +58,7 @@ def test_p_is_the_share_of_swaps_of_whole_tasks() -> None:
     assert result.p_value == approx(np.mean(np.array(scores) >= scores[0] - 1e-9)) and result.units == 7
 
 
-def test_length_of_completed_runs_makes_no_difference() -> None:
+def test_length_of_completed_runs_does_not_matter() -> None:
     loops = [(task, 4, "loop") for task in range(20)]
     long, short = ([*loops, *[(task, at, "completed") for task in range(20)]] for at in (9, 2))
     result = compare_survival(ends_of(*long), ends_of(*short))
@@ -73,7 +73,7 @@ def test_repeated_runs_are_not_independent_evidence() -> None:
     assert once.a.steps[0][2:] == often.a.steps[0][2:]
 
 
-def test_equal_arms_seldom_differ() -> None:
+def test_equal_arms_rarely_differ() -> None:
     rng, alarms = np.random.default_rng(29), 0
     for _ in range(80):
         level = rng.random(12)
@@ -86,7 +86,7 @@ def test_equal_arms_seldom_differ() -> None:
     assert alarms <= 11  # the bound of 99.9 per cent for a share of .05
 
 
-def test_test_of_gray_needs_a_loop_six_tasks_and_pairs(subtests: pytest.Subtests) -> None:
+def test_gray_test_needs_a_loop_six_tasks_and_pairs(subtests: pytest.Subtests) -> None:
     six, other = [(task, 3, "loop") for task in range(6)], [(task, 3, "completed") for task in range(6)]
     cases = {
         "no loop": (other, other, (None, None, 6, 0)),
@@ -99,6 +99,6 @@ def test_test_of_gray_needs_a_loop_six_tasks_and_pairs(subtests: pytest.Subtests
             assert compare_survival(ends_of(*a), ends_of(*b))[2:] == expected
 
 
-def test_intervals_need_six_tasks() -> None:
+def test_incidence_interval_of_under_six_tasks_is_zero_to_one() -> None:
     (step,) = compare_survival(ends_of((1, 2, "loop"), (2, 3, "completed")), []).a.steps
     assert step == (2, 2, 0.5, 0.0, 1.0)

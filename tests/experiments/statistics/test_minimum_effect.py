@@ -28,7 +28,7 @@ def draw_passes(rng: np.random.Generator, rates: np.ndarray, effect: float, repe
     return a, b
 
 
-def test_planned_effect_of_passes_is_shown_four_times_in_five(subtests: pytest.Subtests) -> None:
+def test_planned_effect_on_pass_rates_is_detected_in_80_percent(subtests: pytest.Subtests) -> None:
     cases = {"15 tasks": (15, 1, 0.4), "29 tasks": (29, 1, 0.4), "30 tasks": (30, 1, 0.4), "repeats": (15, 5, 0.3)}
     for name, (tasks, repeats, rate) in cases.items():
         with subtests.test(name):
@@ -42,7 +42,7 @@ def test_planned_effect_of_passes_is_shown_four_times_in_five(subtests: pytest.S
 
 @pytest.mark.slow("simulates the effect of each of 200 experiments")
 @pytest.mark.nightly("by day in drawn worlds")
-def test_stated_effect_is_shown_four_times_in_five_again(subtests: pytest.Subtests) -> None:
+def test_stated_effect_is_detected_in_80_percent_of_repetitions(subtests: pytest.Subtests) -> None:
     even, uneven = np.full(29, 0.4), np.tile([0.05, 0.2, 0.4, 0.6, 0.75], 3)
     for name, rates, repeats in (("alike", even, 1), ("uneven with repeats", uneven, 5)):
         with subtests.test(name):
@@ -55,14 +55,14 @@ def test_stated_effect_is_shown_four_times_in_five_again(subtests: pytest.Subtes
             assert low <= sum(shown) <= high
 
 
-def test_planned_effect_of_many_numbers_is_that_of_t(subtests: pytest.Subtests) -> None:
+def test_planned_effect_of_many_numbers_equals_that_of_t_test(subtests: pytest.Subtests) -> None:
     for tasks in (30, 100, 500):
         with subtests.test(f"{tasks} tasks"):
             expected = 0.4 * abs(TTestPower().solve_power(nobs=tasks, power=0.8, alpha=0.05))
             assert plan_minimum_effect_of_numbers([1] * tasks, 0.4) == approx(expected, rel=0.08)
 
 
-def test_effect_of_tasks_that_react_in_different_ways_is_larger() -> None:
+def test_minimum_effect_is_larger_when_tasks_react_differently() -> None:
     rng = np.random.default_rng(SEED)
     rates = np.where(rng.random(40) < 0.5, 0.95, 0.05)
     alike = draw_passes(rng, rates, 0.0, 5)
@@ -71,14 +71,14 @@ def test_effect_of_tasks_that_react_in_different_ways_is_larger() -> None:
     assert one is not None and other is not None and other > 1.5 * one
 
 
-def test_effect_of_clusters_is_larger_than_of_single_tasks() -> None:
+def test_minimum_effect_is_larger_with_clusters_than_single_tasks() -> None:
     rng = np.random.default_rng(SEED)
     a, b = draw_passes(rng, np.full(60, 0.4), 0.0, 1)
     alone, together = estimate_minimum_effect(a, b), estimate_minimum_effect(a, b, clusters=[n // 6 for n in range(60)])
     assert alone is not None and together is not None and together > alone
 
 
-def test_impossible_effect_is_never_stated(subtests: pytest.Subtests) -> None:
+def test_impossible_minimum_effect_is_never_stated(subtests: pytest.Subtests) -> None:
     all_pass: Values = [[1.0]] * 30
     cases = {
         "six tasks": estimate_minimum_effect([[1.0], [0.0]] * 3, [[0.0], [1.0], [1.0]] * 2),
@@ -95,13 +95,13 @@ def test_impossible_effect_is_never_stated(subtests: pytest.Subtests) -> None:
         assert effect is None or effect <= max(rate, 1 - rate)
 
 
-def test_effect_is_deterministic_and_similar_for_swapped_arms() -> None:
+def test_minimum_effect_is_deterministic_and_similar_for_swapped_arms() -> None:
     a, b = draw_passes(np.random.default_rng(SEED), np.full(20, 0.5), 0.1, 2)
     one = estimate_minimum_effect(a, b)
     assert one == estimate_minimum_effect(a, b) and one == approx(estimate_minimum_effect(b, a), rel=0.1)
 
 
-def test_scale_of_numbers_is_that_of_their_effect() -> None:
+def test_minimum_effect_scales_with_the_numbers() -> None:
     rng = np.random.default_rng(SEED)
     a, b = rng.normal(20, 3, (25, 2)), rng.normal(20, 3, (25, 2))
     one, other = estimate_minimum_effect(a.tolist(), b.tolist()), estimate_minimum_effect((7 * a).tolist(), (7 * b).tolist())

@@ -13,7 +13,7 @@ from agentnb.experiments.statistics.multiplicity import adjust_holm
 
 @examples(200)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_adjusted_values_equal_statsmodels(p_values: list[float]) -> None:
+def test_adjusted_p_values_equal_those_of_statsmodels(p_values: list[float]) -> None:
     assert adjust_holm(p_values) == approx(tuple(multipletests(p_values, method="holm")[1]), abs=1e-9)
 
 

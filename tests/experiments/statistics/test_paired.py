@@ -31,7 +31,7 @@ def drawn(tasks: int, repeats: int, *, shift: float = 0.1, seed: int = 29) -> tu
     return a.tolist(), b.tolist()
 
 
-def test_p_is_the_larger_of_flips_and_t(subtests: pytest.Subtests) -> None:
+def test_p_value_is_the_larger_of_flips_and_t_test(subtests: pytest.Subtests) -> None:
     for tasks, repeats in ((6, 1), (12, 2), (29, 1), (30, 1), (55, 4)):
         with subtests.test(f"{tasks} tasks, {repeats} repeats"):
             a, b = drawn(tasks, repeats, shift=0.3)
@@ -43,7 +43,7 @@ def test_p_is_the_larger_of_flips_and_t(subtests: pytest.Subtests) -> None:
             assert difference.interval == approx((min(of_t.low, of_flips[0]), max(of_t.high, of_flips[1])), abs=1e-9)
 
 
-def test_false_positives_of_passes_stay_within_the_level(subtests: pytest.Subtests) -> None:
+def test_false_positives_for_pass_rates_stay_within_the_level(subtests: pytest.Subtests) -> None:
     shares = np.arange(1, 101) / 100
     for tasks in (6, 8, 15, 29, 30, *size((), nightly=(31, 50, 75, 100))):
         with subtests.test(f"{tasks} tasks"):
@@ -62,12 +62,12 @@ def passes_p_value(up: int, down: int, tasks: int) -> float:
     return estimated([[1.0]] * up + [[0.0]] * down + [[1.0]] * rest, [[0.0]] * up + [[1.0]] * (down + rest)).p_value
 
 
-def test_thirtieth_task_changes_no_rule() -> None:
+def test_p_value_has_no_jump_at_thirty_tasks() -> None:
     for tasks in (28, 29, 30, 31):
         assert passes_p_value(6, 0, tasks) == approx(2 / 2**6, rel=0.05) and passes_p_value(5, 0, tasks) == approx(2 / 2**5)
 
 
-def test_interval_of_passes_covers_rare_differences(subtests: pytest.Subtests) -> None:
+def test_interval_for_pass_rates_covers_rare_differences(subtests: pytest.Subtests) -> None:
     for tasks in size((29,), nightly=(15, 29, 50)):
         for up, down in ((0.05, 0.01), (0.1, 0.0), (0.2, 0.01), (0.5, 0.05)):
             with subtests.test(f"{tasks} tasks, {up} and {down}"):
@@ -86,14 +86,14 @@ def passes_interval(up: int, down: int, tasks: int) -> tuple[float, float] | Non
     return estimated([[1.0]] * up + [[0.0]] * down + [[1.0]] * rest, [[0.0]] * up + [[1.0]] * (down + rest)).interval
 
 
-def test_models_and_repeats_are_no_units_of_their_own() -> None:
+def test_models_and_repeats_do_not_count_as_independent_units() -> None:
     a, b = drawn(8, 2, shift=0.5)
     twice = estimated(a + a, b + b, tasks=[*range(8)] * 2)
     assert twice == estimated(a, b)._replace(sizes=(1,) * 8)
     assert isinstance(estimate_difference(a[:5] * 3, b[:5] * 3, tasks=[*range(5)] * 3), TooFewTasks)
 
 
-def test_tasks_weigh_alike_whatever_their_models_repeats_and_cluster() -> None:
+def test_tasks_weigh_equally_whatever_their_models_repeats_and_cluster() -> None:
     a: Values = [[1.0] * 9, [0.0], [1.0, 0.0], *[[0.0]] * 5]
     assert estimated(a, [[0.0]] * 8).value == approx(1.5 / 8)
     assert estimated(a, [[0.0]] * 8, tasks=[0, 0, 1, 2, 3, 4, 5, 6]).value == approx(1.0 / 7)
@@ -101,7 +101,7 @@ def test_tasks_weigh_alike_whatever_their_models_repeats_and_cluster() -> None:
     assert clustered.value == approx(15 / 25) and clustered.sizes == (1, 1, 1, 1, 1, 20)
 
 
-def test_clusters_have_the_error_of_bell_and_mccaffrey() -> None:
+def test_clusters_use_the_bell_mccaffrey_standard_error() -> None:
     sizes = [1, 1, 2, 6, 6, 3, 1, 9]
     values = [list(np.random.default_rng(size).normal(0, 1, size)) for size in sizes]
     groups, values_of_tasks = np.repeat(np.arange(8), sizes), np.concatenate(values)
@@ -132,7 +132,7 @@ def test_interval_covers_the_mean_over_tasks_of_unequal_clusters() -> None:
     assert missed / EXPERIMENTS <= bounds_of(0.05)[1]
 
 
-def test_under_six_clusters_say_what_is_missing() -> None:
+def test_under_six_clusters_yield_too_few_tasks() -> None:
     a, b = drawn(7, 2)
     assert estimate_difference(a[:5], b[:5]) == TooFewTasks((1,) * 5, left_out=0, required=6)
     assert estimate_difference(a, b, clusters=[0, 0, 0, 1, 2, 3, 4]) == TooFewTasks((3, 1, 1, 1, 1), left_out=0)
@@ -140,7 +140,7 @@ def test_under_six_clusters_say_what_is_missing() -> None:
     assert estimate_difference(a, b) == TooFewTasks((1,) * 5, left_out=2)
 
 
-def test_unit_without_a_partner_is_out_of_its_cluster() -> None:
+def test_unpaired_unit_is_dropped_from_its_cluster() -> None:
     a, b = drawn(9, 1)
     clusters = ["x", "x", *range(7)]
     expected = estimated(a[1:], b[1:], clusters=clusters[1:])
@@ -148,14 +148,14 @@ def test_unit_without_a_partner_is_out_of_its_cluster() -> None:
     assert estimated(a, b, clusters=clusters) == expected._replace(left_out=1)
 
 
-def test_tasks_without_a_value_are_left_out_and_counted() -> None:
+def test_tasks_without_a_value_are_excluded_and_counted() -> None:
     a, b = drawn(40, 2)
     expected = estimated(a[2:], b[2:])
     a[0], b[1] = [], []
     assert estimated(a, b) == expected._replace(left_out=2)
 
 
-def test_equal_differences_have_no_interval(subtests: pytest.Subtests) -> None:
+def test_identical_differences_have_no_interval(subtests: pytest.Subtests) -> None:
     limit = stats.binomtest(0, 12, alternative="less").proportion_ci(0.95).high
     cases = {
         "none differs": (0.0, 0.0, 1.0),
@@ -178,7 +178,7 @@ number_arms = two_arms(max_tasks=15).filter(lambda arms: any(value not in (0, 1)
 
 @examples(200)
 @given(two_arms(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
-def test_p_is_small_exactly_if_interval_excludes_zero(arms: tuple[Values, Values], confidence: float) -> None:
+def test_p_value_is_small_exactly_if_interval_excludes_zero(arms: tuple[Values, Values], confidence: float) -> None:
     difference = estimated(*arms, confidence=confidence)
     if difference.interval is not None:
         low, high = difference.interval
@@ -186,7 +186,7 @@ def test_p_is_small_exactly_if_interval_excludes_zero(arms: tuple[Values, Values
         assert low <= difference.value + 1e-9 and difference.value - 1e-9 <= high
 
 
-def test_p_at_its_level_keeps_zero_inside(subtests: pytest.Subtests) -> None:
+def test_interval_at_the_p_value_level_touches_zero(subtests: pytest.Subtests) -> None:
     for tasks in (6, 8, 10):
         for passes in range(2, tasks):
             with subtests.test(f"{passes} of {tasks}"):
@@ -198,7 +198,7 @@ def test_p_at_its_level_keeps_zero_inside(subtests: pytest.Subtests) -> None:
                 assert at is not None and above is not None and at[0] <= 1e-9 < above[0]
 
 
-def test_rounding_errors_do_not_part_p_and_interval() -> None:
+def test_rounding_errors_do_not_make_p_value_and_interval_disagree() -> None:
     rng = np.random.default_rng(SEED)
     for _ in range(100):
         a = [[value] for value in rng.integers(-3, 8, 9) / 10]
@@ -210,7 +210,7 @@ def test_rounding_errors_do_not_part_p_and_interval() -> None:
 
 @examples(200)
 @given(two_arms())
-def test_swapped_arms_negate_the_difference(arms: tuple[Values, Values]) -> None:
+def test_swapping_the_arms_negates_the_difference(arms: tuple[Values, Values]) -> None:
     one, other = estimated(*arms), estimated(*arms[::-1])
     assert other.value == approx(-one.value, abs=1e-9) and other.p_value == approx(one.p_value, abs=1e-9)
     assert (one.interval is None) == (other.interval is None)
@@ -220,7 +220,7 @@ def test_swapped_arms_negate_the_difference(arms: tuple[Values, Values]) -> None
 
 @examples(200)
 @given(number_arms, st.integers(-100, 100))
-def test_a_constant_added_to_an_arm_shifts_the_interval(arms: tuple[Values, Values], constant: int) -> None:
+def test_constant_added_to_an_arm_shifts_the_interval(arms: tuple[Values, Values], constant: int) -> None:
     a, b = arms
     one, other = estimated(a, b), estimated([[value + constant for value in task] for task in a], b)
     assert other.value == approx(one.value + constant, abs=1e-9)
@@ -231,7 +231,7 @@ def test_a_constant_added_to_an_arm_shifts_the_interval(arms: tuple[Values, Valu
 
 @examples(200)
 @given(two_arms(), st.randoms(use_true_random=False))
-def test_order_of_tasks_changes_nothing(arms: tuple[Values, Values], random: object) -> None:
+def test_order_of_tasks_does_not_matter(arms: tuple[Values, Values], random: object) -> None:
     pairs = [*zip(*arms, strict=True)]
     random.shuffle(pairs)  # type: ignore[attr-defined]
     one, other = estimated(*arms), estimated([a for a, _ in pairs], [b for _, b in pairs])
@@ -239,7 +239,7 @@ def test_order_of_tasks_changes_nothing(arms: tuple[Values, Values], random: obj
     assert (one.interval and approx(one.interval, abs=1e-9)) == other.interval
 
 
-def test_wrong_values_are_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_values_are_refused(subtests: pytest.Subtests) -> None:
     cases = {
         "other number of tasks": ([[1.0]] * 6, [[1.0]] * 7),
         "NaN": ([[float("nan")]] * 6, [[1.0]] * 6),
@@ -277,7 +277,7 @@ def test_sign_flips_cover_a_normal_mean(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.slow("2,000 experiments of each kind")
 @pytest.mark.nightly("measures coverage where none is promised, and prints it")
-def test_coverage_without_a_promise_is_printed() -> None:
+def test_coverage_is_printed_where_none_is_promised() -> None:
     for tasks in (10, 20, 30, 100):
         for rates in ((0.5, 0.7), (0.5, 0.5), (0.05, 0.02), (0.98, 0.95)):
             shares = [measure_coverage(rates, clustering, tasks=tasks) for clustering in (0, 0.3, 0.7)]
@@ -286,7 +286,7 @@ def test_coverage_without_a_promise_is_printed() -> None:
 
 @pytest.mark.slow("2,000 experiments of each kind")
 @pytest.mark.nightly("by day with 30 tasks and 3 repeats")
-def test_interval_covers_with_more_tasks_and_other_repeats(subtests: pytest.Subtests) -> None:
+def test_interval_covers_with_more_tasks_and_varied_repeats(subtests: pytest.Subtests) -> None:
     low, _ = bounds_of(0.95)
     for tasks, repeats in ((30, 1), (30, 10), (60, 3), (100, 3)):
         for clustering in (0, 0.3, 0.7):
@@ -294,7 +294,7 @@ def test_interval_covers_with_more_tasks_and_other_repeats(subtests: pytest.Subt
                 assert low <= measure_coverage((0.5, 0.7), clustering, tasks=tasks, repeats=repeats) <= 0.995
 
 
-def test_number_of_averages_per_difference_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_averaged_values_per_difference_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     summed = 0
 
     def counted(values: Values) -> float:
@@ -307,7 +307,7 @@ def test_number_of_averages_per_difference_is_bounded(monkeypatch: pytest.Monkey
     assert summed < 20 * 400
 
 
-def test_interval_of_passes_holds_no_impossible_difference() -> None:
+def test_interval_for_pass_rates_stays_within_minus_one_and_one() -> None:
     a, clusters = [[1.0]] * 20 + [[0.0]] * 14, [0] * 20 + [n // 2 for n in range(2, 16)]
     b = [[1 - one] for (one,) in a]
     assert estimated(a, b, clusters=clusters).interval == (-1, 1)
@@ -315,7 +315,7 @@ def test_interval_of_passes_holds_no_impossible_difference() -> None:
     assert low < -2 and high > 2
 
 
-def test_few_small_differences_bound_no_larger_ones(subtests: pytest.Subtests) -> None:
+def test_skewness_is_unknown_with_only_a_few_small_differences(subtests: pytest.Subtests) -> None:
     one_of_five, same = ([1.0, 0, 0, 0, 0], [0.0] * 5), ([0.0] * 5, [0.0] * 5)
     cases = {
         "two of ten in one run of five": ([one_of_five] * 2 + [same] * 8, None),

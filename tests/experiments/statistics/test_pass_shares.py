@@ -21,24 +21,24 @@ runs = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=5,
 
 @examples(100)
 @given(runs)
-def test_shares_are_those_of_all_choices_of_k_runs(passes: list[list[int]]) -> None:
+def test_pass_k_equals_the_share_over_all_k_run_subsets(passes: list[list[int]]) -> None:
     for share in estimate_all_pass(passes):
         known = [task for task in passes if len(task) >= share.k]
         expected = [np.mean([all(chosen) for chosen in combinations(task, share.k)]) for task in known]
         assert share.value == approx(float(np.mean(expected)), abs=1e-9) and share.tasks == len(known)
 
 
-def test_more_runs_pass_together_less_often() -> None:
+def test_pass_k_decreases_with_more_runs() -> None:
     together = [share.value for share in estimate_all_pass(TASKS)]
     assert together == sorted(together, reverse=True) and together[0] == approx(13 / 24)
 
 
-def test_there_are_as_many_shares_as_repeats_of_a_task() -> None:
+def test_pass_k_goes_up_to_the_largest_number_of_repeats() -> None:
     assert len(estimate_all_pass(TASKS)) == max(map(len, TASKS))
     assert estimate_all_pass([]) == ()
 
 
-def test_band_equals_percentile_bootstrap_of_scipy() -> None:
+def test_pass_k_band_equals_percentile_bootstrap_of_scipy() -> None:
     share = estimate_all_pass(TASKS * 5)[1]
     values = np.array([0.5, 0, 1, 0, 1 / 6, 0.5] * 5)
     band = stats.bootstrap(
@@ -48,7 +48,7 @@ def test_band_equals_percentile_bootstrap_of_scipy() -> None:
     assert estimate_all_pass(TASKS * 5)[1] == share
 
 
-def test_tasks_with_zero_or_one_have_wilson_intervals(subtests: pytest.Subtests) -> None:
+def test_all_or_nothing_tasks_have_wilson_intervals(subtests: pytest.Subtests) -> None:
     for name, passes in {"one repeat": [[1]] * 17 + [[0]] * 3, "all pass": [[1, 1]] * 9, "none passes": [[0, 0]] * 9}.items():
         with subtests.test(name):
             (*_, share) = estimate_all_pass(passes)
@@ -56,12 +56,12 @@ def test_tasks_with_zero_or_one_have_wilson_intervals(subtests: pytest.Subtests)
             assert share.method == "wilson" and share.interval == approx(wilson, abs=1e-6)
 
 
-def test_under_six_tasks_have_no_band() -> None:
+def test_pass_k_of_under_six_tasks_has_no_band() -> None:
     share = estimate_all_pass(TASKS[:5])[0]
     assert (share.interval, share.method, share.tasks) == (None, None, 5) and share.value is not None
 
 
-def test_models_of_a_task_are_averaged_not_tasks() -> None:
+def test_pass_k_averages_over_the_models_of_a_task() -> None:
     one = [[1, 1], [0, 0], [1, 0], [1, 1], [1, 1], [0, 0]]
     other = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
     share = estimate_all_pass(one + other, tasks=[*range(6)] * 2)[1]

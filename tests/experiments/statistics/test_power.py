@@ -36,7 +36,7 @@ def test_variance_of_differences_is_the_sum_of_components(subtests: pytest.Subte
                     )
 
 
-def test_components_of_a_pilot_are_unbiased() -> None:
+def test_variance_components_of_a_pilot_are_unbiased() -> None:
     rng = np.random.default_rng(SEED)
     estimates = []
     for _ in range(1_000):
@@ -47,16 +47,16 @@ def test_components_of_a_pilot_are_unbiased() -> None:
     assert np.mean(estimates, axis=0) == approx([0.36 + 0.64 / 2, 0.25], rel=0.03)
 
 
-def test_components_are_never_negative() -> None:
+def test_variance_components_are_never_negative() -> None:
     assert estimate_components([[[0.0, 1.0]], [[1.0, 0.0]]] * 3) == (0.0, 0.5)
 
 
-def test_one_repeat_leaves_components_unknown() -> None:
+def test_variance_components_are_unknown_with_one_repeat() -> None:
     assert estimate_components([[[1.0]]] * 9) is None
     assert estimate_components([[[1.0, 0.0]], [[1.0]], [[1.0], [0.0]]]) is None
 
 
-def test_intraclass_correlation_equals_pingouin(subtests: pytest.Subtests) -> None:
+def test_intraclass_correlation_equals_that_of_pingouin(subtests: pytest.Subtests) -> None:
     for number, row in enumerate(PINGOUIN["correlation"]):
         with subtests.test(f"data {number}"):
             assert estimate_intraclass_correlation(row["values"]) == approx(row["correlation"], abs=1e-9)

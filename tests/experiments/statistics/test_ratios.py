@@ -36,7 +36,7 @@ def test_ratio_is_the_difference_of_logarithms(subtests: pytest.Subtests) -> Non
             assert (ratio.p_value, ratio.interval) == (approx(difference.p_value), approx(tuple(np.exp(difference.interval))))
 
 
-def test_swapped_arms_invert_the_ratio(subtests: pytest.Subtests) -> None:
+def test_swapping_the_arms_inverts_the_ratio(subtests: pytest.Subtests) -> None:
     for tasks in (12, 40):
         with subtests.test(str(tasks)):
             a, b = drawn(tasks)
@@ -45,7 +45,7 @@ def test_swapped_arms_invert_the_ratio(subtests: pytest.Subtests) -> None:
             assert one.interval == approx((1 / other.interval[1], 1 / other.interval[0]))
 
 
-def test_missing_and_zero_values_leave_their_task_out() -> None:
+def test_tasks_with_missing_or_zero_values_are_excluded() -> None:
     a, b = drawn(40)
     expected = ratio_of(a[4:], b[4:])
     wrong = [[0.0, *a[0][1:]], a[1], [None, *a[2][1:]], [], *a[4:]]
@@ -53,10 +53,10 @@ def test_missing_and_zero_values_leave_their_task_out() -> None:
     assert estimate_ratio(wrong, wrong_b) == expected._replace(left_out=4)
 
 
-def test_empty_ratio_names_the_missing_values() -> None:
+def test_ratio_without_pairs_names_the_missing_values() -> None:
     assert estimate_ratio([[0.0]] * 7, [[1.0]] * 7) == TooFewTasks(sizes=(), left_out=7)
 
 
-def test_equal_values_have_a_ratio_without_interval() -> None:
+def test_identical_values_have_a_ratio_without_an_interval() -> None:
     ratio = ratio_of([[20.0]] * 6, [[10.0]] * 6)
     assert (ratio.value, ratio.interval) == (approx(2), None)

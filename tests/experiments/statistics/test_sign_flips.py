@@ -24,7 +24,7 @@ def exact_p_value(differences: np.ndarray) -> float:
     return min(float(2 * above.sum() / 2 ** len(differences)), 1.0)
 
 
-def test_chosen_flips_are_unbiased(subtests: pytest.Subtests) -> None:
+def test_sampled_sign_flips_are_unbiased(subtests: pytest.Subtests) -> None:
     for tasks in (16, 22, 29):
         with subtests.test(f"{tasks} tasks"):
             rng = np.random.default_rng(29)
@@ -34,7 +34,7 @@ def test_chosen_flips_are_unbiased(subtests: pytest.Subtests) -> None:
             assert abs(np.mean(errors) - 1) < 0.025 and max(np.abs(np.subtract(errors, 1))) < 0.12
 
 
-def test_up_to_fifteen_tasks_that_differ_have_exact_p_values(subtests: pytest.Subtests) -> None:
+def test_up_to_fifteen_differing_tasks_have_exact_p_values(subtests: pytest.Subtests) -> None:
     for ups, downs in ((5, 0), (7, 1), (9, 2), (6, 6), (12, 3)):
         for tasks in (16, 22, 34):
             with subtests.test(f"{ups} up, {downs} down, {tasks} tasks"):
@@ -43,7 +43,7 @@ def test_up_to_fifteen_tasks_that_differ_have_exact_p_values(subtests: pytest.Su
                 assert flip_signs(differences).p_value() == pytest.approx(exact, rel=1e-9)
 
 
-def test_p_value_falls_on_both_sides_of_the_mean() -> None:
+def test_p_value_decreases_on_both_sides_of_the_mean() -> None:
     differences = np.random.default_rng(29).normal(0.4, 1, 20)
     test, mean = flip_signs(differences), float(differences.mean())
     for side in (1, -1):
@@ -51,7 +51,7 @@ def test_p_value_falls_on_both_sides_of_the_mean() -> None:
         assert values == sorted(values, reverse=True) and values[0] == 1
 
 
-def test_interval_is_the_range_of_means_that_are_not_rejected(subtests: pytest.Subtests) -> None:
+def test_interval_is_the_range_of_means_not_rejected(subtests: pytest.Subtests) -> None:
     for tasks in (8, 12, 20):
         with subtests.test(str(tasks)):
             test = flip_signs(np.random.default_rng(29).normal(0.4, 1, tasks))
@@ -60,7 +60,7 @@ def test_interval_is_the_range_of_means_that_are_not_rejected(subtests: pytest.S
             assert test.p_value(low - 1e-6) < 0.05 and test.p_value(high + 1e-6) < 0.05
 
 
-def test_few_tasks_equal_permutation_test_of_scipy(subtests: pytest.Subtests) -> None:
+def test_p_value_for_few_tasks_equals_scipy_permutation_test(subtests: pytest.Subtests) -> None:
     rng = np.random.default_rng(29)
     cases = {
         "normal": rng.normal(0.3, 0.5, 10),
@@ -89,11 +89,11 @@ def test_tasks_of_a_cluster_are_flipped_together() -> None:
         assert test.p_value(theta) == pytest.approx(np.mean(sums >= sums[0] - 1e-12), abs=1e-12)
 
 
-def test_five_tasks_have_no_limits_at_95_per_cent() -> None:
+def test_five_tasks_have_no_95_percent_interval() -> None:
     test = flip_signs([1.0, 2.0, 3.0, 4.0, 5.0])
     assert test.interval(0.05) == (-np.inf, np.inf) and test.interval(0.1) == (1.0, 5.0)
 
 
-def test_ten_thousand_tasks_are_flipped_in_little_memory() -> None:
+def test_flipping_ten_thousand_tasks_uses_little_memory() -> None:
     drawn = np.random.default_rng(29).normal(0.02, 1, 10_000)
     assert flip_signs(drawn).p_value() == pytest.approx(stats.ttest_1samp(drawn, 0).pvalue, abs=0.01)

@@ -47,7 +47,7 @@ def with_two_more(drawn: Draws) -> Draws:
     return drawn + more
 
 
-def test_interval_and_p_are_those_of_a_jackknife_by_cluster(subtests: pytest.Subtests) -> None:
+def test_interval_and_p_value_equal_a_jackknife_over_clusters(subtests: pytest.Subtests) -> None:
     for seed, clusters in enumerate((6, 9, 20, 40)):
         with subtests.test(f"{clusters} clusters"):
             drawn = draws(Random(seed), clusters)
@@ -66,7 +66,7 @@ def test_interval_and_p_are_those_of_a_jackknife_by_cluster(subtests: pytest.Sub
             assert (difference.p_value < 0.05) == (not difference.interval[0] <= 0 <= difference.interval[1])
 
 
-def test_draws_of_equal_weight_make_plain_shares() -> None:
+def test_draws_with_equal_weights_give_unweighted_means() -> None:
     drawn = [draw._replace(propensity=0.5) for draw in draws(Random(0))]
     difference = estimate_weighted_difference(drawn)
     for is_first, mean in ((True, difference.first), (False, difference.second)):
@@ -86,7 +86,7 @@ def test_weighted_intervals_need_six_clusters_drawing_each_arm() -> None:
     assert alone.value is None and alone.first is not None and estimate_weighted_difference([]).first is None
 
 
-def test_arms_without_spread_have_an_interval() -> None:
+def test_arms_without_variance_have_an_interval() -> None:
     drawn = [WeightedDraw(cluster, is_first, 0.5, is_first) for cluster in range(20) for is_first in (True, False)]
     difference = estimate_weighted_difference(drawn)
     assert (

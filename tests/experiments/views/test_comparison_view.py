@@ -46,7 +46,7 @@ def drawn(value: float, limits: tuple[float, float] | None) -> str:
     return intervals_html([Estimate("all runs", difference(value, limits))])
 
 
-def test_verdict_states_the_shown_or_detectable_difference(snapshot: Snapshot, subtests: Any) -> None:
+def test_verdict_states_the_observed_or_the_detectable_difference(snapshot: Snapshot, subtests: Any) -> None:
     results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
     cases = {
         "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
@@ -74,7 +74,7 @@ def test_verdict_states_the_shown_or_detectable_difference(snapshot: Snapshot, s
             assert told in words_in(comparison_html(comparison))
 
 
-def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> None:
+def test_text_and_html_contain_every_number(snapshot: Snapshot, subtests: Any) -> None:
     lost = [None, None, *MORE[2:]]
     cases = {
         "one repeat": compared(lost, HALF),
@@ -146,7 +146,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
     assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)
 
 
-def test_bars_have_contrast_on_white_and_on_dark(subtests: Any) -> None:
+def test_bars_have_contrast_on_light_and_dark_backgrounds(subtests: Any) -> None:
     def light(channel: float) -> float:
         return ((channel / 255 + 0.055) / 1.055) ** 2.4
 

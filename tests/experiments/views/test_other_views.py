@@ -36,7 +36,7 @@ def agree(html: str, text: str) -> None:
     assert missing - {"Note", "·"} == set()
 
 
-def test_results_name_variants_means_reasons_and_notes(snapshot: Snapshot, subtests: Any) -> None:
+def test_results_view_shows_variants_means_reasons_and_notes(snapshot: Snapshot, subtests: Any) -> None:
     arms = {"off": [1, 0, None, 1], EVIL: [1, 1, 1, None]}
     cases = {
         "all runs": results_of(arms, notes=[EVIL]),
@@ -50,7 +50,7 @@ def test_results_name_variants_means_reasons_and_notes(snapshot: Snapshot, subte
             agree(results_html(results), text.replace("did not complete:", ""))
 
 
-def test_covered_results_show_no_mean() -> None:
+def test_hidden_results_show_no_means() -> None:
     results = results_of({"off": [1, 0, 1, 1], "on": [1, 1, 1, 1]}, missing=3, is_covered=True)
     assert "mean" not in results_text(results) + results_html(results)
 
@@ -75,7 +75,7 @@ def test_design_states_knowns_and_how_to_learn_the_rest(snapshot: Snapshot, subt
             agree(design_html(design), design_text(design))
 
 
-def test_pilot_shows_no_mean_of_a_variant(snapshot: Snapshot) -> None:
+def test_pilot_view_does_not_show_variant_means(snapshot: Snapshot) -> None:
     assert pilot_text(PILOT) == snapshot
     agree(pilot_html(PILOT), pilot_text(PILOT))
 
@@ -91,7 +91,7 @@ def test_progress_has_the_same_rows_in_every_state(snapshot: Snapshot, subtests:
     assert progress_text(PROGRESS) == snapshot("as text")
 
 
-def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -> None:
+def test_live_progress_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -> None:
     for state in STATES:
         with subtests.test(state):
             parts = progress_parts(replace(PROGRESS, state=state), "found")
@@ -100,15 +100,15 @@ def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -
             assert ("data-do" in parts["controls"]) == (state in ("running", "paused"))
 
 
-def test_box_of_a_lost_kernel_does_not_run() -> None:
+def test_progress_box_of_a_lost_kernel_is_not_shown_running() -> None:
     text = " ".join(words_of(lost_html(PROGRESS)))
     assert "Interrupted" in text and "Running" not in text and "under way" not in text and "The kernel ended" in text
 
 
-def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None:
+def test_progress_before_the_first_run_shows_no_rate(snapshot: Snapshot) -> None:
     assert " ".join(words_of(progress_html(Progress("c0ac", 80, cost=None)))) == snapshot
 
 
-def test_times_are_worded_by_their_size() -> None:
+def test_durations_are_worded_by_their_size() -> None:
     told = {None: "unknown", 0.01: "0.01 s", 12: "12 s", 185: "3 min 5 s", 7_800: "2 h 10 min"}
     assert {seconds: format_time(seconds) for seconds in told} == told

@@ -72,7 +72,7 @@ def test_thinking_is_exported_with_its_provider_signature() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_spans_name_and_follow_the_conventions() -> None:
+def test_spans_follow_the_opentelemetry_conventions() -> None:
     run = tools_and_errors()
     first = lines_of([run])[0]["resourceSpans"][0]
     assert first["schemaUrl"] == first["scopeSpans"][0]["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
@@ -116,7 +116,7 @@ def test_span_attributes_match_the_opentelemetry_instrumentation() -> None:
     }
 
 
-def test_a_model_call_after_a_compaction_says_so() -> None:
+def test_model_call_after_a_compaction_is_marked() -> None:
     writer = RunWriter(e.Origin("by_hand"))
     writer.say("Go.")
     writer.reply("One.")
@@ -126,7 +126,7 @@ def test_a_model_call_after_a_compaction_says_so() -> None:
     assert [call["attributes"].get("gen_ai.conversation.compacted") for call in calls] == [None, True]
 
 
-def test_findings_are_evaluation_results_on_their_model_call() -> None:
+def test_findings_become_evaluation_results_of_their_model_call() -> None:
     spans = {span["spanId"]: span["name"] for span in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     told = [
@@ -136,32 +136,32 @@ def test_findings_are_evaluation_results_on_their_model_call() -> None:
     assert told == [("gen_ai.evaluation.result", rule, "chat hand") for rule in ("only_blocked_calls", "no_progress")]
 
 
-def test_plans_have_spans_around_their_calls() -> None:
+def test_plans_have_spans_that_enclose_their_calls() -> None:
     spans = {span["name"]: span for span in otel_spans([judged()])}
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
 
 
-def test_canned_answer_is_not_a_model_call() -> None:
+def test_canned_answer_is_not_exported_as_a_model_call() -> None:
     built = RunBuilder().add(w.ModelCalled, operation="clarify_blank")
     assert len(otel_spans([built.run])) == 1
     assert len(otel_spans([built.add(w.ModelCalled, operation="judge").run])) == 2
 
 
-def test_nested_runs_join_their_root_trace_in_any_order() -> None:
+def test_nested_runs_join_the_trace_of_their_root_run() -> None:
     for runs in (family(), family()[::-1]):
         assert len({span["traceId"] for span in otel_spans(runs)}) == 1
     roots = [span for span in otel_spans(family()) if not span["parentSpanId"]]
     assert [one["attributes"]["agentnb.run.id"] for one in roots] == ["top"]
 
 
-def test_unknown_times_are_in_order_and_marked() -> None:
+def test_unknown_times_are_ordered_and_marked() -> None:
     spans = otel_spans([RUNS["authors"]()])
     assert all(span["attributes"]["agentnb.times"] in ("unknown", "only the duration") for span in spans)
     chats = [int(span["startTimeUnixNano"]) for span in spans if span["name"].startswith("chat")]
     assert chats == sorted(chats) and len(set(chats)) == 3
 
 
-def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
+def test_long_conversation_is_not_repeated_in_every_span() -> None:
     builder = RunBuilder("x" * 1000)
     for number in range(60):
         builder.round(f"{number} " + "y" * 10_000, reason="said")
@@ -190,7 +190,7 @@ def test_long_conversation_with_calls_round_trips(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_redacted_text_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_redacted_text_appears_in_no_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = RunBuilder("Call 0151-2345 for Ms Ögmundsdóttir.").round("I call 0151-2345.").run
     run.apply(e.RunFinished(seq=len(run.events), at=None, run_id=run.id, status="completed", stop_reason="natural"))
     for form in [*EXPORTS, "agentnb", "html"]:
@@ -201,7 +201,7 @@ def test_redacted_text_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) 
             assert b"[redacted]" in data
 
 
-def test_exports_hold_prompts_without_their_placeholders(subtests: pytest.Subtests) -> None:
+def test_exports_omit_placeholders_for_missing_prompts(subtests: pytest.Subtests) -> None:
     for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
         with subtests.test(form):
             lacking, asked = RunWriter(e.Origin("by_hand")), RunWriter(e.Origin("by_hand"))
@@ -213,7 +213,7 @@ def test_exports_hold_prompts_without_their_placeholders(subtests: pytest.Subtes
             assert counts[0] == (form == "sam") and counts[1] > counts[0]  # in SAM's form, the title
 
 
-def test_text_streamed_before_a_kill_is_exported(subtests: pytest.Subtests) -> None:
+def test_text_streamed_before_the_process_died_is_exported(subtests: pytest.Subtests) -> None:
     for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
         with subtests.test(form):
             assert b"I have seen" in b"".join(EXPORTS[form].pieces([broken_off()]))
@@ -225,7 +225,7 @@ def _events(path: Path) -> bytes:
     return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()
 
 
-def test_seconds_beyond_a_span_are_capped() -> None:
+def test_durations_too_long_for_a_span_are_capped() -> None:
     events = tools_and_errors().events
     endless = [replace(event, seconds=1e308) if isinstance(event, e.ToolFinished) else event for event in events]
     tools = [span for span in otel_spans([Run.from_events(endless)]) if span["name"].startswith("execute_tool")]

@@ -26,12 +26,12 @@ NOT_HELD = {
 
 
 @pytest.mark.req("R0.83")
-def test_every_form_has_a_reader_and_a_row_here() -> None:
+def test_every_export_format_has_a_round_trip_test() -> None:
     assert set(EXPORTS) == {"sam", *HOLDS}
 
 
 @pytest.mark.req("R0.83")
-def test_form_returns_all_it_can_represent(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_formats_preserve_everything_they_can_represent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         for name, make in RUNS.items():
             with subtests.test(f"{name} as {form}"):
@@ -41,7 +41,7 @@ def test_form_returns_all_it_can_represent(tmp_path: Path, subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.83")
-def test_parquet_file_gives_back_equal_runs(tmp_path: Path) -> None:
+def test_runs_survive_a_parquet_round_trip(tmp_path: Path) -> None:
     runs = [make() for make in RUNS.values()]
     for run in runs:
         assert load_trace(save_trace(run, tmp_path / "run.parquet")) == run
@@ -49,7 +49,7 @@ def test_parquet_file_gives_back_equal_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_several_runs_can_share_one_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         with subtests.test(form):
             left_out = {name for of, name in NOT_HELD if of == form}
@@ -61,7 +61,7 @@ def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtest
 
 
 @pytest.mark.req("R0.83")
-def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_nested_runs_stay_nested_if_the_format_has_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form in ("otel", "openinference", "parquet", "openai_chat", "anthropic_messages"):
         for runs in (family(), family()[::-1]):
             with subtests.test(form):
@@ -79,7 +79,7 @@ def conversation(run: Run) -> list[Any]:
     return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
 
 
-def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_runs_of_other_products_survive_a_span_round_trip(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and path.name != "licences"):
         runs = load_traces(folder)
         for form in ("otel", "openinference"):
@@ -95,7 +95,7 @@ def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: p
                     )
 
 
-def test_spans_name_the_run_that_was_forked(tmp_path: Path) -> None:
+def test_spans_record_the_run_that_was_forked(tmp_path: Path) -> None:
     run = RunBuilder("Go", forked_from=ForkedFrom("r-0", 1)).round("Done.").run
     for form in ("otel", "openinference"):
         assert load_trace(save_trace(run, tmp_path / "run", form)).forked_from == ForkedFrom("r-0", 1)

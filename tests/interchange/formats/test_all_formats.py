@@ -31,20 +31,20 @@ def contents(run: Run) -> list[bytes]:
     return [lines[0].partition(b'"origin"')[0], *lines[1:]] if run.parent_id is None and run.forked_from is None else []
 
 
-def test_every_format_has_samples_and_every_sample_a_format() -> None:
+def test_every_format_has_samples_and_each_sample_a_format() -> None:
     names = {format_.NAME for format_ in FORMATS}
     assert set(SAMPLES) <= names and names - set(SAMPLES) <= WITHOUT_SAMPLES
     assert all(SAMPLES.values()) and all(format_.TITLE for format_ in FORMATS)
 
 
-def test_no_format_claims_a_file_of_another(subtests: pytest.Subtests) -> None:
+def test_no_format_claims_files_of_another(subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
                 assert [format_.NAME for format_ in FORMATS if not format_.sniff(trace_file(path))] == [name]
 
 
-def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_samples_read_identically_plain_compressed_or_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
@@ -62,5 +62,5 @@ def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: 
                 assert [contents(run) for run in packed] == [contents(run) for run in runs]
 
 
-def test_the_page_lists_every_format() -> None:
+def test_documentation_page_lists_every_format() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/interchange/formats/formats_page.py"

@@ -34,7 +34,7 @@ def answer(*content: Any, stop: str = "end_turn", **more: Any) -> dict[str, Any]
     }
 
 
-def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_file_layout_yields_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
     request = {"model": "claude-x", "system": "Be brief.", "messages": [ASKS]}
     text = {"type": "text", "text": "It is 7 m."}
     marked = {**ASKS, "content": [{"type": "text", "text": "How high?", "cache_control": {"type": "ephemeral"}}]}
@@ -77,7 +77,7 @@ def test_usage_counts_cache_reads_and_writes_as_sent(tmp_path: Path) -> None:
     assert (run.model, run.rounds[0].stop_reason, run.stop_reason) == ("claude-x", "end_turn", "natural")
 
 
-def test_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
+def test_content_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": data}}
     asks = [
@@ -153,7 +153,7 @@ def test_server_tool_results_stay_within_the_reply(tmp_path: Path) -> None:
     assert run.is_answered and len(tables.usage(run)) == 1
 
 
-def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_reply(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = {"type": "text", "text": "7"}
     for stop, ended in {
         "end_turn": ("completed", "natural"),
@@ -174,7 +174,7 @@ def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtes
     assert (run.status, str(run.error)) == ("failed", "overloaded_error: Busy")
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     broken = [{"system": "S", "messages": TALK}, 7, {"system": "S", "messages": [ASKS, {"role": "assistant", "content": [7]}]}]
     runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
     assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == [

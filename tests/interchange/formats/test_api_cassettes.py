@@ -45,7 +45,7 @@ def stream(*events: Any) -> str:
     return "".join(f"event: x\ndata: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
 
 
-def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
+def test_cassette_is_read_as_one_run_with_matching_counts() -> None:
     for name, rounds, calls, messages, usage in (
         ("test_anthropic_mcp_servers_stream", 1, 1, 1, Usage(3042, 354, cache_read=0, cache_write=0)),
         ("test_multiple_agent_tool_calls", 4, 2, 2, Usage(291, 38, cache_read=0, reasoning=0)),
@@ -60,7 +60,7 @@ def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
         assert sum(round_.usage != Usage() for round_ in run.rounds) == len(exchanges)  # each response counts once
 
 
-def test_conversation_that_switches_api_is_one_run() -> None:
+def test_conversation_that_switches_apis_is_one_run() -> None:
     run = load_trace(CASSETTES / "test_multiple_agent_tool_calls.yaml")
     assert lines(run) == [
         "user: What is the capital of France?",
@@ -75,7 +75,7 @@ def test_conversation_that_switches_api_is_one_run() -> None:
     assert run.model == "gemini-2.0-flash-exp" and [tool.name for tool in run.tools] == ["get_capital"]
 
 
-def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_bodies_are_read_in_every_recorded_encoding(tmp_path: Path, subtests: pytest.Subtests) -> None:
     plain = json.dumps(chat("7 m"))
     for name, body in {
         "text": {"string": plain},
@@ -102,7 +102,7 @@ def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pyt
         assert run.text == "7 m" and [event.seconds for event in run.events if isinstance(event, ModelReplied)] == [1.5]
 
 
-def test_streams_of_each_api_become_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_streams_of_each_api_are_assembled_into_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
     call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": ""}}
     more = {"index": 0, "function": {"arguments": '{"at": 1}'}}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "7 m"}]}
@@ -174,7 +174,7 @@ def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
     assert [run.origin.position for run in runs if run.origin] == ["exchange 0", "exchange 1", "exchange 3"]
 
 
-def test_retried_request_is_a_warning(tmp_path: Path) -> None:
+def test_retried_request_becomes_a_warning(tmp_path: Path) -> None:
     busy = exchange({"messages": [ASKS]}, {"error": {"message": "Busy."}}, 429)
     run = load_trace(cassette(tmp_path, busy, exchange({"messages": [ASKS]}, chat("7 m"))))
     assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in warning for warning in run.warnings)
@@ -184,7 +184,7 @@ def test_retried_request_is_a_warning(tmp_path: Path) -> None:
     assert (run.status, str(run.error)) == ("failed", "HTTP status 404")
 
 
-def test_results_match_calls_whose_ids_the_client_replaced(tmp_path: Path) -> None:
+def test_results_match_calls_even_if_the_client_replaced_ids(tmp_path: Path) -> None:
     def contents(*parts: Any) -> dict[str, Any]:
         return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
 
@@ -196,14 +196,14 @@ def test_results_match_calls_whose_ids_the_client_replaced(tmp_path: Path) -> No
     assert lines(run) == ["user: How high?", "assistant: look {}", "tool: -> 7 m", "assistant: 7 m"]
 
 
-def test_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endlessly_expanding_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_cassettes, "MAX_BODY_BYTES", 1000)
     packed = {"base64_string": base64.b64encode(gzip.compress(b" " * 5000)).decode()}
     with pytest.raises(TraceError, match="expands to more than"):
         load_traces(cassette(tmp_path, exchange({"messages": [ASKS]}, packed)))
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     path = cassette(tmp_path, exchange({"messages": [ASKS]}, chat("7 m")), {"request": 7}, {"response": {}})
     runs = load_traces(path, strict=False)
     assert [run.text for run in runs] == ["7 m"] and [problem.position for problem in runs.problems] == [
@@ -220,7 +220,7 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
         load_traces(tmp_path / "cut.yaml")
 
 
-def test_credentials_of_requests_are_not_kept(tmp_path: Path) -> None:
+def test_request_credentials_are_not_kept(tmp_path: Path) -> None:
     servers = [{"name": "wiki", "url": "https://example.org", "authorization_token": "hidden-1", "headers": {"k": "hidden-2"}}]
     answered = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "7 m"}]}
     asked = {"messages": [ASKS], "mcp_servers": servers, "api_key": "hidden-3"}

@@ -13,7 +13,7 @@ from agentnb.core.messages import Thinking
 SAMPLE = FILES / "atif/research.json"
 
 
-def test_agent_step_is_a_reply_with_calls_and_results() -> None:
+def test_agent_step_becomes_a_reply_with_calls_and_results() -> None:
     run = load_trace(SAMPLE)
     steps = loaded("atif/research.json")["steps"]
     assert len(run.rounds) == sum(step["source"] == "agent" and not step.get("is_copied_context") for step in steps)
@@ -29,7 +29,7 @@ def test_agent_step_is_a_reply_with_calls_and_results() -> None:
     assert [tool.name for tool in run.tools] == ["search", "delegate"] and run.tools[0].input_schema["type"] == "object"
 
 
-def test_copied_steps_are_history_and_callless_observations_are_messages() -> None:
+def test_copied_steps_become_history_and_observations_without_calls_become_messages() -> None:
     assert said(load_trace(SAMPLE)) == [
         ("user", "", "An earlier question."),
         ("assistant", "", "An earlier answer."),
@@ -42,7 +42,7 @@ def test_copied_steps_are_history_and_callless_observations_are_messages() -> No
     ]
 
 
-def test_calls_in_copied_steps_are_history_without_tokens(tmp_path: Path) -> None:
+def test_copied_calls_become_history_without_counting_tokens(tmp_path: Path) -> None:
     call = {"tool_call_id": "a", "function_name": "look", "arguments": {}}
     result = {"results": [{"source_call_id": "a", "content": "a hat"}]}
     reply = {"source": "agent", "message": "", "metrics": {"prompt_tokens": 5}}
@@ -61,13 +61,13 @@ def test_system_step_without_a_message_is_dropped() -> None:
     assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
 
 
-def test_nested_trajectory_is_a_nested_run() -> None:
+def test_nested_trajectory_becomes_a_nested_run() -> None:
     outer, nested = load_traces(SAMPLE)
     assert (outer.id, nested.id, nested.parent_id, nested.agent) == ("lead-1", "lead-1-reader-1", "lead-1", "reader")
     assert (nested.status, results(nested)[0][1]) == ("interrupted", "lost")
 
 
-def test_trajectories_may_be_lines_and_damaged_steps_are_problems(tmp_path: Path) -> None:
+def test_trajectories_may_be_json_lines_and_damaged_steps_are_problems(tmp_path: Path) -> None:
     one = {"schema_version": "ATIF-v1.0", "session_id": "a b", "agent": {"name": "x", "version": "1"}}
     steps = [{"step_id": 1, "source": "user", "message": "Go."}, 7, {"step_id": 3, "source": "agent", "message": "Gone."}]
     runs = runs_of(tmp_path / "t.jsonl", ({**one, "steps": steps}, {**one, "steps": steps[:1]}, {"steps": 7}), strict=False)
@@ -75,7 +75,7 @@ def test_trajectories_may_be_lines_and_damaged_steps_are_problems(tmp_path: Path
     assert [problem.position for problem in runs.problems] == ["line 1, step 1", "line 3"]
 
 
-def test_late_unanswered_calls_move_to_their_time(tmp_path: Path) -> None:
+def test_late_unanswered_calls_are_placed_by_their_timestamps(tmp_path: Path) -> None:
     def step(second: int, message: str, **fields: Any) -> dict[str, Any]:
         at = f"2026-04-01T10:00:{second:02}Z"
         return {"step_id": second, "timestamp": at, "source": "agent", "message": message, **fields}
@@ -99,7 +99,7 @@ def test_late_unanswered_calls_move_to_their_time(tmp_path: Path) -> None:
     assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 5)
 
 
-def test_call_failed_if_its_step_says_so(tmp_path: Path) -> None:
+def test_call_fails_if_its_step_reports_an_error(tmp_path: Path) -> None:
     def step(number: int, says: Any, *ids: str) -> dict[str, Any]:
         made = [{"tool_call_id": id_, "function_name": "Bash", "arguments": {}} for id_ in ids]
         answers = [{"source_call_id": id_, "content": "Exit code 2"} for id_ in ids]

@@ -60,7 +60,7 @@ def test_replies_calls_and_results_match_the_file(path: Path) -> None:
     assert run.origin is not None and run.origin.format == ("claude_code_web" if path is WEB else "claude_code")
 
 
-def test_lines_of_one_message_are_one_reply(tmp_path: Path) -> None:
+def test_lines_with_the_same_message_id_form_one_reply(tmp_path: Path) -> None:
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000, "output_tokens": 1}
     run = session(
         tmp_path,
@@ -87,7 +87,7 @@ def test_lines_of_one_message_are_one_reply(tmp_path: Path) -> None:
     assert run.settings["recorded"] == recorded
 
 
-def test_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_session_counts_sub_agents_in_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """With any names; own tokens add up to the total, and a single file counts them too."""
 
     def used(tokens: int) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests:
     assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "ids are not paths"
 
 
-def test_message_id_after_another_prompt_is_another_reply(tmp_path: Path) -> None:
+def test_message_id_reused_after_a_new_prompt_is_another_reply(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u1", None, "One"),
@@ -146,7 +146,7 @@ def test_line_repeated_by_a_resumed_session_is_read_once(tmp_path: Path) -> None
     assert replies(session(tmp_path, *once, *once)) == [("Done.", [])]
 
 
-def test_withdrawn_prompt_is_a_fork_of_its_run(tmp_path: Path) -> None:
+def test_withdrawn_prompt_becomes_a_fork(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "rewound.jsonl",
         [
@@ -172,7 +172,7 @@ def used(tokens: int) -> dict[str, Any]:
     return {"message": {"usage": {"input_tokens": tokens, "output_tokens": 1}}}
 
 
-def test_nested_branches_share_their_beginning_and_count_replies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_forks_share_their_beginning_and_count_replies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_lines(
         tmp_path / "rewound.jsonl",
         [
@@ -214,7 +214,7 @@ def test_nested_branches_share_their_beginning_and_count_replies_once(tmp_path: 
     assert sum(run.usage.input or 0 for run in bounded) == 111_111
 
 
-def test_result_before_its_call_is_moved_behind_it(tmp_path: Path) -> None:
+def test_result_before_its_call_is_moved_after_it(tmp_path: Path) -> None:
     asked, call = claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))
     result, done = claude_result("r1", "a1", "t1", "ok"), claude_reply("a2", "r1", "m2", "Done.")
     circle = [claude_user("x1", "x2", "Round"), claude_user("x2", "x1", "and round")]
@@ -225,7 +225,7 @@ def test_result_before_its_call_is_moved_behind_it(tmp_path: Path) -> None:
     assert said(session(tmp_path, asked, call, result, *circle))[1:] == [("", "Round"), ("", "and round")], "nothing is lost"
 
 
-def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_copied_part_of_a_forked_session_becomes_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """With lines that declare it or keep the id of their session, also between the calls of a reply."""
     main = [
         claude_user("u1", None, "Go"),
@@ -259,7 +259,7 @@ def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: py
     assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no separate file"
 
 
-def test_parallel_results_are_not_branches(tmp_path: Path) -> None:
+def test_results_of_parallel_calls_are_not_forks(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u1", None, "Go"),
@@ -272,7 +272,7 @@ def test_parallel_results_are_not_branches(tmp_path: Path) -> None:
     assert replies(run) == [("", ["Bash", "Bash"]), ("Both.", [])]
 
 
-def test_sub_agents_are_nested_runs_in_either_file(tmp_path: Path) -> None:
+def test_sub_agents_are_nested_runs_in_same_or_separate_files(tmp_path: Path) -> None:
     task = claude_call("t1", "Task", prompt="Count", subagent_type="Explore")
     side = {"isSidechain": True}
     main = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", task), claude_result("r1", "a1", "t1", "3")]
@@ -317,7 +317,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
     assert run.settings["recorded"]["titles"] == ["Went well"]
 
 
-def test_summary_without_reply_or_at_the_start_is_a_message(tmp_path: Path) -> None:
+def test_summary_at_the_start_or_end_is_a_message(tmp_path: Path) -> None:
     summary = claude_user("u2", "a1", "So far: ...", isCompactSummary=True)
     run = session(tmp_path, claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it."), summary)
     assert said(run) == [("", "Go"), ("summary", "So far: ...")]
@@ -326,7 +326,7 @@ def test_summary_without_reply_or_at_the_start_is_a_message(tmp_path: Path) -> N
     assert said(run) == [("", "Go"), ("summary", "Before: ...")]
 
 
-def test_prompt_is_typed_text_without_product_notices(tmp_path: Path) -> None:
+def test_prompt_excludes_notices_added_by_the_product(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u0", None, "Caveat: The messages below were generated by the user", isMeta=True),
@@ -344,7 +344,7 @@ def test_prompt_is_typed_text_without_product_notices(tmp_path: Path) -> None:
     assert [author for author, _ in said(run)] == ["", "claude-code", "command", "command", "command"]
 
 
-def test_interrupted_run_is_cancelled_unless_it_continued(tmp_path: Path) -> None:
+def test_interrupted_run_counts_as_cancelled_unless_it_continued(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))]
     stop = claude_user("u2", "a1", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     run = session(tmp_path, *begun, stop)
@@ -353,7 +353,7 @@ def test_interrupted_run_is_cancelled_unless_it_continued(tmp_path: Path) -> Non
     assert run.status == "unknown" and [text for _, text in said(run)][1].startswith("[Request interrupted")
 
 
-def test_api_error_ends_the_run_or_warns(tmp_path: Path) -> None:
+def test_api_error_ends_the_run_or_becomes_a_warning(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it.", claude_call("t1"))]
     zero = {"model": "<synthetic>", "usage": {"input_tokens": 0, "output_tokens": 0}}
     error = claude_reply("e1", "a1", "m0", "API Error: 529 Overloaded", isApiErrorMessage=True, message=zero)
@@ -404,7 +404,7 @@ def test_pictures_costs_and_other_models_are_kept(tmp_path: Path) -> None:
     assert metadata == [{"response_id": "m1"}, {"model": "claude-y", "response_id": "m2"}]
 
 
-def test_the_todo_list_of_a_session_is_followed() -> None:
+def test_todo_list_of_a_session_is_tracked() -> None:
     run = load_trace(WEB)
     assert [(todo.id, todo.status) for todo in run.todos] == [
         (1, "completed"),
@@ -416,7 +416,7 @@ def test_the_todo_list_of_a_session_is_followed() -> None:
     assert run.rounds[2].completed == (1, 2, 3)
 
 
-def test_damaged_line_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_line_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     lines = REPRESENTATIVE.read_text().splitlines(keepends=True)
     for damage in ("7\n", '{"type": "user", "uuid": "x", "sessionId": "s", "message": 3}\n'):
         path = tmp_path / "damaged.jsonl"

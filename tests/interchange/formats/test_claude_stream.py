@@ -17,7 +17,7 @@ from agentnb.core.messages import Text, Thinking
 STREAM = FILES / "claude_stream" / "max_turns.jsonl"
 
 
-def test_message_lines_are_one_reply_and_sub_agents_runs() -> None:
+def test_lines_of_a_message_merge_and_sub_agents_become_runs() -> None:
     run, nested = load_traces(STREAM)
     assert len(run.rounds) == 2 and nested.parent_id == run.id and nested.agent == "general-purpose"
     reply = next(message for message in run.messages if message.role == "assistant")
@@ -47,14 +47,14 @@ def test_result_has_status_duration_and_cost_of_the_run(tmp_path: Path, subtests
     assert load_traces(write_lines(tmp_path / "cut.jsonl", lines))[0].status == "interrupted"
 
 
-def test_lone_result_is_the_reply_and_lists_read_as_lines(tmp_path: Path) -> None:
+def test_lone_result_is_the_reply_and_json_lists_are_accepted(tmp_path: Path) -> None:
     run = load_trace(FILES / "claude_stream" / "result_alone.json")
     assert (run.text, run.status, run.usage.cost, len(run.rounds)) == ("Paris.", "completed", 0.0021, 1)
     (tmp_path / "verbose.json").write_text(json.dumps(lines_of(STREAM)))
     assert [run.id for run in load_traces(tmp_path / "verbose.json")] == [run.id for run in load_traces(STREAM)]
 
 
-def test_text_after_a_compaction_is_its_summary(tmp_path: Path) -> None:
+def test_text_after_a_compaction_is_read_as_its_summary(tmp_path: Path) -> None:
     first, *rest = lines_of(STREAM)
     session = {"session_id": first["session_id"], "parent_tool_use_id": None, "uuid": "x"}
     boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto", "pre_tokens": 9}}
@@ -70,7 +70,7 @@ def test_text_after_a_compaction_is_its_summary(tmp_path: Path) -> None:
     ]
 
 
-def test_partial_messages_and_notices_are_left_out(tmp_path: Path) -> None:
+def test_partial_messages_and_notices_are_omitted(tmp_path: Path) -> None:
     part = {"type": "stream_event", "event": {"type": "content_block_delta"}, "session_id": "5a4f", "uuid": "x"}
     first, *rest = lines_of(STREAM)
     runs = load_traces(write_lines(tmp_path / "parts.jsonl", [first, part, *rest]))

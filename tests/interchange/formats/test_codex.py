@@ -57,7 +57,7 @@ def test_replies_calls_and_results_match_the_file() -> None:
     assert "codex" in [message.author for message in run.messages]  # its environment is not a user message
 
 
-def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> None:
+def test_reply_extends_to_its_result_and_events_add_no_duplicates(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         message("user", "<environment_context>x</environment_context>"),
@@ -83,7 +83,7 @@ def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> N
     assert (run.prompt, run.status, run.stop_reason, run.id) == ("Go", "completed", "natural", "c-1")
 
 
-def test_aborted_turn_cancels_and_error_fails_the_run(tmp_path: Path) -> None:
+def test_aborted_turn_cancels_the_run_and_error_fails_it(tmp_path: Path) -> None:
     begun = [message("user", "Go"), item("function_call", name="shell", arguments="{}", call_id="c1")]
     aborted = line("event_msg", type="turn_aborted", reason="interrupted")
     assert session(tmp_path, *begun, aborted).status == "cancelled"
@@ -101,7 +101,7 @@ def test_compaction_replaces_earlier_messages_except_the_prompt(tmp_path: Path) 
         assert [one.text for one in sent_request(run, 2).request.messages][1:] == ["Done.", "More"]
 
 
-def test_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
+def test_sub_agent_run_records_the_session_that_started_it(tmp_path: Path) -> None:
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "c-0", "depth": 1}}}
     path = write_lines(tmp_path / "sub.jsonl", [line("session_meta", id="c-1", source=source), message("user", "Count")])
     run = load_trace(path)
@@ -112,7 +112,7 @@ def rollout(session: str, at: int, *records: Any, **more: Any) -> list[dict[str,
     return [line("session_meta", at, id=session, **more), *records]
 
 
-def test_copied_part_of_a_fork_is_history_at_any_time(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_copied_part_of_a_fork_becomes_history_whatever_its_timestamps(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = rollout("c-1", 0, message("user", "Go", 1), message("assistant", "On it.", 9), counts(100, 100))
     first[-1]["timestamp"] = first[-2]["timestamp"]
     asked = message("user", "More", 31)
@@ -158,14 +158,14 @@ def test_product_and_developer_texts_are_not_user_messages(tmp_path: Path) -> No
     assert only.prompt == "Begin."
 
 
-def test_plan_of_the_agent_is_its_todo_list(tmp_path: Path) -> None:
+def test_agent_plan_is_read_as_its_todo_list(tmp_path: Path) -> None:
     plan = '{"plan": [{"step": "Look", "status": "completed"}, {"step": "Fix", "status": "in_progress"}]}'
     call = item("function_call", name="update_plan", arguments=plan, call_id="c1")
     run = session(tmp_path, message("user", "Go"), call, item("function_call_output", call_id="c1", output="Plan updated"))
     assert [(todo.title, todo.status) for todo in run.todos] == [("Look", "completed"), ("Fix", "in-progress")]
 
 
-def test_files_without_messages_have_a_round_for_each_turn() -> None:
+def test_files_without_messages_have_one_round_per_turn() -> None:
     for name, expected in (
         ("codex_050_legacy.jsonl", [(1420, 910), (None, None)]),
         ("codex_052_raw.jsonl", [(980, 640), (1620, 240)]),
@@ -174,7 +174,7 @@ def test_files_without_messages_have_a_round_for_each_turn() -> None:
         assert [(round_.usage.input, round_.usage.output) for round_ in run.rounds] == expected
 
 
-def test_flat_lines_of_first_versions_are_read(tmp_path: Path) -> None:
+def test_flat_lines_of_early_versions_are_read(tmp_path: Path) -> None:
     records = [
         {"id": "c-9", "timestamp": "2025-05-07T10:00:00.000Z", "instructions": "Be brief."},
         {"record_type": "state"},

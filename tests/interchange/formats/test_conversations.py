@@ -30,7 +30,7 @@ def texts(path: Path) -> list[list[str]]:
     return [[round_.text for round_ in run.rounds] for run in load_traces(path)]
 
 
-def test_request_continues_only_the_conversation_whose_reply_it_repeats(tmp_path: Path) -> None:
+def test_request_continues_the_conversation_whose_reply_it_contains(tmp_path: Path) -> None:
     same = exchange(user("q"), reply="one"), exchange(user("q"), reply="two")
     more = exchange(user("q"), assistant("two"), user("more"), reply="three")
     assert texts(document(tmp_path, [*same, more])) == [["one"], ["two", "three"]]
@@ -60,7 +60,7 @@ def test_idle_conversations_are_evicted(tmp_path: Path, monkeypatch: pytest.Monk
     assert sorted(texts(early)) == [["one"], ["one"], ["one", "two"]]
 
 
-def test_whole_records_are_yielded_before_reading_on(tmp_path: Path) -> None:
+def test_complete_records_are_yielded_before_reading_further(tmp_path: Path) -> None:
     path = document(
         tmp_path, [{"messages": [user("q"), assistant("one")]}, {"messages": [user("r"), assistant("two")]}], "a.jsonl"
     )

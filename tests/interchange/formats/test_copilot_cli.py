@@ -56,7 +56,7 @@ def test_sub_agent_is_nested_in_the_run_that_started_it(tmp_path: Path) -> None:
     assert main.rounds[1].usage.output is None
 
 
-def test_event_before_its_predecessor_is_moved_behind_it(tmp_path: Path) -> None:
+def test_event_before_its_predecessor_is_moved_after_it(tmp_path: Path) -> None:
     said = [
         event("user.message", content="Go"),
         event("assistant.message", content="", toolRequests=[request("t1", "glob")]),
@@ -85,7 +85,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
     assert [message.text for message in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
 
 
-def test_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:
+def test_abort_cancels_the_run_and_failed_tools_state_reasons(tmp_path: Path) -> None:
     failed = {"success": False, "error": {"message": "Denied by the user", "code": "denied"}}
     path = write_lines(
         tmp_path / "events.jsonl",

@@ -76,7 +76,7 @@ def is_as_filled(runs: list[Run]) -> bool:
     return True
 
 
-def test_doubly_nested_messages_are_read_and_calls_have_no_text() -> None:
+def test_doubly_nested_messages_and_calls_without_text_are_read() -> None:
     recorded = [message["message"]["message"] for message in json.loads(SAMPLE.read_text())["messages"]]
     run = load_trace(SAMPLE)
     made = [one for one in recorded if one["role"] == "assistant"]
@@ -91,7 +91,7 @@ def test_wal_database_is_read_without_leaving_files(tmp_path: Path) -> None:
     assert is_as_filled(load_traces(path)) and list(tmp_path.iterdir()) == [path]
 
 
-def test_rows_in_the_wal_file_are_read_without_changes(tmp_path: Path) -> None:
+def test_rows_in_the_wal_file_are_read_without_modifying_it(tmp_path: Path) -> None:
     path = tmp_path / "session.db"
     with closing(sqlite3.connect(path)) as opened:
         fill(opened)
@@ -108,7 +108,7 @@ def test_database_in_an_archive_is_read(tmp_path: Path) -> None:
     assert is_as_filled(load_traces(tmp_path / "sessions.zip"))
 
 
-def test_older_form_with_messages_in_the_session_table_is_read(tmp_path: Path) -> None:
+def test_older_schema_with_messages_in_the_session_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, messages TEXT, created_at TEXT)")
@@ -129,7 +129,7 @@ def test_database_of_another_product_is_refused(tmp_path: Path) -> None:
         load_traces(path)
 
 
-def test_damaged_message_and_self_containing_session_are_problems(tmp_path: Path) -> None:
+def test_damaged_messages_and_self_nested_sessions_are_problems(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("UPDATE session_items SET message_json = '7' WHERE session_id = 'inner' AND position = 1")
@@ -147,7 +147,7 @@ def test_damaged_message_and_self_containing_session_are_problems(tmp_path: Path
     assert len(runs) == 1 and runs.problems[0].position == "message 1"
 
 
-def test_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:
+def test_session_without_messages_is_omitted_and_noted(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("INSERT INTO sessions VALUES ('empty', '', 0, NULL, '2027')")

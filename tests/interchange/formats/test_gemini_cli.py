@@ -43,7 +43,7 @@ def test_messages_and_usage_match_the_file() -> None:
     assert (run.rounds[0].usage.input, run.rounds[0].usage.output, run.rounds[0].usage.reasoning) == (10, 5, 0)
 
 
-def test_calls_are_in_their_message_with_their_results(tmp_path: Path) -> None:
+def test_calls_and_results_are_read_from_their_message(tmp_path: Path) -> None:
     made = [
         call("success"),
         call("error", "run_shell"),
@@ -58,14 +58,14 @@ def test_calls_are_in_their_message_with_their_results(tmp_path: Path) -> None:
     assert run.status == "interrupted"
 
 
-def test_notices_are_warnings_and_the_last_sets_the_status(tmp_path: Path) -> None:
+def test_notices_become_warnings_and_the_last_sets_the_status(tmp_path: Path) -> None:
     begun = [message(1, "user", "Go"), message(2, "gemini", "Yes.")]
     assert "Update available" in session(tmp_path, *begun, message(3, "info", "Update available")).warnings
     assert session(tmp_path, *begun, message(3, "info", "Request cancelled.")).status == "cancelled"
     assert session(tmp_path, *begun, message(3, "error", "Quota exceeded")).status == "failed"
 
 
-def test_lines_replace_change_and_withdraw_messages(tmp_path: Path) -> None:
+def test_later_lines_can_replace_edit_or_withdraw_messages(tmp_path: Path) -> None:
     records = [
         META,
         message(1, "user", "Go"),

@@ -87,7 +87,7 @@ def eval_file(path: Path, members: dict[str, Any]) -> Path:
 # Samples of Inspect itself
 
 
-def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
+def test_each_sample_and_epoch_in_an_archive_is_a_run() -> None:
     runs = load_traces(FILES / "inspect/log_streaming.eval")
     with zipfile.ZipFile(FILES / "inspect/log_streaming.eval") as archive:
         names = [name for name in archive.namelist() if name.startswith("samples/")]
@@ -105,7 +105,7 @@ def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
     assert len({run.id for run in runs}) == 4
 
 
-def test_zstandard_frames_and_chunks_are_read_without_an_extra(subtests: pytest.Subtests) -> None:
+def test_zstandard_frames_and_chunks_are_read_without_an_optional_dependency(subtests: pytest.Subtests) -> None:
     long = "3 is the sum. " + "It was added with care. " * 10
     for form in ("zstandard", "frames", "chunked"):
         with subtests.test(form):
@@ -128,7 +128,7 @@ def test_reply_has_usage_time_and_duration_of_its_call() -> None:
     assert recorded(run)["sample_uuid"] == "LKmyJnSm3fgU8aanLnfPkL"
 
 
-def test_tool_errors_are_errors_of_their_results() -> None:
+def test_tool_errors_become_error_results() -> None:
     run = load_trace(FILES / "inspect/log_tool_call_error.json")
     messages = loaded("inspect/log_tool_call_error.json")["samples"][0]["messages"]
     assert all(record.result is not None and record.result.is_error for record in records(run))
@@ -167,7 +167,7 @@ def test_message_keeps_reasoning_calls_parse_errors_and_attachments(tmp_path: Pa
     assert [round_.usage for round_ in run.rounds] == [Usage(9, 2)] * 2 and recorded(run)["eval"]["task_version"] == 3
 
 
-def test_pictures_are_kept_and_sound_and_files_shown_as_text(tmp_path: Path) -> None:
+def test_pictures_are_kept_while_audio_and_files_become_text(tmp_path: Path) -> None:
     picture = "data:image/png;base64," + base64.b64encode(b"png").decode()
     content = [
         {"type": "text", "text": "See."},
@@ -182,7 +182,7 @@ def test_pictures_are_kept_and_sound_and_files_shown_as_text(tmp_path: Path) -> 
     assert run.prompt == "See.[picture: https://example.org/a.png][audio: mp3 26 characters][document: notes.pdf notes.pdf]"
 
 
-def test_provider_run_tool_is_a_call_with_its_result(tmp_path: Path) -> None:
+def test_tool_run_by_the_provider_is_a_call_with_result(tmp_path: Path) -> None:
     used = {
         "type": "tool_use",
         "tool_type": "web_search",
@@ -198,7 +198,7 @@ def test_provider_run_tool_is_a_call_with_its_result(tmp_path: Path) -> None:
     ]
 
 
-def test_cache_tokens_are_part_of_the_input(tmp_path: Path) -> None:
+def test_cache_tokens_count_as_input_tokens(tmp_path: Path) -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 2,
@@ -212,7 +212,7 @@ def test_cache_tokens_are_part_of_the_input(tmp_path: Path) -> None:
     assert run.rounds[0].usage == Usage(105, 2, 90, 10, 1, 0.25)
 
 
-def test_failed_model_call_is_a_warning_before_the_reply(tmp_path: Path) -> None:
+def test_failed_model_call_becomes_a_warning_before_the_reply(tmp_path: Path) -> None:
     run = run_of(tmp_path, ASKED, ANSWERS, events=[model_event(None, 1, error="503"), model_event(ANSWERS, 2)])
     assert list(run.warnings) == ["A model call failed: 503"] and run.rounds[0].usage == Usage(9, 2)
 
@@ -227,7 +227,7 @@ def test_leading_system_messages_are_joined(tmp_path: Path) -> None:
 # Sub-agents
 
 
-def test_agent_with_replies_outside_the_messages_is_a_nested_run(tmp_path: Path) -> None:
+def test_agent_whose_replies_lie_outside_the_messages_is_nested(tmp_path: Path) -> None:
     inner_said = {"id": "i1", "role": "assistant", "content": "I read it."}
     asks = {"id": "m2", "role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": "reader", "arguments": {}}]}
     events = [
@@ -249,14 +249,14 @@ def test_agent_with_replies_outside_the_messages_is_a_nested_run(tmp_path: Path)
     assert [call.name for call in calls(outer)] == ["reader"] and [round_.usage for round_ in outer.rounds] == [Usage(9, 2)] * 2
 
 
-def test_events_within_a_tool_of_early_logs_are_nested(tmp_path: Path) -> None:
+def test_events_inside_a_tool_in_early_logs_are_nested(tmp_path: Path) -> None:
     inner = model_event({"role": "assistant", "content": "I read it."}, 2, input=[{"role": "user", "content": "Read."}])
     events = [{"event": "tool", "id": "c1", "function": "reader", "events": [inner]}, model_event(ANSWERS, 3)]
     outer, nested = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=events)))
     assert (nested.agent, nested.prompt, nested.text, nested.parent_id) == ("reader", "Read.", "I read it.", outer.id)
 
 
-def test_model_calls_of_scorers_are_not_in_the_run(tmp_path: Path) -> None:
+def test_model_calls_made_by_scorers_are_excluded(tmp_path: Path) -> None:
     grades = model_event({"id": "g", "role": "assistant", "content": "GRADE: C"}, 5)
     runs = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=[model_event(ANSWERS, 1), grades])))
     assert len(runs) == 1 and said(runs[0])[-1][2] == "Ada's words." and runs[0].usage == Usage(9, 2)
@@ -265,7 +265,7 @@ def test_model_calls_of_scorers_are_not_in_the_run(tmp_path: Path) -> None:
 # How samples ended
 
 
-def test_sample_status_follows_limit_error_or_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_limit_error_or_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
     trouble = {"message": "no key", "traceback": "Traceback\n  File x\nmodels.KeyMissing: no key"}
     cases: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, str | None]]] = [
         ((ASKED, ANSWERS), {}, ("completed", "natural")),
@@ -324,7 +324,7 @@ def test_unreadable_archive_member_names_only_the_known_cause(tmp_path: Path, su
             assert "password" not in str(raised.value) or name == "password"
 
 
-def test_damaged_sample_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
+def test_damaged_sample_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     members = {
         "header.json": {key: value for key, value in log().items() if key != "samples"},
         "samples/1_epoch_1.json": b'{"id": 1, "mess',
@@ -344,7 +344,7 @@ def test_damaged_sample_is_a_problem_and_others_are_read(tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_sample_written_twice_counts_in_its_last_form(tmp_path: Path) -> None:
+def test_last_version_of_a_sample_written_twice_counts(tmp_path: Path) -> None:
     path = eval_file(tmp_path / "log.eval", {"header.json": log()})
     with zipfile.ZipFile(path, "a") as archive:
         for text in ("Old.", "New."):
@@ -352,12 +352,12 @@ def test_sample_written_twice_counts_in_its_last_form(tmp_path: Path) -> None:
     assert [run.text for run in load_traces(path)] == ["New."]
 
 
-def test_log_without_samples_says_so(tmp_path: Path) -> None:
+def test_log_without_samples_is_reported(tmp_path: Path) -> None:
     runs = runs_of(tmp_path / "log.json", log(), strict=False)
     assert runs == [] and "no samples" in str(runs.problems[0])
 
 
-def test_archived_samples_are_read_singly_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archived_samples_are_read_one_by_one_with_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     member = inspect_log.read_member
 

@@ -28,12 +28,12 @@ def test_replies_calls_and_results_match_the_file() -> None:
     assert [message.author for message in run.messages if message.role == "user"] == ["", "kimi-cli"]
 
 
-def test_conversation_length_is_noted_and_not_counted_as_usage() -> None:
+def test_conversation_length_is_noted_but_not_counted_as_usage() -> None:
     run = load_trace(CONTEXT)
     counts = [event.metadata["context_tokens"] for event in run.events if isinstance(event, ModelReplied)]
     assert counts == [5120, 5230] and run.rounds[0].usage.input is None
 
 
-def test_session_that_begins_with_a_message_is_recognized(tmp_path: Path) -> None:
+def test_session_starting_with_a_message_is_recognized(tmp_path: Path) -> None:
     run = load_trace(write_lines(tmp_path / "old.jsonl", lines_of(CONTEXT)[3:]))
     assert run.origin is not None and run.origin.format == "kimi_cli"

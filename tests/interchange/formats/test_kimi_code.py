@@ -14,7 +14,7 @@ from agentnb.core.messages import Text, Thinking
 WIRE = FILES / "kimi_code" / "wire.jsonl"
 
 
-def test_step_is_a_reply_and_duplicate_prompts_are_merged() -> None:
+def test_step_becomes_a_reply_and_duplicate_prompts_are_merged() -> None:
     run = load_trace(WIRE)
     assert [(message.author, message.text) for message in run.messages if message.role == "user"] == [
         ("", "Fix the login."),
@@ -44,7 +44,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests() -> None:
     assert recorded(run)["compactions"] == [{"tokens_before": 900, "tokens_after": 100}]
 
 
-def test_context_messages_are_read_and_another_agent_is_named(tmp_path: Path) -> None:
+def test_context_messages_and_the_name_of_another_agent_are_read(tmp_path: Path) -> None:
     call = {"type": "function", "id": "t1", "function": {"name": "Read", "arguments": '{"path": "a"}'}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Read a."}]},
@@ -57,7 +57,7 @@ def test_context_messages_are_read_and_another_agent_is_named(tmp_path: Path) ->
     assert (run.prompt, run.text, run.agent, results(run)) == ("Read a.", "It is b.", "agent-3", [("b", None)])
 
 
-def test_broken_session_is_interrupted_and_damaged_lines_are_problems(tmp_path: Path) -> None:
+def test_incomplete_session_is_interrupted_and_damaged_lines_are_problems(tmp_path: Path) -> None:
     records = lines_of(WIRE)[:10]
     records.insert(7, {"type": "context.append_loop_event", "event": {"type": "content.part"}})
     runs = load_traces(write_lines(tmp_path / "wire.jsonl", records), strict=False)

@@ -15,7 +15,7 @@ from agentnb.core.messages import Text, Thinking
 WIRE = FILES / "kimi_wire" / "wire.jsonl"
 
 
-def test_step_is_a_reply_with_calls_usage_and_times() -> None:
+def test_step_becomes_a_reply_with_calls_usage_and_times() -> None:
     run = load_trace(WIRE)
     steps = [record for record in lines_of(WIRE) if record.get("message", {}).get("type") == "StepBegin"]
     assert len(run.rounds) == len(steps) == 2
@@ -36,14 +36,14 @@ def test_step_is_a_reply_with_calls_usage_and_times() -> None:
     assert run.started_at is not None and run.started_at.timestamp() == 1770983400
 
 
-def test_sub_agent_is_a_run_within_the_session() -> None:
+def test_sub_agent_becomes_a_run_within_the_session() -> None:
     run, nested = load_traces(WIRE)
     assert nested.parent_id == run.id and nested.status == "unknown"
     assert results(nested) == [("Failed with exit code: 1", "tool_error")]
     assert nested.text == "It cannot be counted." and "Count the lines." in nested.prompt
 
 
-def test_repeated_usage_of_a_message_replaces_the_earlier(tmp_path: Path) -> None:
+def test_repeated_usage_of_a_message_replaces_the_earlier_value(tmp_path: Path) -> None:
     records = lines_of(WIRE)
     again = {"type": "StatusUpdate", "payload": {"message_id": "chatcmpl-1", "token_usage": {"input_other": 7, "output": 1}}}
     run = load_trace(write_lines(tmp_path / "w.jsonl", [*records, {"timestamp": 1770983420, "message": again}]))
@@ -56,14 +56,14 @@ def test_session_interrupted_in_a_step_is_cancelled(tmp_path: Path) -> None:
     assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
 
 
-def test_damaged_line_is_a_problem(tmp_path: Path) -> None:
+def test_damaged_line_is_reported_as_a_problem(tmp_path: Path) -> None:
     records = lines_of(WIRE)
     records.insert(5, {"timestamp": 1, "message": {"type": "ToolCall", "payload": {}}})
     runs = load_traces(write_lines(tmp_path / "w.jsonl", records), strict=False)
     assert len(runs) == 2 and [problem.position for problem in runs.problems] == ["line 6"]
 
 
-def test_kimi_folder_is_one_run_with_its_system_prompt(tmp_path: Path) -> None:
+def test_session_folder_is_one_run_with_its_system_prompt(tmp_path: Path) -> None:
     copy(FILES / "kimi_wire/wire.jsonl", tmp_path)
     (tmp_path / "context.jsonl").write_text(
         '{"role": "_system_prompt", "content": "You are Kimi."}\n{"role": "user", "content": "How many files are here?"}\n'

@@ -18,7 +18,7 @@ def state(*messages: Any, **more: Any) -> dict[str, Any]:
     return {"values": {"messages": [*messages]}, "next": [], "tasks": []} | more
 
 
-def test_thread_history_is_one_run_with_state_times() -> None:
+def test_thread_history_becomes_one_run_with_state_times() -> None:
     run = load_trace(FILES / "langgraph/history.json")
     newest = loaded("langgraph/history.json")[0]["values"]["messages"]
     assert len(run.messages) == len(newest) and len(run.rounds) == sum(message["type"] == "ai" for message in newest)
@@ -35,13 +35,13 @@ def test_thread_history_is_one_run_with_state_times() -> None:
     assert [message.text for message in run.messages if message.role == "assistant"] == ["I add.", "4."]
 
 
-def test_list_of_threads_is_a_run_each(tmp_path: Path) -> None:
+def test_list_of_threads_yields_one_run_per_thread(tmp_path: Path) -> None:
     threads = [state(ASKED, SAID, thread_id=name, status="idle") for name in ("a", "b")]
     runs = runs_of(tmp_path / "t.json", threads)
     assert [run.origin and run.origin.position for run in runs] == ["0", "1"] and runs[0].id != runs[1].id
 
 
-def test_messages_may_be_constructors_or_separate_data(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_messages_may_be_serialized_constructors_or_separate_data(tmp_path: Path, subtests: pytest.Subtests) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     forms = {
         "constructor": {
@@ -67,7 +67,7 @@ def test_messages_may_be_constructors_or_separate_data(tmp_path: Path, subtests:
             assert answered is not None and (answered.text, answered.is_error) == ("No.", True)
 
 
-def test_thread_status_follows_its_tasks_and_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_thread_tasks_and_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], str]] = {
         "answered": ({}, "completed"),
         "task failed": ({"tasks": [{"id": "1", "name": "tools", "error": "ValueError('x')", "interrupts": []}]}, "failed"),
@@ -80,7 +80,7 @@ def test_thread_status_follows_its_tasks_and_status(tmp_path: Path, subtests: py
             assert runs_of(tmp_path / "t.json", state(ASKED, SAID, **more))[0].status == status
 
 
-def test_subgraph_state_is_a_nested_run_and_damage_a_problem(tmp_path: Path) -> None:
+def test_subgraph_state_becomes_a_nested_run(tmp_path: Path) -> None:
     inner = state({"type": "human", "content": "Read."}, {"type": "ai", "content": "Read it."})
     whole = state(
         ASKED,

@@ -81,7 +81,7 @@ def test_recorded_traces_match_the_messages_of_the_file() -> None:
         assert run.id == told["post"][0]["id"] and run.status == "completed" and (run.seconds or 0) > 1
 
 
-def test_each_form_of_file_holds_the_same_trace(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_file_layout_yields_the_same_trace(tmp_path: Path, subtests: pytest.Subtests) -> None:
     runs = tree()
     posted = [{**one, "outputs": {}, "end_time": None} for one in runs]
     patched = [{key: one[key] for key in ("id", "outputs", "end_time", "dotted_order")} for one in runs]
@@ -105,7 +105,7 @@ def test_each_form_of_file_holds_the_same_trace(tmp_path: Path, subtests: pytest
             assert run.rounds[0].usage == Usage(5, 2, cache_read=1) and [tool.name for tool in run.tools] == ["look"]
 
 
-def test_zoneless_times_are_utc_and_tools_have_durations(tmp_path: Path) -> None:
+def test_times_without_a_zone_are_utc_and_tools_have_durations(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, tree()))
     assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [
         datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (3, 7)
@@ -113,7 +113,7 @@ def test_zoneless_times_are_utc_and_tools_have_durations(tmp_path: Path) -> None
     assert run.rounds[0].records[0].seconds == 1.0 and not any("zone" in warning for warning in run.warnings)
 
 
-def test_agent_within_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
+def test_agent_inside_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
     runs = tree()
     asked = {"messages": [[constructed("HumanMessage", content="Measure.")]]}
     inner = langsmith_run(
@@ -124,7 +124,7 @@ def test_agent_within_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
     assert (nested.id, nested.parent_id, lines(nested)) == ("tool", "root", ["user: Measure.", "assistant: 7 m"])
 
 
-def test_second_conversation_of_a_trace_is_a_named_nested_run(tmp_path: Path) -> None:
+def test_second_conversation_in_a_trace_becomes_a_nested_run(tmp_path: Path) -> None:
     runs = tree()
     agent = langsmith_run("node", "chain", "Critic", 8, runs[0])
     asked = {"messages": [[constructed("HumanMessage", content="Is it right?")]]}
@@ -135,7 +135,7 @@ def test_second_conversation_of_a_trace_is_a_named_nested_run(tmp_path: Path) ->
     assert outer.text == "It is 7 m." and (nested.parent_id, nested.agent, nested.text) == ("root", "Critic", "Yes.")
 
 
-def test_agents_sharing_a_conversation_author_their_replies(tmp_path: Path) -> None:
+def test_agents_sharing_a_conversation_are_authors_of_their_replies(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "Team", 0)
     writer, critic = langsmith_run("n1", "chain", "Writer", 1, root), langsmith_run("n2", "chain", "Critic", 3, root)
     draft, verdict = constructed("AIMessage", content="A draft."), constructed("AIMessage", content="Fine.")
@@ -146,7 +146,7 @@ def test_agents_sharing_a_conversation_author_their_replies(tmp_path: Path) -> N
     assert lines(run) == ["user: How high?", "Writer: A draft.", "user: Judge.", "Critic: Fine."]
 
 
-def test_tools_called_by_no_model_are_calls_in_place(tmp_path: Path) -> None:
+def test_tools_called_without_a_model_are_calls_in_order(tmp_path: Path) -> None:
     runs = tree()
     found = langsmith_run("ret", "retriever", "search_docs", 1, runs[0], inputs={"query": "high"}, outputs={"documents": []})
     run = load_trace(document(tmp_path, [*runs, found]))
@@ -164,7 +164,7 @@ def test_errors_of_tools_models_and_traces_are_kept(tmp_path: Path) -> None:
     assert str(load_trace(document(tmp_path, [broken])).error) == "RateLimitError"
 
 
-def test_trace_without_a_model_has_inputs_tools_and_outputs(tmp_path: Path) -> None:
+def test_trace_without_a_model_yields_inputs_tools_and_outputs(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "pipeline", 0, inputs={"question": "How high?"}, outputs={"answer": "7 m"})
     tool = langsmith_run("t", "tool", "look", 1, root, inputs={"at": "tower"}, outputs={"output": "7"})
     assert lines(load_trace(document(tmp_path, [root, tool]))) == [
@@ -175,7 +175,7 @@ def test_trace_without_a_model_has_inputs_tools_and_outputs(tmp_path: Path) -> N
     ]
 
 
-def test_several_traces_in_a_file_are_as_many_runs(tmp_path: Path) -> None:
+def test_each_trace_in_a_file_is_a_run(tmp_path: Path) -> None:
     one, other = (
         langsmith_run(name, "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS)) for name in ("a", "b")
     )
@@ -194,7 +194,7 @@ def test_mutually_nested_and_damaged_runs_are_problems(tmp_path: Path) -> None:
     assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == ["line 2", "1"]
 
 
-def test_run_starts_with_its_outermost_run() -> None:
+def test_start_time_is_that_of_the_outermost_run() -> None:
     for name in ("langsmith_py_wrap_openai_", "langsmith_js_wrap_openai_reasoning"):
         run = load_trace(FILES / "langsmith" / f"{name}.json")
         assert run.started_at is not None and run.ended_at is not None and run.seconds is not None

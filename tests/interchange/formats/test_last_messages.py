@@ -47,7 +47,7 @@ SPANS = [
 ]
 
 
-def test_last_user_message_is_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_last_user_message_is_shown_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {"chat": MESSAGES, "anthropic": {"system": "x", "messages": BLOCKS}, "sam": SAM, "spans": SPANS}.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, f"{name}.json"))
@@ -62,6 +62,6 @@ def test_messages_without_a_model_reply_are_shown(tmp_path: Path) -> None:
     assert LAST in run_text(run) and LAST in run_html(run)
 
 
-def test_last_message_is_not_a_replayed_answer(tmp_path: Path) -> None:
+def test_last_user_message_is_not_replayed_as_an_answer(tmp_path: Path) -> None:
     replayed = replay(load_trace(document(tmp_path, MESSAGES)))
     assert len(replayed.rounds) == 1 and replayed.rounds[0].recorded_decision.continues is None

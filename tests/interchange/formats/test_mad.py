@@ -45,7 +45,7 @@ def test_ag2_roles_are_inverted_and_contents_may_be_lines(tmp_path: Path) -> Non
     )
 
 
-def test_only_the_task_of_an_agent_team_is_user_text() -> None:
+def test_only_the_task_of_an_agent_team_is_user_input() -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     runs = load_traces(FILES / "ag2_records.json")
     for record, run in zip(records, runs, strict=True):
@@ -55,7 +55,7 @@ def test_only_the_task_of_an_agent_team_is_user_text() -> None:
         assert run.origin is not None and run.origin.task == record["trace_id"]
 
 
-def test_mad_record_holds_json_a_log_or_literal_annotations() -> None:
+def test_mad_record_may_contain_json_logs_or_literal_annotations() -> None:
     turns, log = load_traces(FILES / "two_records.json")
     assert [len(run.messages) for run in (turns, log)] == [4, 6]
     assert [one.author for one in (log.rounds[0].reply and [log.rounds[0].reply]) or ()] == ["Alice(SimpleCoder)"]
@@ -90,12 +90,12 @@ def test_lines_repeated_by_a_restarted_hyperagent_are_read_once(tmp_path: Path) 
     assert run.prompt == "Fix it."
 
 
-def test_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
+def test_log_of_an_unknown_kind_becomes_one_message(tmp_path: Path) -> None:
     run = loaded(tmp_path, {"instance_id": "p", "problem_statement": ["Review it."], "trajectory": ["Good.", "", "Accept."]})
     assert (run.prompt, run.text) == ("Review it.", "Good.\n\nAccept.")
 
 
-def test_malformed_record_is_its_own_problem(tmp_path: Path) -> None:
+def test_malformed_record_is_reported_individually(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
     runs = load_traces(tmp_path / "x.json", strict=False)
@@ -126,7 +126,7 @@ def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None
     assert run.prompt == "Fix\nit." and run.status == "unknown" and run.text.endswith("never closed")
 
 
-def test_peers_that_answer_in_rounds_are_read_exchange_by_exchange(tmp_path: Path) -> None:
+def test_agents_answering_in_turns_are_read_exchange_by_exchange(tmp_path: Path) -> None:
     def asked(text: str) -> dict[str, str]:
         return {"role": "user", "content": text}
 
@@ -151,7 +151,7 @@ def test_peers_that_answer_in_rounds_are_read_exchange_by_exchange(tmp_path: Pat
     ]
 
 
-def test_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
+def test_tree_of_thoughts_log_is_read_step_by_step(tmp_path: Path) -> None:
     lines = [
         " ########## Round 1 ########## ",
         "***** Reasoner 1 output: *****",

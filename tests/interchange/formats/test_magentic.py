@@ -32,7 +32,7 @@ def test_every_message_keeps_its_speaker(subtests: pytest.Subtests) -> None:
             assert not any(round_.calls for round_ in run.rounds)
 
 
-def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
+def test_thoughts_become_thinking_and_messages_name_their_recipient() -> None:
     run = load_trace(FILES / "blamed.json")
     first = run.rounds[0].reply
     assert first is not None and isinstance(first.parts[0], Thinking) and run.rounds[0].text == ""
@@ -42,7 +42,7 @@ def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
     assert {message.author for message in run.messages} >= {"", "Orchestrator"}
 
 
-def test_termination_condition_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_termination_condition(tmp_path: Path, subtests: pytest.Subtests) -> None:
     ends = {
         "Max rounds (30) reached.": ("limited", "max_rounds"),
         "Max time (25 minutes) reached.": ("limited", "max_seconds"),
@@ -57,7 +57,7 @@ def test_termination_condition_sets_the_status(tmp_path: Path, subtests: pytest.
             assert (run.status, run.stop_reason) == (status, reason)
 
 
-def test_blame_is_kept_and_agent_prompts_parse_as_a_literal() -> None:
+def test_blamed_agent_and_step_are_kept_and_prompts_parsed() -> None:
     run = load_trace(FILES / "named_agents.json")
     assert run.settings["recorded"]["mistake_agent"] and run.settings["recorded"]["mistake_step"].isdecimal()
     assert run.origin is not None and run.origin.task.startswith("42576abe")

@@ -26,7 +26,7 @@ def bash(command: str, said: str = "THOUGHT: look") -> dict[str, Any]:
     return {"role": "assistant", "content": f"{said}\n\n```bash\n{command}\n```"}
 
 
-def test_single_block_is_a_call_answered_by_the_next_message() -> None:
+def test_single_code_block_is_a_call_answered_by_next_message() -> None:
     run = load_trace(FILES / "mini_swe_agent/sphinx-7889.traj.json")
     data = loaded("mini_swe_agent/sphinx-7889.traj.json")
     answers = [message for message in data["messages"] if message["role"] == "assistant"]
@@ -41,7 +41,7 @@ def test_single_block_is_a_call_answered_by_the_next_message() -> None:
     assert any(isinstance(part, Thinking) for message in run.messages for part in message.parts) and run.started_at is None
 
 
-def test_blocks_of_a_rejected_answer_are_not_calls() -> None:
+def test_code_blocks_of_a_rejected_answer_are_not_calls() -> None:
     run = load_trace(FILES / "mini_swe_agent/sphinx-7889.traj.json")
     assert run.rounds[1].text.count("```bash") == 3 and not run.rounds[1].records
     assert said(run)[-1][1] == "mini-swe-agent" and said(run)[-1][2].startswith("Please always provide EXACTLY ONE action")
@@ -58,13 +58,13 @@ def test_early_bare_list_is_recognized_by_its_return_codes() -> None:
     assert (run.status, run.stop_reason, run.prompt) == ("completed", "natural", messages[1]["content"])
 
 
-def test_only_blocks_with_the_word_of_the_version_count(tmp_path: Path) -> None:
+def test_only_code_blocks_with_the_tag_of_the_version_count(tmp_path: Path) -> None:
     text = "An example is ```bash\nrm x\n```\nbut:\n```mswea_bash_command\nls\n```"
     run = runs_of(tmp_path / "a.json", trajectory({"role": "assistant", "content": text}))[0]
     assert [call.arguments for call in calls(run)] == [{"command": "ls"}]
 
 
-def test_tool_calls_actions_and_responses_api_answers_are_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_calls_are_read_from_tool_calls_actions_and_responses_api(tmp_path: Path, subtests: pytest.Subtests) -> None:
     function = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     returned = {"returncode": 2, "raw_output": "no", "timestamp": 1_764_000_001.5}
     forms: dict[str, list[dict[str, Any]]] = {
@@ -104,7 +104,7 @@ def test_tool_calls_actions_and_responses_api_answers_are_calls(tmp_path: Path, 
             assert run.messages[-1].role == "tool"
 
 
-def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_exit_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     limits = {"config": {"agent": {"step_limit": 3, "cost_limit": 1.0}}}
     cases: list[tuple[dict[str, Any], tuple[str, str | None]]] = [
         ({"exit_status": "Submitted"}, ("completed", "natural")),

@@ -42,7 +42,7 @@ PLACES = {path: places(records) for path, records in RECORDS.items()}
 
 @examples(1000)
 @given(data=st.data())
-def test_changed_file_yields_only_runs_and_trace_errors(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_mutated_file_yields_only_runs_or_trace_errors(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     source = data.draw(st.sampled_from(SAMPLES))
     records = copy.deepcopy(RECORDS[source])
     for *above, key in data.draw(st.lists(st.sampled_from(PLACES[source]), min_size=1, max_size=3)):

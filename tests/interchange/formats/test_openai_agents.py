@@ -64,7 +64,7 @@ def test_recorded_states_match_the_items_of_the_file() -> None:
         assert run.usage.input in (None, 0) and all(round_.usage == Usage() for round_ in run.rounds)  # no request was counted
 
 
-def test_handoff_is_a_call_and_agents_author_their_replies(tmp_path: Path) -> None:
+def test_handoff_becomes_a_call_and_replies_name_their_agent(tmp_path: Path) -> None:
     usage = {
         "requests": 1,
         "input_tokens": 9,
@@ -102,7 +102,7 @@ def test_run_paused_for_approval_names_the_pending_call(tmp_path: Path) -> None:
     assert any("waited for approval" in warning for warning in run.warnings) and run.settings["recorded"]["max_turns"] == 10
 
 
-def test_javascript_form_and_input_items_are_read_too(tmp_path: Path) -> None:
+def test_javascript_format_and_input_items_are_read(tmp_path: Path) -> None:
     result = {"type": "function_call_result", "callId": "c1", "name": "refund", "output": {"type": "text", "text": "paid"}}
     asked = {"type": "function_call", "callId": "c1", "name": "refund", "arguments": '{"x": 1}', "status": "completed"}
     told = {
@@ -127,7 +127,7 @@ def test_items_dropped_by_a_handoff_come_from_the_session(tmp_path: Path) -> Non
     assert len(run.rounds) == 3
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
     runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
     assert [run.text for run in runs] == ["It is paid."]

@@ -32,7 +32,7 @@ def completion(message: dict[str, Any], finish: str = "stop", **more: Any) -> di
     return {"id": "r", "object": "chat.completion", "created": 1_700_000_000, "model": "gpt-x-1", "choices": [choice], **more}
 
 
-def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_file_layout_yields_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
     calls, ends = completion({"content": None, "tool_calls": [LOOK]}, "tool_calls"), completion({"content": "It is 7 m."})
     pairs = [
         {"request": {"model": "gpt-x", "messages": ASKS}, "response": calls},
@@ -81,7 +81,7 @@ def test_response_has_usage_times_model_and_finish_reason(tmp_path: Path) -> Non
     assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
 
 
-def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_reply(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for finish, message, ended in (
         ("stop", {"content": "7 m"}, ("completed", "natural")),
         ("length", {"content": "7"}, ("failed", "reply_cut")),
@@ -97,7 +97,7 @@ def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtes
     assert load_trace(document(tmp_path, TALK)).stop_reason in ("", None)
 
 
-def test_error_response_fails_the_run_or_warns_if_retried(tmp_path: Path) -> None:
+def test_error_response_fails_the_run_unless_it_was_retried(tmp_path: Path) -> None:
     failed = {"request": {"messages": ASKS}, "response": {"error": {"type": "rate_limit", "message": "Too many."}}}
     run = load_trace(document(tmp_path, failed))
     assert (run.status, str(run.error)) == ("failed", "rate_limit: Too many.")
@@ -166,7 +166,7 @@ def test_calls_keep_their_results_with_any_ids_and_arguments(tmp_path: Path) -> 
     assert run.status == "interrupted"
 
 
-def test_list_of_conversations_is_as_many_runs(tmp_path: Path) -> None:
+def test_each_conversation_in_a_list_is_a_run(tmp_path: Path) -> None:
     other = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]
     runs = load_traces(document(tmp_path, [{"messages": TALK, "score": 1}, {"messages": other}, {"messages": TALK[:2]}]))
     assert [run.text for run in runs] == ["It is 7 m.", "I.", ""] and len({run.id for run in runs}) == 3
@@ -174,7 +174,7 @@ def test_list_of_conversations_is_as_many_runs(tmp_path: Path) -> None:
     assert runs[2].status == "interrupted"
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     path = document(tmp_path, [{"messages": TALK}, 7, {"messages": [*ASKS, {"role": "tool", "content": "x"}]}], "a.jsonl")
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(TraceError, match="line 2"):
@@ -186,7 +186,7 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
 
 
-def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_records_of_other_products_are_rejected(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {
         "roles of others": [{"role": "narrator", "content": 7}],
         "no content": [{"role": "user"}],

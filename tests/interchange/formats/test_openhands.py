@@ -33,7 +33,7 @@ def seen(number: int, cause: int, name: str = "run", content: str = "ok", **extr
     return {"id": number, "source": "agent", "observation": name, "cause": cause, "content": content, "extras": extras}
 
 
-def test_page_events_are_replies_calls_results_usage_and_times() -> None:
+def test_page_events_yield_replies_calls_results_usage_and_times() -> None:
     run = load_trace(FILES / "openhands/wrong_initial_state.json")
     events = loaded("openhands/wrong_initial_state.json")
     made = [event for event in events if "action" in event and event["source"] == "agent"]
@@ -60,7 +60,7 @@ def test_early_events_have_flat_fields_and_no_ids() -> None:
     assert recorded(run)["success"] is True and recorded(run)["git_patch"] == record["git_patch"]
 
 
-def test_action_observation_pairs_are_read_as_events(tmp_path: Path) -> None:
+def test_pairs_of_action_and_observation_are_read_as_events(tmp_path: Path) -> None:
     record = loaded("openhands/resolver_output.jsonl")
     events = record["history"]
     pairs = [[events[at], events[at + 1]] for at in (1, 3, 5)]
@@ -145,7 +145,7 @@ def test_condensation_summary_replaces_forgotten_events_in_later_requests(tmp_pa
         assert [call.id for one in sent for call in one.calls] == ["toolu_05"]
 
 
-def test_record_or_agent_sets_the_status_of_a_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_record_or_agent_state(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(name: str) -> dict[str, Any]:
         return {"id": 9, "observation": "agent_state_changed", "content": "", "extras": {"agent_state": name, "reason": "why"}}
 
@@ -167,7 +167,7 @@ def test_record_or_agent_sets_the_status_of_a_run(tmp_path: Path, subtests: pyte
             assert (run.status, run.stop_reason) == ended
 
 
-def test_tool_errors_and_rejections_are_errors(tmp_path: Path) -> None:
+def test_tool_errors_and_rejections_become_error_results(tmp_path: Path) -> None:
     events = [
         ASKED,
         action(1, "run"),
@@ -178,7 +178,7 @@ def test_tool_errors_and_rejections_are_errors(tmp_path: Path) -> None:
     assert results(runs_of(tmp_path / "t.json", events)[0]) == [("No such tool.", "tool_error"), ("No.", "rejected")]
 
 
-def test_damaged_event_is_a_problem_and_cut_lines_are_dropped(tmp_path: Path) -> None:
+def test_damaged_event_is_reported_and_truncated_lines_are_dropped(tmp_path: Path) -> None:
     record = {"instance_id": "a", "metrics": {}, "history": [ASKED, 7, {"id": 8}, action(1, "run"), seen(2, 1)]}
     path = tmp_path / "output.jsonl"
     runs_of(path, ({**record, "history": [ASKED]}, record), strict=False)

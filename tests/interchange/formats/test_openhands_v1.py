@@ -33,7 +33,7 @@ def written(path: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def test_actions_of_one_response_are_one_reply() -> None:
+def test_actions_of_one_response_form_one_reply() -> None:
     run, events = load_trace(FILES / EVENTS), loaded(EVENTS)
     responses = {event["llm_response_id"] for event in events if event["kind"] == "ActionEvent"}
     assert len(run.rounds) == len(responses)
@@ -76,7 +76,7 @@ def test_benchmark_record_has_usage_per_response_and_its_task() -> None:
     assert (runs[1].status, runs[1].stop_reason) == ("failed", "error")
 
 
-def test_folder_and_download_of_events_are_one_run_each(tmp_path: Path) -> None:
+def test_event_folder_and_event_download_are_one_run_each(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path / "a", events, id="a-1", agent={"llm": {"model": "m-1"}})
     (run,) = load_traces(folder)
@@ -93,7 +93,7 @@ def test_folder_and_download_of_events_are_one_run_each(tmp_path: Path) -> None:
     assert [run.prompt for run in runs] == ["x/events/event-00002-a.json", "y/events/event-00000-c.json"]
 
 
-def test_last_state_or_error_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_state_or_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(value: str) -> dict[str, Any]:
         return {
             "id": "s",
@@ -121,7 +121,7 @@ def test_last_state_or_error_sets_the_status(tmp_path: Path, subtests: pytest.Su
             assert (run.status, run.stop_reason) == ended
 
 
-def test_damaged_event_is_a_problem(tmp_path: Path) -> None:
+def test_damaged_event_is_reported_as_a_problem(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     path = written(tmp_path / "t.json", *events[:3], {"id": "x", "kind": "MessageEvent", "source": "user"}, *events[3:])
     assert [problem.position for problem in load_traces(path, strict=False).problems] == ["event 3"]
@@ -141,7 +141,7 @@ def test_folder_of_event_files_is_listed_once(tmp_path: Path, monkeypatch: pytes
     assert counts[0] == counts[1] < 5
 
 
-def test_later_first_event_file_still_represents_its_folder(tmp_path: Path) -> None:
+def test_folder_is_recognized_by_whichever_event_file_comes_first(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path, events[2:])
     assert len(load_traces(folder)) == 1
@@ -151,7 +151,7 @@ def test_later_first_event_file_still_represents_its_folder(tmp_path: Path) -> N
     assert run.prompt == "Why does the build fail?"
 
 
-def test_unreadable_event_file_is_a_problem_and_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unreadable_event_file_is_reported_and_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def dangle(path: Path) -> None:
         path.unlink()
         path.symlink_to("gone")

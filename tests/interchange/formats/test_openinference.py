@@ -37,7 +37,7 @@ def test_messages_with_dotted_keys_are_read() -> None:
     assert (run.prompt, run.system) == ("what is 23 times 87", "You speak as in old plays.")
 
 
-def test_nested_attributes_are_read_and_traces_are_runs() -> None:
+def test_nested_attributes_are_read_and_traces_become_runs() -> None:
     runs = load_traces(FILES / "nested-attributes.jsonl")
     assert [(run.prompt, run.text, run.usage.input, run.usage.cache_read) for run in runs] == [
         ("Question 1?", "Answer 1.", 11, 0),
@@ -46,7 +46,7 @@ def test_nested_attributes_are_read_and_traces_are_runs() -> None:
     assert [run.origin and run.origin.position for run in runs] == ["trace t1", "trace t2"]
 
 
-def test_openinference_instrumentation_is_read_without_gaps() -> None:
+def test_openinference_instrumentation_output_is_read_completely() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "LookupError: no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]  # spans of tools have no ids
@@ -56,7 +56,7 @@ def test_openinference_instrumentation_is_read_without_gaps() -> None:
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
 
 
-def test_flat_spans_of_phoenix_are_read() -> None:
+def test_flat_phoenix_spans_are_read() -> None:
     run = load_trace(FILES / "phoenix.json")
     assert told(run) == [("", [("look", {"at": "tower"}, "no ladder")]), ("It is 7 m.", [])]
     assert run.rounds[0].records[0].result and run.rounds[0].records[0].result.error_code == "tool_error"

@@ -25,7 +25,7 @@ def told(run: Run) -> list[Any]:
 
 
 @pytest.mark.req("R0.83")
-def test_agent_within_a_tool_of_an_agent_is_another_run() -> None:
+def test_agent_inside_a_tool_of_another_agent_is_nested_run() -> None:
     outer, inner = load_traces(FILES / "agent-with-subagent.jsonl")
     assert told(outer) == [
         (
@@ -67,7 +67,7 @@ def test_usage_times_errors_thinking_and_tools_are_read() -> None:
     assert not outer.warnings
 
 
-def test_numbered_attributes_sort_as_numbers_without_doubling_history() -> None:
+def test_numbered_attributes_are_sorted_numerically_without_duplicating_history() -> None:
     run = load_trace(FILES / "openllmetry-numbered.json")
     assert told(run) == [
         *[(f"Note {n}.", [("note", {"text": str(n)}, f"noted {n}")]) for n in range(1, 7)],
@@ -129,7 +129,7 @@ def test_tool_spans_become_calls_of_the_preceding_model_call(tmp_path: Path) -> 
     assert told(run) == [("", [("look", {"x": 1}, "dark")]), ("", [])]
 
 
-def test_repeated_questions_are_kept_and_cut_histories_add_new_messages(tmp_path: Path) -> None:
+def test_repeated_questions_are_kept_and_truncated_histories_add_new_messages(tmp_path: Path) -> None:
     histories = [["Go on?"], ["Go on?", "One.", "Go on?"], ["(summary)", "Two.", "Go on?"]]
     spans = []
     for number, (history, answer) in enumerate(zip(histories, ("One.", "Two.", "Three."), strict=True)):
@@ -142,12 +142,12 @@ def test_repeated_questions_are_kept_and_cut_histories_add_new_messages(tmp_path
     assert texts == ["Go on?", "One.", "Go on?", "Two.", "(summary)", "Go on?", "Three."]
 
 
-def test_spans_without_models_are_refused_with_what_they_lack(tmp_path: Path) -> None:
+def test_spans_without_model_attributes_are_refused_naming_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="otel_genai: its spans have no gen_ai attributes"):
         read(tmp_path, [span(1, {"http.request.method": "GET"})])
 
 
-def test_damaged_spans_are_left_out_with_a_problem(tmp_path: Path) -> None:
+def test_damaged_spans_are_omitted_and_reported(tmp_path: Path) -> None:
     good = span(
         1, {**MODEL, "gen_ai.input.messages": [said("user", "Hi?")], "gen_ai.output.messages": [said("assistant", "Ho.")]}
     )
@@ -159,7 +159,7 @@ def test_damaged_spans_are_left_out_with_a_problem(tmp_path: Path) -> None:
     assert [problem.position for problem in runs.problems] == ["line 4", "trace cd"]
 
 
-def test_opentelemetry_instrumentation_is_read_without_gaps() -> None:
+def test_opentelemetry_instrumentation_output_is_read_completely() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]

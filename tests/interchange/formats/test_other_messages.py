@@ -58,7 +58,7 @@ def test_langchain_messages_are_read_in_each_form(subtests: pytest.Subtests) -> 
             assert langchain_messages.is_message(message) and langchain_messages.message_steps(message) == [step]
 
 
-def test_google_contents_are_read(subtests: pytest.Subtests) -> None:
+def test_google_message_contents_are_read(subtests: pytest.Subtests) -> None:
     call = {"functionCall": {"name": "look", "args": {"at": 1}, "id": "c"}}
     forms: list[tuple[dict[str, Any], list[Step]]] = [
         ({"role": "user", "parts": [{"text": "a"}]}, [UserMessage([Text("a")])]),
@@ -85,7 +85,7 @@ def test_google_contents_are_read(subtests: pytest.Subtests) -> None:
             assert gemini_contents.is_content(content) and gemini_contents.steps_of([content]) == steps
 
 
-def test_every_kind_of_step_reaches_the_run() -> None:
+def test_every_kind_of_step_is_written_to_the_run() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     steps: list[Step] = [SystemPrompt("s"), UserMessage([Text("a")]), Reply([Text("b")], [ToolCall("f", {}, "c")])]
     write_steps(writer, [*steps, Result("c", [Text("r")], is_error=True, seconds=2.0)])

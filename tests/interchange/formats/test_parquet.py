@@ -27,7 +27,7 @@ def a_run(number: int, rounds: int = 3) -> Run:
 
 
 @pytest.mark.req("R0.83")
-def test_other_tools_query_the_events(tmp_path: Path) -> None:
+def test_other_tools_can_query_the_events(tmp_path: Path) -> None:
     path = save_trace([a_run(1), a_run(2)], tmp_path / "runs.parquet")
     text = "json_extract_string(event, '$.message.parts[0].text')"
     query = (
@@ -41,7 +41,7 @@ def test_other_tools_query_the_events(tmp_path: Path) -> None:
     assert pq.read_schema(path).names == ["run_id", "parent_id", "seq", "at", "kind", "event"]
 
 
-def test_row_groups_are_small_and_equal_ids_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_are_small_and_duplicate_ids_stay_separate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_export, "MAX_GROUP_ROWS", 4)
     runs = [a_run(1), a_run(1), a_run(2)]
     path = save_trace(iter(runs), tmp_path / "runs.parquet")
@@ -50,7 +50,7 @@ def test_row_groups_are_small_and_equal_ids_stay_apart(tmp_path: Path, monkeypat
     assert load_traces(path) == runs
 
 
-def test_packed_and_archived_tables_are_read(tmp_path: Path) -> None:
+def test_compressed_and_archived_tables_are_read(tmp_path: Path) -> None:
     path = save_trace(a_run(1), tmp_path / "run.parquet")
     (tmp_path / "run.parquet.gz").write_bytes(gzip.compress(path.read_bytes()))
     with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
@@ -58,7 +58,7 @@ def test_packed_and_archived_tables_are_read(tmp_path: Path) -> None:
     assert load_trace(tmp_path / "run.parquet.gz") == load_traces(tmp_path / "runs.zip")[0] == a_run(1)
 
 
-def test_foreign_table_is_refused_and_damaged_run_a_problem(tmp_path: Path) -> None:
+def test_foreign_table_is_refused_and_damaged_run_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
     with pytest.raises(TraceError, match="it has no column run_id, event"):
         load_traces(tmp_path / "other.parquet")

@@ -46,7 +46,7 @@ def named_agents(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in loaded("magentic/named_agents.json").items() if name != "is_correct"} | fields
 
 
-def test_outcome_of_each_format_is_that_of_its_record(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_outcome_is_read_from_the_record_of_each_format(tmp_path: Path, subtests: pytest.Subtests) -> None:
     nothing = ("unknown", None, None, "")
     cases: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "tau-bench, full reward": ([tau(1.0)], ("passed", 1.0, "trace", "reward")),
@@ -86,13 +86,13 @@ def test_outcome_of_each_format_is_that_of_its_record(tmp_path: Path, subtests: 
             assert outcome(again) == said and again == run
 
 
-def test_broken_run_keeps_its_reward(tmp_path: Path) -> None:
+def test_interrupted_run_keeps_its_recorded_outcome(tmp_path: Path) -> None:
     broken = tau(0.0) | {"traj": CHAT[:1]}
     run = runs_of(tmp_path / "trace.json", [broken])[0]
     assert (run.status, run.outcome) == ("interrupted", "failed")
 
 
-def test_reward_beside_an_atif_trajectory_is_of_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_reward_file_beside_an_atif_trajectory_sets_the_outcome(tmp_path: Path, subtests: pytest.Subtests) -> None:
     trajectory = (FILES / "atif/research.json").read_text("utf-8")
     nothing = ("unknown", None, None, "")
     cases: dict[str, tuple[dict[str, str], tuple[Any, ...]]] = {
@@ -122,7 +122,7 @@ def test_reward_beside_an_atif_trajectory_is_of_its_run(tmp_path: Path, subtests
             assert outcome(load_traces(tmp_path / "job.zip", strict=False)[0]) == said
 
 
-def test_numbered_tasks_name_their_benchmark_or_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_numbered_tasks_include_their_benchmark_or_file_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Also compressed; unique task ids need no benchmark name."""
     domain = {"environment_info": {"domain_name": "airline"}}
     mad = {"trace_id": 1, "mas_name": "AG2", "trace": "It says.", "benchmark_name": "GSM-Plus"}

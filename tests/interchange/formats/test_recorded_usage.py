@@ -31,7 +31,7 @@ def used(run: Run) -> tuple[Any, ...]:
     return run.usage.input, run.usage.output, run.usage.cost
 
 
-def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_file_totals_supply_usage_missing_from_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     session = {"id": "s", "cost": 0.5, "messages": [{"message": {"message": message}} for message in (USER, SAYS)]}
     prints = [
         {"type": "assistant", "session_id": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}},
@@ -52,7 +52,7 @@ def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytes
             assert (row["cost"] == expected[2]) or expected[2] is None
 
 
-def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_file_total_is_kept_beside_the_sum_of_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Replies count; the run warns of a difference beyond rounding."""
     metrics = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01}
     inner = {"subagent_trajectories": [atif()]}
@@ -82,13 +82,13 @@ def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests
     assert pd.isna(tables.runs(load_trace(document(tmp_path, [USER, SAYS])))["stated_input_tokens"][0])
 
 
-def test_usage_of_replies_counts_more_than_the_file_sum(tmp_path: Path) -> None:
+def test_reply_usage_takes_precedence_over_the_file_total(tmp_path: Path) -> None:
     record = atif(total_prompt_tokens=1000, total_cost_usd=0.5)
     record["steps"][1]["metrics"] = {"prompt_tokens": 7, "completion_tokens": 2}
     assert used(load_trace(document(tmp_path, record))) == (7, 2, 0.5)
 
 
-def test_stored_run_and_summary_keep_the_sum_of_the_file(tmp_path: Path) -> None:
+def test_stored_run_and_summary_keep_the_file_total(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     import_traces(document(tmp_path, swe_agent()), store)
     (summary,) = store.summaries()
@@ -100,7 +100,7 @@ def inspect_log(**sample: Any) -> dict[str, Any]:
     return {"version": 2, "status": "success", "eval": {"model": "openai/x"}, "samples": [one]}
 
 
-def test_older_inspect_logs_have_usage_and_times(tmp_path: Path) -> None:
+def test_usage_and_times_are_read_from_older_inspect_logs(tmp_path: Path) -> None:
     usage = {"input_tokens": 53, "output_tokens": 46}
     output = {"model": "x", "choices": [{"message": SAYS, "stop_reason": "stop"}], "usage": usage}
     in_output = load_trace(document(tmp_path, inspect_log(output=output)))
@@ -120,14 +120,14 @@ def test_older_inspect_logs_have_usage_and_times(tmp_path: Path) -> None:
     assert run.started_at is not None and run.started_at.second == 0 and run.rounds[0].ended_at is not None
 
 
-def test_thinking_has_a_column(tmp_path: Path) -> None:
+def test_messages_table_has_a_thinking_column(tmp_path: Path) -> None:
     content = [{"type": "thinking", "thinking": "Hm."}, {"type": "thinking", "thinking": "Yes."}, {"type": "text", "text": "7"}]
     messages = tables.messages(load_trace(document(tmp_path, [USER, {"role": "assistant", "content": content}])))
     assert messages["thinking"].isna().tolist() == [True, False]
     assert messages["thinking"][1] == "Hm.\n\nYes." and messages["text"][1] == "7"
 
 
-def test_spans_with_zoneless_times_say_so(tmp_path: Path) -> None:
+def test_spans_with_times_lacking_a_zone_are_noted(tmp_path: Path) -> None:
     span = {
         "name": "call",
         "context": {"trace_id": "t", "span_id": "s"},

@@ -28,7 +28,7 @@ def response(*output: Any, **more: Any) -> dict[str, Any]:
     return {"object": "response", "id": "r1", "model": "gpt-x-1", "status": "completed", "output": [*output], **more}
 
 
-def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_file_layout_yields_the_same_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = {"request": {"model": "m", "input": [ASKS]}, "response": response(THINKS, CALLS)}
     repeats = {"request": {"model": "m", "input": TALK[:4]}, "response": response(SAYS, id="r2")}
     follows = {"request": {"model": "m", "input": [RETURNS], "previous_response_id": "r1"}, "response": response(SAYS, id="r2")}
@@ -54,7 +54,7 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
             assert run.origin is not None and run.origin.format == "openai_responses"
 
 
-def test_server_side_calls_have_their_results(tmp_path: Path) -> None:
+def test_server_side_calls_are_read_with_their_results(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     items = [
         {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "tower"}},
@@ -145,7 +145,7 @@ def test_encrypted_reasoning_is_kept_for_the_next_request(tmp_path: Path) -> Non
     assert run.messages[1].parts[0] == Thinking("", {NAME: kept}) and run.text == "It is 7 m."
 
 
-def test_end_of_a_response_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_response(tmp_path: Path, subtests: pytest.Subtests) -> None:
     refusal = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
     for name, answer, ended in (
         ("completed", response(SAYS), ("completed", "natural")),
@@ -173,7 +173,7 @@ def test_instructions_and_tools_become_those_of_the_run(tmp_path: Path) -> None:
     assert (run.system, run.model, [tool.name for tool in run.tools]) == ("Be brief.", "m", ["look", "web_search"])
 
 
-def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     broken = [
         {"model": "m", "input": TALK},
         7,

@@ -27,7 +27,7 @@ def rounds_of(run: Run) -> list[tuple[str, list[str], list[str]]]:
 
 
 @pytest.mark.req("R0.83")
-def test_assistant_message_with_its_results_is_a_round() -> None:
+def test_assistant_message_with_its_results_becomes_a_round() -> None:
     run = load_trace(FILES / "sam-conversation.json")
     assert rounds_of(run) == [
         ("", ["todo_operations"], ["call_a"]),
@@ -41,7 +41,7 @@ def test_assistant_message_with_its_results_is_a_round() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> None:
+def test_bulk_export_preserves_pictures_thinking_errors_and_agents() -> None:
     bread, picture = load_traces(FILES / "sam-bulk.json")
     assert [run.origin.position for run in (bread, picture) if run.origin] == ["0", "1"]
     assert (bread.prompt, bread.text) == ("Do gulls steal bread?", "Yes.")
@@ -54,7 +54,7 @@ def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> No
     assert "Stopped by the person." in picture.warnings and picture.status == "interrupted"
 
 
-def test_bulk_export_that_lacks_counted_conversations_warns(tmp_path: Path) -> None:
+def test_bulk_export_missing_counted_conversations_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "bulk.json"
     for count, problems in ((2, 1), (0, 0)):
         file.write_text(json.dumps({"formatVersion": "1.0", "conversationCount": count, "conversations": []}), "utf-8")
@@ -62,7 +62,7 @@ def test_bulk_export_that_lacks_counted_conversations_warns(tmp_path: Path) -> N
         assert not runs and len(runs.problems) == problems
 
 
-def test_simple_form_without_calls_is_read_as_texts() -> None:
+def test_simple_layout_without_calls_is_read_as_texts() -> None:
     run = load_trace(FILES / "sam-simple.json")
     assert (len(run.rounds), run.text) == (8, "Noted: gulls sleep on the water.")
     assert not any(round_.calls for round_ in run.rounds)
@@ -109,7 +109,7 @@ def content_of(run: Run) -> list[Any]:
 
 
 @pytest.mark.req("R0.83")
-def test_own_run_round_trips_as_far_as_sam_can_hold(tmp_path: Path) -> None:
+def test_agentnb_run_round_trips_as_far_as_sam_allows(tmp_path: Path) -> None:
     run = own_run()
     path = tmp_path / "run.json"
     path.write_bytes(b"".join(pieces([run])))
@@ -120,7 +120,7 @@ def test_own_run_round_trips_as_far_as_sam_can_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_export_validates_as_sam() -> None:
+def test_exported_run_is_valid_sam() -> None:
     export = conversation_export(own_run())
     conversation = export["conversation"]
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

@@ -29,7 +29,7 @@ def test_calls_in_their_own_message_are_answered_in_order() -> None:
     assert run.tools[0].description == "Tells the weather." and run.origin is not None and run.origin.task == "weather-1"
 
 
-def test_tagged_thinking_and_calls_are_taken_from_the_text() -> None:
+def test_tagged_thinking_and_calls_are_extracted_from_the_text() -> None:
     run = load_traces(TOOLS)[1]
     reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I look.") and reply.text == "Let me see."
@@ -44,7 +44,7 @@ def test_call_with_invalid_json_keeps_its_text() -> None:
     assert run.status == "interrupted"
 
 
-def test_line_is_a_run_and_unknown_speaker_a_problem(tmp_path: Path) -> None:
+def test_each_line_is_a_run_and_unknown_speakers_are_problems(tmp_path: Path) -> None:
     assert [run.text for run in load_traces(FILES / "sharegpt" / "plain.jsonl")] == ["Hi.", "Yes."]
     talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "A"}, {"from": "gpt", "value": "B"}]
     many = [*talk, *talk, {"from": "narrator", "value": "They leave."}]

@@ -26,7 +26,7 @@ ASKED = [
 ]
 
 
-def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
+def test_bare_action_becomes_a_bash_call() -> None:
     run = load_trace(FILES / "swe_agent/BabyEncryption.traj")
     data = loaded("swe_agent/BabyEncryption.traj")
     replies = [message for message in data["history"] if message["role"] == "assistant"]
@@ -38,7 +38,7 @@ def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
     assert recorded(run)["submission"].startswith("HTB{") and run.origin is not None and run.origin.task == "BabyEncryption"
 
 
-def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> None:
+def test_step_missing_from_history_is_inserted_in_its_place(tmp_path: Path) -> None:
     history = [
         *ASKED,
         reply("ls"),
@@ -53,7 +53,7 @@ def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> Non
     assert [text for text, _ in results(run)] == ["a b", "catt: not found", "text", "the patch"]
 
 
-def test_tool_calls_have_their_ids_results_and_durations(tmp_path: Path) -> None:
+def test_tool_calls_keep_their_ids_results_and_durations(tmp_path: Path) -> None:
     function = {"id": "c1", "type": "function", "function": {"name": "open", "arguments": '{"path": "a"}'}}
     history = [
         *ASKED,
@@ -73,7 +73,7 @@ def test_tool_calls_have_their_ids_results_and_durations(tmp_path: Path) -> None
     assert run.model == "gpt-4o" and run.origin is not None and run.origin.task == "task-9"
 
 
-def test_demonstrations_are_history_and_other_agents_keep_their_names(tmp_path: Path) -> None:
+def test_demonstrations_become_history_and_other_agents_keep_names(tmp_path: Path) -> None:
     shown = {"role": "user", "content": "Like this.", "is_demo": True, "agent": "main"}
     history = [ASKED[0], shown, ASKED[1], reply("ls"), {"role": "user", "content": "a"}, reply("", agent="reviewer")]
     run = runs_of(tmp_path / "x.traj", {"history": history, "info": {"exit_status": None}})[0]
@@ -92,7 +92,7 @@ def test_trajectory_without_history_is_read_from_its_steps(tmp_path: Path) -> No
     assert (run.system, run.prompt, len(calls(run))) == ("Be brief.", "Fix it.", 2)
 
 
-def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_exit_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases = {
         "submitted": ("completed", "natural"),
         "submitted (exit_cost)": ("limited", "budget"),
@@ -109,7 +109,7 @@ def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pyte
             assert (run.status, run.stop_reason) == ended
 
 
-def test_damaged_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_message_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     data = {"trajectory": [step("ls")], "history": [*ASKED, 7, {"content": "?"}, reply("ls")], "info": {}}
     runs = runs_of(tmp_path / "x.traj", data, strict=False)
     assert len(calls(runs[0])) == 1 and [problem.position for problem in runs.problems] == ["message 2", "message 3"]

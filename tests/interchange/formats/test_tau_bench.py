@@ -30,7 +30,7 @@ def record(*messages: Any, **more: Any) -> dict[str, Any]:
     return {"task_id": 7, "trial": 2, "reward": 0.0, "info": {"source": "user"}, "traj": [*messages]} | more
 
 
-def test_record_is_a_run_with_all_its_replies_and_calls() -> None:
+def test_record_becomes_a_run_with_all_replies_and_calls() -> None:
     run = load_trace(FILES / "tau_bench/retail.json")
     messages = loaded("tau_bench/retail.json")[0]["traj"]
     made = [one for message in messages for one in message.get("tool_calls") or ()]
@@ -57,7 +57,7 @@ def test_reused_call_id_belongs_to_the_newer_call(tmp_path: Path) -> None:
     assert results(run) == [("pending", None), ("cancelled", None)]
 
 
-def test_last_message_sets_the_status_of_a_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_last_message(tmp_path: Path, subtests: pytest.Subtests) -> None:
     steps = [one for _ in range(30) for one in (call("get"), result("x"))]
     cases: dict[str, tuple[dict[str, Any], tuple[str, str | None]]] = {
         "the user stops": (
@@ -76,12 +76,12 @@ def test_last_message_sets_the_status_of_a_conversation(tmp_path: Path, subtests
     assert str(run.error) == "503"
 
 
-def test_result_beginning_with_error_is_an_error(tmp_path: Path) -> None:
+def test_result_text_starting_with_error_is_an_error(tmp_path: Path) -> None:
     run = runs_of(tmp_path / "tau.jsonl", (record(ASKED, call("get"), result("Error: no order")), record(ASKED)))[0]
     assert results(run) == [("Error: no order", "tool_error")] and run.origin is not None and run.origin.position == "line 1"
 
 
-def test_damaged_record_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
+def test_damaged_record_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     good = record(ASKED, {"role": "assistant", "content": "Done."})
     runs = runs_of(tmp_path / "tau.json", [good, 7, record(ASKED, 7, {"role": "assistant", "content": "Yes."})], strict=False)
     assert [run.text for run in runs] == ["Done.", "Yes."]
@@ -91,7 +91,7 @@ def test_damaged_record_is_a_problem_and_others_are_read(tmp_path: Path) -> None
 # tau2-bench
 
 
-def test_simulation_has_agent_calls_and_user_calls_as_messages() -> None:
+def test_simulated_user_calls_become_messages_and_agent_calls_stay_calls() -> None:
     run = load_trace(FILES / "tau2_bench/user_tools_results.json")
     one = loaded("tau2_bench/user_tools_results.json")["simulations"][0]
     of_agent = [message for message in one["messages"] if message["role"] == "assistant"]
@@ -118,7 +118,7 @@ def simulation(reason: str | None, *messages: Any) -> dict[str, Any]:
     return {"id": "s", "task_id": "t", "trial": 1, "termination_reason": reason, "messages": talk}
 
 
-def test_termination_reason_sets_the_status_of_a_simulation(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_status_follows_from_the_termination_reason(tmp_path: Path, subtests: pytest.Subtests) -> None:
     reasons = {
         "user_stop": ("completed", "natural"),
         "agent_stop": ("completed", "natural"),
@@ -135,7 +135,7 @@ def test_termination_reason_sets_the_status_of_a_simulation(tmp_path: Path, subt
             assert (run.status, run.stop_reason) == ended
 
 
-def test_parallel_results_may_share_a_message_and_be_errors(tmp_path: Path) -> None:
+def test_parallel_results_in_one_message_may_be_errors(tmp_path: Path) -> None:
     made = [{"id": "a", "name": "get", "arguments": {"x": 1}}, {"id": "b", "name": "get", "arguments": {}}]
     given = [
         {"id": "a", "role": "tool", "content": "one", "requestor": "assistant", "error": False},
@@ -146,7 +146,7 @@ def test_parallel_results_may_share_a_message_and_be_errors(tmp_path: Path) -> N
     assert results(run) == [("one", None), ("no", "tool_error")]
 
 
-def test_damaged_simulation_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
+def test_damaged_simulation_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     runs = runs_of(tmp_path / "tau2.json", {"simulations": [7, simulation("user_stop"), {"task_id": "x"}]}, strict=False)
     assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["0", "2"]
     assert len(load_traces(FILES / "tau2_bench", strict=False)) == 1

@@ -16,13 +16,13 @@ from agentnb.policies.gates import BatchGuard
 BATCH = "batch"
 
 
-def test_third_identical_batch_and_every_later_one_is_blocked() -> None:
+def test_third_and_later_identical_batches_are_blocked() -> None:
     bench = GatedRun(BatchGuard())
     assert [bench.ask("A", "B") for _ in range(5)] == [[None, None]] * 2 + [[BATCH, BATCH]] * 3
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])
-def test_number_of_batches_is_an_option(most: int) -> None:
+def test_number_of_allowed_batches_is_configurable(most: int) -> None:
     bench = GatedRun(BatchGuard(batches=most))
     blocked = [bench.ask("A", "B") for _ in range(most + 1)]
     assert blocked == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
@@ -33,7 +33,7 @@ def test_order_of_the_calls_does_not_matter() -> None:
     assert [bench.ask(*calls) for calls in ("ABA", "BAA", "AAB")] == [[None] * 3, [None] * 3, [BATCH] * 3]
 
 
-def test_other_calls_between_end_the_row(subtests: pytest.Subtests) -> None:
+def test_different_calls_in_between_reset_the_batch_count(subtests: pytest.Subtests) -> None:
     for other in ["AC", "A", "ABB", "ABC", "BC"]:
         with subtests.test(other=other):
             bench = GatedRun(BatchGuard())
@@ -43,7 +43,7 @@ def test_other_calls_between_end_the_row(subtests: pytest.Subtests) -> None:
             assert [bench.ask("A", "B") for _ in range(3)] == [[None, None], [None, None], [BATCH, BATCH]]
 
 
-def test_words_between_end_the_row() -> None:
+def test_text_in_between_resets_the_batch_count() -> None:
     bench = GatedRun(BatchGuard())
     bench.ask("A", "B")
     bench.ask("A", "B")
@@ -52,7 +52,7 @@ def test_words_between_end_the_row() -> None:
 
 
 @pytest.mark.req("R1.33")
-def test_batches_compare_arguments_not_spelling() -> None:
+def test_batches_are_compared_by_arguments_not_their_spelling() -> None:
     bench = GatedRun(BatchGuard())
     for number in range(4):
         assert bench.ask(ToolCall("A", {"n": number}), ToolCall("B")) == [None, None]
@@ -61,7 +61,7 @@ def test_batches_compare_arguments_not_spelling() -> None:
     assert blocked == [[None, None], [None, None], [BATCH, BATCH]]
 
 
-def test_single_calls_are_left_to_the_duplicate_guard() -> None:
+def test_single_calls_are_handled_by_the_duplicate_guard() -> None:
     assert GatedRun(BatchGuard()).one_by_one("AAAAA") == [None] * 5
     assert GatedRun(BatchGuard(batches=2)).one_by_one("AAAAA") == [None] * 5
 
@@ -94,7 +94,7 @@ def test_user_message_resets_the_batch_count() -> None:
 
 @examples(100)
 @given(st.lists(st.sampled_from(["AB", "BA", "AC", "A", "ABC", ""]), max_size=10))
-def test_batches_that_repeat_the_two_before_are_blocked(replies: list[str]) -> None:
+def test_batches_equal_to_the_previous_two_are_blocked(replies: list[str]) -> None:
     bench, said = GatedRun(BatchGuard()), [sorted(reply) for reply in replies]
     for index, reply in enumerate(replies):
         again = len(reply) > 1 and index > 1 and said[index] == said[index - 1] == said[index - 2]
@@ -104,7 +104,7 @@ def test_batches_that_repeat_the_two_before_are_blocked(replies: list[str]) -> N
             bench.words()
 
 
-def test_minimal_has_the_batch_guard_and_knows_repeatable_tools() -> None:
+def test_minimal_policy_has_the_batch_guard_and_exempts_repeatable_tools() -> None:
     (guard,) = [
         gate for gate in Minimal(batches=4).rules(built_in("off"), repeatable=["A"]).gates if isinstance(gate, BatchGuard)
     ]

@@ -22,7 +22,7 @@ def test_calls_above_the_run_limit_are_blocked() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_turn_limit_counts_since_the_last_user_message() -> None:
+def test_turn_limit_counts_calls_since_the_last_user_message() -> None:
     bench = GatedRun(CallCount(in_turn=2))
     assert bench.ask("a", "b", "c") == [None, None, MAX_TOOL_CALLS_PER_TURN]
     bench.say()
@@ -30,7 +30,7 @@ def test_turn_limit_counts_since_the_last_user_message() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_each_limit_has_its_own_name_run_limit_first() -> None:
+def test_run_limit_is_named_before_the_turn_limit() -> None:
     assert GatedRun(CallCount(in_run=1, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS]
     assert GatedRun(CallCount(in_run=2, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS_PER_TURN]
     assert {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} < NOT_RUN
@@ -46,7 +46,7 @@ def test_calls_blocked_by_another_gate_do_not_count() -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize(("most", "noun"), [(1, "1 tool call "), (2, "2 tool calls ")])
-def test_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
+def test_model_is_informed_which_calls_were_not_run_and_why(most: int, noun: str) -> None:
     bench = GatedRun(CallCount(in_run=most))
     bench.one_by_one("abc")
     result = bench.blocks[0]
@@ -54,5 +54,5 @@ def test_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
     assert noun in result.text and "was not run" in result.text
 
 
-def test_every_call_passes_without_limits() -> None:
+def test_every_call_is_allowed_without_limits() -> None:
     assert set(GatedRun(CallCount()).one_by_one("abcdefgh")) == {None}

@@ -36,24 +36,24 @@ def last_rule(calls: str, **options: object) -> str | None:
 
 
 @pytest.mark.req("R1.34", "R1.38")
-def test_third_identical_call_and_every_later_one_is_blocked() -> None:
+def test_third_and_later_identical_calls_are_blocked() -> None:
     assert rules("AAAAA") == [None, None, ROW, ROW, ROW]
 
 
 @pytest.mark.req("R1.34")
 @pytest.mark.parametrize("most", [2, 3, 4])
-def test_number_in_a_row_is_an_option(most: int) -> None:
+def test_number_of_consecutive_calls_is_configurable(most: int) -> None:
     assert rules("A" * (most + 1), DuplicateGuard(consecutive=most)) == [None] * (most - 1) + [ROW, ROW]
 
 
 @pytest.mark.req("R1.34")
-def test_another_call_between_ends_the_row() -> None:
+def test_different_call_in_between_resets_the_count() -> None:
     assert rules("AABAAB") == [None] * 6
     assert rules("AAABAAA") == [None, None, ROW, None, None, None, ROW]
 
 
 @pytest.mark.req("R1.34", "R1.40")
-def test_row_continues_across_rounds_and_words() -> None:
+def test_consecutive_calls_count_across_rounds_and_text() -> None:
     bench = GatedRun(DuplicateGuard())
     assert bench.ask("A") == [None]
     bench.words()
@@ -63,7 +63,7 @@ def test_row_continues_across_rounds_and_words() -> None:
 
 
 @pytest.mark.req("R1.34")
-def test_calls_of_one_reply_form_a_row() -> None:
+def test_calls_in_one_reply_count_as_consecutive() -> None:
     assert GatedRun(DuplicateGuard()).ask("A", "A", "A", "B") == [None, None, ROW, None]
 
 
@@ -75,7 +75,7 @@ def test_reordered_or_respelled_arguments_are_the_same_call() -> None:
 
 
 @pytest.mark.req("R1.33")
-def test_other_arguments_are_another_call() -> None:
+def test_calls_with_different_arguments_are_different_calls() -> None:
     assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", {"n": n}) for n in range(20)]) == [None] * 20
 
 
@@ -83,7 +83,7 @@ def test_other_arguments_are_another_call() -> None:
 
 
 @pytest.mark.req("R1.35", "K1.2")
-def test_call_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
+def test_call_making_up_four_of_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
     for calls, rule in [
         ("AbAcAdA", None),  # the fourth
         ("AbAcAdAeA", OFTEN),  # the fifth, with four among the last seven
@@ -98,7 +98,7 @@ def test_call_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtest
 
 
 @pytest.mark.req("R1.35", "R1.38")
-def test_frequency_and_window_are_options(subtests: pytest.Subtests) -> None:
+def test_frequency_and_window_are_configurable(subtests: pytest.Subtests) -> None:
     for calls, window, frequency, rule in [
         ("AbAcA", 8, 2, OFTEN),
         ("AbA", 8, 2, None),
@@ -116,19 +116,19 @@ def test_frequency_and_window_are_options(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("K1.3")
-def test_window_holds_only_executed_calls() -> None:
+def test_window_contains_only_executed_calls() -> None:
     calls = "AbAcAdAe"
     assert rules(calls + "AAf") == [None] * 8 + [OFTEN, OFTEN, None]
     assert rules(calls + "AAAA" + "f" + "A") == [None] * 8 + [OFTEN, OFTEN, ROW, ROW, None, None]
 
 
 @pytest.mark.req("K1.3")
-def test_blocked_call_counts_for_the_row() -> None:
+def test_blocked_call_still_counts_as_consecutive() -> None:
     assert rules("AbAAAA", DuplicateGuard(frequency=1)) == [None, None, OFTEN, OFTEN, ROW, ROW]
 
 
 @pytest.mark.req("K1.3", "R1.34")
-def test_blocked_call_between_ends_a_row() -> None:
+def test_different_blocked_call_in_between_resets_the_count() -> None:
     """The blocked call restarts the row: the next two repeats are the second and third."""
     calls = "BBcBB" + "AA" + "B" + "AA" + "A"
     assert rules(calls) == [None] * 7 + [OFTEN] + [None, None, ROW]
@@ -138,7 +138,7 @@ def test_blocked_call_between_ends_a_row() -> None:
 
 
 @pytest.mark.req("R1.36", "K1.2")
-def test_eighth_call_of_two_alternating_calls_is_blocked(subtests: pytest.Subtests) -> None:
+def test_eighth_call_in_an_alternation_is_blocked(subtests: pytest.Subtests) -> None:
     for calls, rule in [
         ("ABABAB" + "A", None),  # the seventh
         ("ABABABA" + "B", IN_TURN),
@@ -156,7 +156,7 @@ def test_eighth_call_of_two_alternating_calls_is_blocked(subtests: pytest.Subtes
 
 
 @pytest.mark.req("R1.36", "R1.38")
-def test_alternation_is_as_long_as_the_window(subtests: pytest.Subtests) -> None:
+def test_alternation_is_blocked_at_the_window_length(subtests: pytest.Subtests) -> None:
     for calls, window in [("ABA" + "B", 4), ("ABABA" + "B", 6), ("AB" + "A", 3), ("ABABABABA" + "B", 10)]:
         with subtests.test(calls=calls, window=window):
             assert last_rule(calls, window=window, frequency=9) == IN_TURN
@@ -164,7 +164,7 @@ def test_alternation_is_as_long_as_the_window(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R1.38")
-def test_two_different_calls_pass_in_the_smallest_window() -> None:
+def test_two_different_calls_are_allowed_with_the_smallest_window() -> None:
     assert rules("ABCBA", DuplicateGuard(window=2)) == [None] * 5
 
 
@@ -195,7 +195,7 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 @example("AABBAABBAABB", 3, 8, 4)
 @example("AAAABBBBAAAA", 4, 4, 6)
 @example("AAAAAA", 5, 3, 6)
-def test_generated_calls_are_blocked_exactly_by_the_rules(calls: str, row: int, window: int, frequency: int) -> None:
+def test_generated_calls_are_blocked_exactly_as_the_rules_say(calls: str, row: int, window: int, frequency: int) -> None:
     blocked = rules(calls, DuplicateGuard(row, window, frequency))
     assert [rule is not None for rule in blocked] == expected(calls, row, window, frequency)
     # With constant results, `same_result` makes no difference.
@@ -218,7 +218,7 @@ def test_blocked_call_gets_the_marker_and_its_earlier_result() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_last_success_is_repeated_even_after_a_failure() -> None:
+def test_blocked_call_returns_the_last_success_despite_later_failure() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.outputs["A"] = "one"
     bench.ask("A")
@@ -233,7 +233,7 @@ def test_last_success_is_repeated_even_after_a_failure() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_call_that_only_failed_gets_its_last_error() -> None:
+def test_blocked_call_that_only_failed_gets_its_last_error() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.failing = {"A"}
     for reason in ("no disk", "no net"):
@@ -245,7 +245,7 @@ def test_call_that_only_failed_gets_its_last_error() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_blocked_result_is_not_repeated_as_earlier_result() -> None:
+def test_result_of_a_blocked_call_is_never_repeated() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AAAA")
     assert [len(told.parts) for told in bench.blocks] == [2, 2]
@@ -261,7 +261,7 @@ def test_duplicate_of_a_running_call_has_no_result_yet() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_repeated_result_has_text_but_no_pictures() -> None:
+def test_blocked_call_repeats_text_but_not_pictures() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AA")
     picture = Image("image/png", b"x")
@@ -273,7 +273,7 @@ def test_repeated_result_has_text_but_no_pictures() -> None:
 @pytest.mark.parametrize(
     ("calls", "why"), [("AAA", "2 times in a row"), ("AbAcAdAeA", "4 of the last 8"), ("ABABABAB", "alternating")]
 )
-def test_model_is_told_why(calls: str, why: str) -> None:
+def test_model_is_informed_why_a_call_was_blocked(calls: str, why: str) -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one(calls)
     assert re.search(why, bench.blocks[0].text)
@@ -312,7 +312,7 @@ def test_only_exempt_tools_may_repeat() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_only_repeats_with_the_same_result_may_count() -> None:
+def test_guard_can_count_only_repeats_with_identical_results() -> None:
     bench = GatedRun(DuplicateGuard(same_result=True))
     blocked = []
     for text in ("1", "2", "3", "3", "4"):
@@ -323,7 +323,7 @@ def test_only_repeats_with_the_same_result_may_count() -> None:
 
 @pytest.mark.req("R1.41")
 @pytest.mark.parametrize("window", [2, 8, LONGEST])
-def test_tool_with_ever_new_results_may_be_called_forever(window: int) -> None:
+def test_tool_whose_results_keep_changing_may_be_called_forever(window: int) -> None:
     bench = GatedRun(DuplicateGuard(same_result=True, window=window))
     for number in range(LONGEST + 8):
         bench.outputs["A"] = str(number)
@@ -331,7 +331,7 @@ def test_tool_with_ever_new_results_may_be_called_forever(window: int) -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_differing_results_break_pattern_and_frequency_too() -> None:
+def test_changing_results_also_reset_pattern_and_frequency_counts() -> None:
     often, turns = GatedRun(DuplicateGuard(same_result=True)), GatedRun(DuplicateGuard(same_result=True))
     for number, name in enumerate("AbAcAdAeA"):
         often.outputs["A"] = str(number)
@@ -344,7 +344,7 @@ def test_differing_results_break_pattern_and_frequency_too() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_failure_and_success_with_equal_words_differ() -> None:
+def test_failure_and_success_with_equal_text_are_different_results() -> None:
     bench = GatedRun(DuplicateGuard(same_result=True))
     assert bench.one_by_one("A") == [None]
     bench.failing = {"A"}
@@ -360,7 +360,7 @@ def test_successful_call_may_be_repeated_unless_configured_otherwise() -> None:
 
 
 @pytest.mark.req("K1.4")
-def test_failed_call_may_be_retried_at_once() -> None:
+def test_failed_call_may_be_retried_immediately() -> None:
     bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     bench.failing = {"A"}
     assert bench.one_by_one("AAA") == [None, None, ROW]

@@ -25,7 +25,7 @@ def together(*verdicts: Verdict) -> Ask | Block | None:
     return judge([gate(verdict) for verdict in verdicts], CALL, Run())
 
 
-def test_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
+def test_first_allow_or_ask_verdict_decides(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[tuple[Verdict, ...], Verdict]] = {
         "no gate": ((), None),
         "nothing to say": ((None, None), None),
@@ -40,7 +40,7 @@ def test_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
             assert together(*verdicts) == expected
 
 
-def test_denial_beats_every_allowance_and_question() -> None:
+def test_denial_overrides_every_allow_and_ask() -> None:
     for verdicts in itertools.permutations([Allow(), Ask("May I?"), Deny("No files."), None]):
         verdict = together(*verdicts)
         assert isinstance(verdict, Block) and verdict.rule == DENIED
@@ -48,7 +48,7 @@ def test_denial_beats_every_allowance_and_question() -> None:
         assert together(*verdicts) == BLOCK
 
 
-def test_first_denial_gives_reason_and_rule() -> None:
+def test_first_denial_determines_reason_and_rule() -> None:
     verdict = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
     assert isinstance(verdict, Block) and verdict.rule == "folders"
     assert (verdict.result.call_id, verdict.result.is_error, verdict.result.error_code) == ("c1", True, DENIED)

@@ -26,7 +26,7 @@ def test_invalid_settings_are_refused(subtests: pytest.Subtests) -> None:
                 DuplicateGuard(**given)
 
 
-def test_exempt_tools_are_names_or_functions() -> None:
+def test_exempt_tools_may_be_names_or_functions() -> None:
     @tool(name="poll_it")
     def poll() -> str:
         """Polls."""
@@ -36,13 +36,13 @@ def test_exempt_tools_are_names_or_functions() -> None:
     assert guard.exempt == {"poll_it", "other", "tides_fetch", "mcp_clock_now"}
 
 
-def test_single_batch_repeats_nothing() -> None:
+def test_batch_limit_of_one_is_refused() -> None:
     with pytest.raises(SettingsError, match="batches=1"):
         Minimal(batches=1)
 
 
 @pytest.mark.req("R1.37")
-def test_long_result_is_repeated_in_part() -> None:
+def test_long_earlier_result_is_repeated_only_in_part() -> None:
     def look() -> str:
         """Looks."""
         return "x" * (MAX_REPEATED + 1_000)

@@ -52,7 +52,7 @@ def test_third_identical_call_is_not_run_by_default(policy: str) -> None:
 
 @pytest.mark.req("R1.35", "R1.39", "K1.2")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_call_that_is_four_of_the_last_eight_is_blocked(policy: str) -> None:
+def test_call_repeated_four_times_in_eight_is_blocked(policy: str) -> None:
     run, counting, _ = running("ABACADABA", policy)
     assert counting.runs == {"A": 4, "B": 2, "C": 1, "D": 1}
     assert codes(run) == [None] * 8 + [MARKER]
@@ -86,7 +86,7 @@ def test_blocked_call_has_neither_start_nor_finish_event() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_success_is_repeated_though_the_tool_failed_since() -> None:
+def test_blocked_call_receives_the_last_success_despite_later_failure() -> None:
     times = iter(range(9))
 
     def shaky() -> str:
@@ -131,7 +131,7 @@ def test_reply_with_only_blocked_calls_is_answered_and_run_continues() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_polling_tool_may_be_called_again_and_again() -> None:
+def test_polling_tool_may_be_called_repeatedly() -> None:
     run, counting, _ = running("A" * 15, repeatable=True)
     assert counting.runs == {"A": 15} and set(codes(run)) == {None}
 
@@ -147,7 +147,7 @@ def test_polling_tool_may_be_called_again_and_again() -> None:
 
 @pytest.mark.req("R1.38", "R1.41")
 @pytest.mark.parametrize("make", [Matrix, Minimal])
-def test_guard_limits_are_options_in_code(make: Any) -> None:
+def test_guard_limits_can_be_set_in_code(make: Any) -> None:
     for guard, ran in (
         (DuplicateGuard(consecutive=2), 1),
         (DuplicateGuard(consecutive=4), 3),
@@ -168,7 +168,7 @@ def test_same_result_option_never_blocks_changing_results() -> None:
 
 
 @pytest.mark.req("R1.41", "R0.46")
-def test_own_list_reads_of_the_run_are_never_blocked() -> None:
+def test_todo_reads_made_by_the_run_are_never_blocked() -> None:
     board = TodoBoard(["Look"])
 
     def touch(n: int) -> None:
@@ -278,7 +278,7 @@ def test_generated_calls_have_one_answer_and_blocked_ones_never_run(script: list
 @pytest.mark.req("R1.35", "R1.36")
 @examples(60)
 @given(st.text("AB", max_size=14), st.sampled_from(sorted(POLICIES)))
-def test_no_call_runs_five_times_in_nine_or_alternates_eight(calls: str, policy: str) -> None:
+def test_no_call_runs_five_times_in_nine_or_keeps_alternating(calls: str, policy: str) -> None:
     run, counting, _ = running(calls, Matrix(blocked_rounds=50) if policy == "matrix" else POLICIES[policy])
     assert "".join(record.call.name for round in run.rounds for record in round.records) == calls
     executed = "".join(record.call.name for round in run.rounds for record in round.records if record.ran)
@@ -288,7 +288,7 @@ def test_no_call_runs_five_times_in_nine_or_alternates_eight(calls: str, policy:
 
 
 @pytest.mark.req("R1.41", "R0.43")
-def test_reading_the_list_after_each_change_is_not_repetition() -> None:
+def test_reading_the_todo_list_after_changes_is_not_repetition() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     marks = [
         ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": number, "status": status}]})
@@ -303,7 +303,7 @@ def test_reading_the_list_after_each_change_is_not_repetition() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_third_read_of_an_unchanged_list_is_blocked() -> None:
+def test_third_read_of_an_unchanged_todo_list_is_blocked() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     board = TodoBoard([{"title": "One", "status": "completed"}])
     run = Agent(ScriptedModel([read] * 3 + ["Done."]), tools=[Counting().tool("A")], todos=board).run_sync("go")
@@ -311,7 +311,7 @@ def test_third_read_of_an_unchanged_list_is_blocked() -> None:
 
 
 @pytest.mark.req("R0.44", "R1.41")
-def test_list_changed_by_others_may_be_read_again() -> None:
+def test_todo_list_changed_by_others_may_be_read_again() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     board = TodoBoard(["One"])
 

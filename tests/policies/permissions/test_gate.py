@@ -146,7 +146,7 @@ def test_grant_allows_its_tool_until_withdrawn() -> None:
     assert isinstance(judged("ask", "writes", builder.run), Ask) and not builder.run.grants
 
 
-def test_always_in_an_earlier_log_allows_only_this_tool(subtests: pytest.Subtests) -> None:
+def test_always_answer_in_an_older_log_allows_only_that_tool(subtests: pytest.Subtests) -> None:
     always = asked("always")
     assert judged("ask", "writes", always) is None
     assert isinstance(judged("ask", "sends", always), Ask)
@@ -170,7 +170,7 @@ def test_unknown_mode_is_refused_with_the_modes() -> None:
     assert [ApprovalMode.of(word).words for word in MODES] == list(MODES)
 
 
-def test_grant_of_a_pattern_allows_matches_but_lifts_no_denial(subtests: pytest.Subtests) -> None:
+def test_pattern_grant_allows_matching_calls_but_overrides_no_denial(subtests: pytest.Subtests) -> None:
     run = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git status *)").run
     assert not run.has_grant("shell")
     cases: list[tuple[str, Any, str, type]] = [
@@ -212,7 +212,7 @@ def test_denial_names_its_flag_or_rule() -> None:
 
 @examples(60)
 @given(ALL_MODES, ALL_MODES, ALL_MODES)
-def test_nested_mode_is_the_strictest_and_survives_the_log(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
+def test_nested_mode_is_the_strictest_and_can_be_reloaded(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
     assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)

@@ -73,7 +73,7 @@ SUBJECTS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-def test_arguments_without_a_recognized_subject_are_asked_about(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_arguments_without_a_recognized_subject_require_approval(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (called, rule, arguments) in SUBJECTS.items():
         with subtests.test(name):
             assert is_held_up(called, rule, arguments, tmp_path)

@@ -30,7 +30,7 @@ BASH, SAVE, FETCH, PLAIN = (
 )
 
 
-def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_each_offered_grant_allows_the_call_and_states_its_scope(subtests: pytest.Subtests, tmp_path: Path) -> None:
     work = tmp_path.resolve()
     (work / "data").mkdir()
     cases: list[tuple[FunctionTool, str, str | None]] = [
@@ -61,7 +61,7 @@ def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytes
                 assert grants[-1].rule == name, "the widest is the last"
 
 
-def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_grant_for_a_secret_or_read_file_is_exact(tmp_path: Path, subtests: pytest.Subtests) -> None:
     work = (tmp_path / "desk").resolve()
     (work / "conf").mkdir(parents=True)
     (work / "conf" / "link").symlink_to(".env")
@@ -89,7 +89,7 @@ def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: py
             assert not any(is_allowed_by(grant.rule, other, tool, work) for grant in grants)
 
 
-def test_command_naming_a_key_file_is_offered_alone(tmp_path: Path) -> None:
+def test_grant_for_a_command_naming_a_key_file_is_exact(tmp_path: Path) -> None:
     for line, rules in {
         "cat .env": ["bash(cat .env)"],
         "grep KEY conf/.env": ["bash(grep KEY conf/.env)"],
@@ -101,7 +101,7 @@ def test_command_naming_a_key_file_is_offered_alone(tmp_path: Path) -> None:
         assert ("project" in [grant.reach for grant in grants]) == (line == "cat notes.txt")
 
 
-def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
+def test_session_grant_is_never_offered_for_an_entire_tool(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, reaches=REACHES)
         assert not {(tool.spec.name, "session"), (tool.spec.name, "project")} & {(grant.rule, grant.reach) for grant in grants}

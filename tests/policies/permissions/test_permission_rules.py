@@ -48,7 +48,7 @@ def test_rules_are_ordered_and_logged_unchanged() -> None:
     ]
 
 
-def test_invalid_rule_is_refused_with_valid_ones(subtests: pytest.Subtests) -> None:
+def test_invalid_rule_is_refused_with_valid_examples(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         ({"bash": "permit"}, "'permit' is not a verdict.*allow, ask, deny"),
         ({"bash(": "ask"}, "Invalid permission rule"),
@@ -71,7 +71,7 @@ def test_invalid_rule_is_refused_with_valid_ones(subtests: pytest.Subtests) -> N
         RuleList.parse_typed(["bash"])
 
 
-def test_word_is_a_tool_a_name_pattern_or_a_flag() -> None:
+def test_rule_word_may_be_a_tool_name_pattern_or_flag() -> None:
     about = {
         "bash": [True, False, False],
         "run_*": [False, True, False],

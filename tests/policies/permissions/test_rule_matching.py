@@ -68,7 +68,7 @@ def decided_alone(rules: list[Rule], command: str) -> str:
 
 @given(RULES, st.sampled_from(COMMANDS))
 @examples(300)
-def test_rules_decide_as_each_alone(rules: list[Rule], command: str) -> None:
+def test_combined_rules_decide_like_the_rules_checked_individually(rules: list[Rule], command: str) -> None:
     permissions = Permissions.of(NO_MODE, RuleList(tuple(rules)))
     judged = permissions.for_tool("shell", as_tool(shell), HERE).judge({"line": command})
     assert judged.verdict == decided_alone(rules, command)

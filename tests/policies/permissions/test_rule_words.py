@@ -61,7 +61,7 @@ def rules(*words: str) -> RuleList:
     return RuleList.of(dict.fromkeys(words, "deny"))
 
 
-def test_word_is_known_if_calls_may_reach_its_target(subtests: pytest.Subtests) -> None:
+def test_rule_word_is_known_if_it_may_match_calls(subtests: pytest.Subtests) -> None:
     server = MCPServer("clock", "uvx")
     for name, tools, word, is_known in (
         ("a tool", [save], "save", True),
@@ -110,7 +110,7 @@ def test_checked_or_logged_rules_are_not_checked_again() -> None:
         known_rules(logged.then(rules("other")), [])
 
 
-def test_context_may_confirm_foreign_tools_but_not_misspelled_names(subtests: pytest.Subtests) -> None:
+def test_confirmations_may_name_foreign_tools_but_not_misspelled_ones(subtests: pytest.Subtests) -> None:
     for word, is_taken in (("pay", True), ("SAVE", True), ("sav", False), ("sav*", True), ("effect:write", True)):
         with subtests.test(word):
             confirms = [Rule.read(word, "ask")]
@@ -121,7 +121,7 @@ def test_context_may_confirm_foreign_tools_but_not_misspelled_names(subtests: py
                     check_confirms(confirms, [Toolbox([save])])
 
 
-def test_unknown_word_ends_a_run_before_model_and_log(tmp_path: Path) -> None:
+def test_unknown_rule_word_is_refused_before_model_and_log(tmp_path: Path) -> None:
     model = ScriptedModel(["Done."])
     with pytest.raises(SettingsError, match="save"):
         Agent(model, tools=[save]).run_sync("Go.", permissions={"sava": "deny"}, store=Store(tmp_path))

@@ -125,7 +125,7 @@ def test_precedence_is_deny_then_first_match_then_default(subtests: pytest.Subte
             assert verdict(name, subject, rules=given_rules) == expected
 
 
-def test_mode_replaces_defaults_but_no_rule() -> None:
+def test_approval_mode_replaces_defaults_but_not_rules() -> None:
     rules = {"bash(git *)": "allow", "save": "ask", "look": "ask", "bash(rm *)": "deny"}
     assert [verdict("bash", "git log", rules=rules, mode=mode) for mode in MODES] == ["allow", "allow", "allow", "deny"]
     assert [verdict("save", rules=rules, mode=mode) for mode in MODES] == ["ask", "ask", "ask", "deny"]
@@ -149,7 +149,7 @@ SOME = st.builds(lambda mode, rules: Permissions.of(ApprovalMode.of(mode), RuleL
 
 @examples(200)
 @given(SOME, SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "a; b", "x"]))
-def test_nested_run_is_never_freer_than_its_parents(
+def test_nested_run_never_has_more_permissions_than_its_parents(
     outer: Permissions, inner: Permissions, innermost: Permissions, name: str, subject: str
 ) -> None:
     alone = outer.for_tool(name, TOOLS[name], HERE).judge({"command": subject}).verdict
@@ -172,7 +172,7 @@ def test_nested_run_without_a_mode_inherits_its_parents() -> None:
 
 @examples(100)
 @given(SOME, SOME)
-def test_logged_permissions_loosen_only_if_they_count(outer: Permissions, inner: Permissions) -> None:
+def test_untrusted_logged_permissions_never_loosen_the_rules(outer: Permissions, inner: Permissions) -> None:
     permissions = inner.within(outer)
     settings = json.loads(json.dumps(permissions.as_logged))
     again = Permissions.logged(settings, loosens=True)
@@ -203,7 +203,9 @@ def test_unreadable_logged_permissions_are_strict() -> None:
 
 @examples(100)
 @given(SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "x"]))
-def test_confirmed_call_never_runs_unasked(outer: Permissions, inner: Permissions, name: str, subject: str) -> None:
+def test_call_requiring_confirmation_never_runs_without_it(
+    outer: Permissions, inner: Permissions, name: str, subject: str
+) -> None:
     confirming = outer.confirming([Rule.read(name, "ask")])
     for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
         logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)

@@ -141,7 +141,7 @@ def judged(line: str, rules: Any, folder: Path, mode: str = "auto") -> Judgement
     return permissions.for_tool("shell", as_tool(shell), folder).judge({"line": line})
 
 
-def test_no_attack_on_a_deny_runs_unasked(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_no_attack_on_a_deny_rule_runs_without_approval(subtests: pytest.Subtests, tmp_path: Path) -> None:
     assert len(ATTACKS) > 90
     for line in ATTACKS:
         with subtests.test(line):
@@ -168,7 +168,7 @@ SETTLED = [
 ]
 
 
-def test_rule_or_grant_naming_the_program_settles_its_part(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_rule_or_grant_naming_the_program_decides_its_part(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for line, rule, runs in SETTLED:
         with subtests.test(f"{line} {rule}"):
@@ -180,7 +180,7 @@ def test_rule_or_grant_naming_the_program_settles_its_part(subtests: pytest.Subt
             assert (asked is None) == runs and (runs or isinstance(asked, AskUnsettled | AskEachTime))
 
 
-def test_question_about_an_unknown_program_offers_the_settling_rule(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_question_about_an_unknown_program_suggests_a_deciding_rule(subtests: pytest.Subtests, tmp_path: Path) -> None:
     offers = {
         "pytest -q | tail": "shell(pytest *)",
         "ls; make test && git status": "shell(make *)",
@@ -198,19 +198,19 @@ def test_question_about_an_unknown_program_offers_the_settling_rule(subtests: py
                 assert judged(line, {**DENIED, rule: "allow"}, tmp_path).verdict == "allow"
 
 
-def test_calls_allowed_by_the_mode_run_without_a_deny(tmp_path: Path) -> None:
+def test_unknown_programs_run_only_without_deny_rules(tmp_path: Path) -> None:
     assert judged("./mine", {"shell(git *)": "ask"}, tmp_path).verdict == "allow"
     assert judged("./mine", {"shell(git *)": "deny"}, tmp_path).unsettled == ("./mine",)
 
 
-def test_nested_deny_asks_until_the_outermost_run_allows(tmp_path: Path) -> None:
+def test_nested_deny_rule_asks_unless_the_outermost_run_allows(tmp_path: Path) -> None:
     inner = Permissions.of(ApprovalMode.of("auto"), RuleList.of({**DENIED, "shell(make *)": "allow"}))
     for outer, verdict in (({"shell(ls *)": "allow"}, "ask"), ({"shell(make *)": "allow"}, "allow")):
         permissions = inner.within(Permissions.of(ApprovalMode.of("auto"), RuleList.of(outer)))
         assert permissions.for_tool("shell", as_tool(shell), tmp_path).judge({"line": "make"}).verdict == verdict
 
 
-def test_writing_is_harmless_only_in_the_work_dir(
+def test_writing_is_considered_harmless_only_inside_the_work_dir(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}/mine/.venv/bin:/usr/bin")
@@ -268,7 +268,7 @@ COMPOUNDS = [
 ]
 
 
-def test_command_list_is_allowed_where_each_part_is(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_command_list_is_allowed_if_every_part_is(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "mine" / "sub").mkdir(parents=True)
     (tmp_path / "mine" / "up").symlink_to("..")
     rules = {"shell(git diff *)": "allow", "shell(head *)": "allow"}

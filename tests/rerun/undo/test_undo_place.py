@@ -69,7 +69,7 @@ REFUSED: dict[str, Put] = {
 }
 
 
-def test_paths_that_are_not_written_are_refused(
+def test_unwritable_paths_are_refused(
     work: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: work / "own")
@@ -81,7 +81,7 @@ def test_paths_that_are_not_written_are_refused(
     assert (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_working_folder_behind_a_link_now_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_working_folder_since_replaced_by_a_link_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "outside" / "work").mkdir(parents=True)
     for name in ("itself", "the folder around it"):
         with subtests.test(name):
@@ -103,7 +103,7 @@ def test_only_regular_files_can_be_undone(work: Path, subtests: pytest.Subtests)
                 place.digest()
 
 
-def test_folder_swapped_for_a_link_while_open_leads_nowhere(work: Path) -> None:
+def test_folder_swapped_for_a_link_while_open_is_not_followed(work: Path) -> None:
     (work / "data" / "a.txt").write_text("old")
     with open_place(work / "data" / "a.txt", work, work / "runs") as place:
         assert place.digest() == digest(b"old")
@@ -113,14 +113,14 @@ def test_folder_swapped_for_a_link_while_open_leads_nowhere(work: Path) -> None:
     assert (work / "moved" / "a.txt").read_text() == "new" and (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> None:
+def test_link_swapped_in_for_an_open_file_is_itself_replaced(work: Path) -> None:
     with open_place(work / "a.txt", work, work / "runs") as place:
         linked(work / "a.txt", work.parent / "outside" / "a.txt")
         place.put(b"new", 0o600)
     assert not (work / "a.txt").is_symlink() and (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_file_gets_its_bytes_and_permissions_without_leftovers(work: Path, subtests: pytest.Subtests) -> None:
+def test_file_content_and_permissions_are_restored_without_leftovers(work: Path, subtests: pytest.Subtests) -> None:
     path = work / "data" / "run.sh"
     path.write_text("new")
     for mode, now, expected in (
@@ -145,7 +145,7 @@ def test_failed_write_leaves_the_file_unchanged(work: Path) -> None:
     assert path.read_text() == "new" and [file.name for file in (work / "data").iterdir()] == ["a.txt"]
 
 
-def test_read_only_file_is_left_alone(work: Path) -> None:
+def test_read_only_file_is_not_changed_by_undo(work: Path) -> None:
     (work / "a.txt").write_text("new")
     for mode in (0o444, 0o464):
         (work / "a.txt").chmod(mode)
@@ -153,7 +153,7 @@ def test_read_only_file_is_left_alone(work: Path) -> None:
             place.digest()
 
 
-def test_missing_folder_means_missing_file(work: Path, subtests: pytest.Subtests) -> None:
+def test_file_in_a_missing_folder_counts_as_absent(work: Path, subtests: pytest.Subtests) -> None:
     gone = work.parent / "gone"
     for path, folder in ((work / "no" / "such" / "a.txt", work), (gone / "a.txt", gone)):
         with subtests.test(str(path)), open_place(path, folder, work / "runs") as place:

@@ -68,7 +68,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def test_file_is_restored_as_far_as_each_state_fits(subtests: pytest.Subtests) -> None:
+def test_file_is_restored_as_far_as_its_states_match(subtests: pytest.Subtests) -> None:
     for name, (changes, now, action, image, undone, why_not) in CASES.items():
         with subtests.test(name):
             plan = plan_file(changes, now)

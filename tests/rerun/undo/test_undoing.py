@@ -43,7 +43,7 @@ def outcomes(report: UndoReport) -> dict[str, tuple[str, str | None]]:
     return {file.path: (file.action, file.why_not) for file in report.files}
 
 
-def test_files_return_to_their_bytes_and_permissions(desk: Desk, snapshot: Snapshot) -> None:
+def test_files_return_to_their_original_bytes_and_permissions(desk: Desk, snapshot: Snapshot) -> None:
     before = bytes(range(256)) + b"\r\n"
     desk.write("data/a.bin", before, 0o750)
     run = desk.run(
@@ -61,7 +61,7 @@ def test_files_return_to_their_bytes_and_permissions(desk: Desk, snapshot: Snaps
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_tools_of_the_group_are_undone(desk: Desk) -> None:
+def test_changes_by_all_file_tools_are_undone(desk: Desk) -> None:
     desk.write("a.py", "one = 1\r\ntwo = 2\r\n", 0o751)
     calls = [
         ToolCall("edit_file", {"path": "a.py", "old": "one = 1", "new": "one = 11"}),
@@ -76,7 +76,7 @@ def test_tools_of_the_group_are_undone(desk: Desk) -> None:
     assert file.read_bytes() == b"one = 1\r\ntwo = 2\r\n" and stat.S_IMODE(file.stat().st_mode) == 0o751
 
 
-def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> None:
+def test_undoing_twice_changes_nothing_the_second_time(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     undo(desk, run)
@@ -88,7 +88,7 @@ def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> Non
     assert undo_text(undo(desk, with_nothing)) == snapshot("no files", RUN=with_nothing.id)
 
 
-def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_file_changed_since_the_run_is_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     for name in ("edited", "gone", "kept"):
         desk.write(name, "old")
     run = desk.run(*(writes(name, "new") for name in ("edited", "gone", "kept", "created")))
@@ -102,7 +102,7 @@ def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapsh
     assert outcomes(undo(desk, run))["edited"] == ("restore", None) and desk.contents()["edited"] == "old"
 
 
-def test_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_effects_of_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     @tool(effects=["write"])
     async def git_commit(message: str) -> str:
         """Commit."""
@@ -133,7 +133,7 @@ def test_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     assert set(desk.contents()) == {"a.txt", "b.txt"}
 
 
-def test_change_between_two_changes_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
+def test_user_change_between_changes_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old ")
     run = desk.run(writes("a.txt", "new "), ToolCall("bash", {"command": "by bash > a.txt"}), writes("a.txt", "newest"))
     report = undo(desk, run)
@@ -162,7 +162,7 @@ def test_nested_runs_are_undone_with_their_parent(desk: Desk) -> None:
 
 
 @pytest.mark.req("R2.38")
-def test_file_with_a_key_is_left_alone_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_file_with_a_key_is_kept_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     desk.write("config.txt", f"key={KEY}")
     run = desk.run(writes("config.txt", "new"))
@@ -171,7 +171,7 @@ def test_file_with_a_key_is_left_alone_and_named(desk: Desk, monkeypatch: pytest
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_live_run_is_refused(desk: Desk) -> None:
+def test_undoing_a_live_run_is_refused(desk: Desk) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -224,7 +224,7 @@ def forged(desk: Desk, run: Run, **lies: Any) -> None:
     write_record(folder_of_run(desk.store.folder, run.id), replace(first, number=7, at=datetime.now(UTC), **lies))
 
 
-def test_listed_paths_are_judged_again_as_writes(desk: Desk, subtests: pytest.Subtests) -> None:
+def test_recorded_paths_are_checked_again_like_writes(desk: Desk, subtests: pytest.Subtests) -> None:
     outside = desk.folder.parent / f"{desk.folder.name}-outside"
     outside.mkdir()
     (outside / "a.txt").write_text("new")
@@ -247,7 +247,7 @@ def test_listed_paths_are_judged_again_as_writes(desk: Desk, subtests: pytest.Su
             assert Path(path).read_text() == "new" and (desk.folder / "a.txt").read_text() == "old"
 
 
-def test_lines_of_another_user_are_left_out_and_counted(desk: Desk, snapshot: Snapshot) -> None:
+def test_records_of_another_user_are_skipped_and_counted(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     path = desk.kept(run) / "changes.jsonl"
@@ -258,7 +258,7 @@ def test_lines_of_another_user_are_left_out_and_counted(desk: Desk, snapshot: Sn
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_rule_that_denies_writing_is_respected(desk: Desk, snapshot: Snapshot) -> None:
+def test_undo_respects_rules_that_deny_writing(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("data/a.txt", "old")
     desk.write("b.txt", "old")
     rules = {"write_file": "deny"}  # of the tool alone: with brackets it would match edit_file, too
@@ -268,7 +268,7 @@ def test_rule_that_denies_writing_is_respected(desk: Desk, snapshot: Snapshot) -
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_refusing_disk_leaves_the_file_and_is_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_failing_disk_leaves_the_file_and_is_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
 
@@ -282,7 +282,7 @@ def test_refusing_disk_leaves_the_file_and_is_reported(desk: Desk, monkeypatch: 
     assert outcomes(undo(desk, run)) == {"a.txt": ("restore", None)}
 
 
-def test_undo_that_was_not_noted_is_seen_in_the_file(desk: Desk) -> None:
+def test_undo_that_was_not_recorded_is_recognized_from_the_file(desk: Desk) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
 
@@ -295,7 +295,7 @@ def test_undo_that_was_not_noted_is_seen_in_the_file(desk: Desk) -> None:
     assert outcomes(undo(desk, run)) == {"a.txt": ("none", None)} and desk.contents() == {"a.txt": "old"}
 
 
-def test_kill_between_list_and_change_is_seen_in_the_file(desk: Desk, snapshot: Snapshot) -> None:
+def test_change_interrupted_by_a_kill_is_recognized_from_the_file(desk: Desk, snapshot: Snapshot) -> None:
     for name in ("a.txt", "b.txt"):
         desk.write(name, "old")
     code = "import sys, kept_files; kept_files.killed_run(sys.argv[1])"

@@ -45,7 +45,7 @@ def test_built_in_tools_match_names_and_schemas_of_the_example(subtests: pytest.
             assert (flag_of(tool), spec.effects) == (wanted["permission"], (wanted["effects"],))
 
 
-def test_words_are_groups_or_single_tools() -> None:
+def test_each_name_refers_to_a_group_or_tool() -> None:
     for word, group in GROUPS.items():
         assert tuple(names(word)) == group.tool_names
     assert all(names(word) == [word] for word in GROUP_OF)
@@ -53,7 +53,7 @@ def test_words_are_groups_or_single_tools() -> None:
     assert tools_of_word("sales.describe") == tools_of_word("fils") == ()
 
 
-def test_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> None:
+def test_registry_name_is_accepted_with_any_separator(subtests: pytest.Subtests) -> None:
     for name in ("web.fetch", "web/fetch", "web:fetch", "web_fetch"):
         with subtests.test(name):
             file = f"agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: tool, name: '{name}'}}, {{type: agent, name: a}}]\n"
@@ -73,7 +73,7 @@ def test_tool_named_twice_is_included_once() -> None:
     assert names("files", "read_file", "files") == names("files")
 
 
-def test_two_tools_of_one_name_are_an_error() -> None:
+def test_two_tools_with_one_name_are_an_error() -> None:
     def bash(command: str) -> str:
         """Run."""
         return command
@@ -83,7 +83,7 @@ def test_two_tools_of_one_name_are_an_error() -> None:
             Toolbox(values)
 
 
-def test_unknown_word_is_refused_with_suggestions() -> None:
+def test_unknown_tool_name_is_refused_with_suggestions() -> None:
     for word, like in {"fils": "files", "web.fetsh": "web_fetch", "readfile": "read_file", "gitstatus": "git_status"}.items():
         with pytest.raises(UnknownTool, match=like):
             tools_of(word)
@@ -91,7 +91,7 @@ def test_unknown_word_is_refused_with_suggestions() -> None:
         tools_of("sales.describe")
 
 
-def test_words_in_files_prefer_tools_of_the_user() -> None:
+def test_names_in_files_prefer_tools_of_the_user() -> None:
     def read_file(path: str) -> str:
         """Mine."""
         return path
@@ -106,7 +106,7 @@ def test_words_in_files_prefer_tools_of_the_user() -> None:
     assert isinstance(bash, BuiltinTool) and bash.group == Shell(timeout=5)
 
 
-def test_log_has_settings_and_restores_the_tools(subtests: pytest.Subtests) -> None:
+def test_tools_and_their_settings_are_restored_from_the_log(subtests: pytest.Subtests) -> None:
     given = Toolbox(["files", Shell(timeout=5, sandbox="bwrap"), GitHub(repo="a/b"), Web(local=True)])
     logged = logged_builtins(given)
     assert logged[LOGGED]["read_file"] == {} and logged[LOGGED]["web_fetch"] == {"local": True}
@@ -146,5 +146,5 @@ def test_tools_keep_their_settings_in_another_process() -> None:
             assert isinstance(again, BuiltinTool) and again.group == group and again.spec == tool.spec
 
 
-def test_all_words_are_different() -> None:
+def test_tool_and_group_names_are_unique() -> None:
     assert len(set(WORDS)) == len(WORDS)

@@ -53,7 +53,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_each_library_hint_is_read_separately(load: Any) -> None:
+def test_one_unreadable_library_hint_does_not_affect_the_others(load: Any) -> None:
     import json
     from collections.abc import Sequence
 

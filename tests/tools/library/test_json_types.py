@@ -55,7 +55,7 @@ PARTS: list[tuple[Any, Any]] = [
 ]
 
 
-def test_json_part_of_a_type_is_kept(subtests: pytest.Subtests) -> None:
+def test_json_compatible_part_of_a_type_is_kept(subtests: pytest.Subtests) -> None:
     for hint, part in PARTS:
         with subtests.test(hint=hint):
             assert json_part(hint) == part
@@ -80,7 +80,7 @@ def test_dropped_union_members_are_listed() -> None:
     assert excluded_members(str) == excluded_members(Buffer[bytes]) == []
 
 
-def test_types_are_distinguished_from_other_values(subtests: pytest.Subtests) -> None:
+def test_type_hints_are_distinguished_from_other_values(subtests: pytest.Subtests) -> None:
     for hint in [int, list[int], int | str, Any, Callable[[], int], typing.Optional[int], Literal[1], Key]:  # noqa: UP045
         with subtests.test(hint=hint):
             assert is_type(hint)

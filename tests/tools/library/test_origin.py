@@ -17,7 +17,7 @@ def own() -> None:
     """A function of this file."""
 
 
-def test_functions_of_python_and_of_installed_packages_belong_to_libraries(subtests: pytest.Subtests) -> None:
+def test_standard_library_and_installed_functions_count_as_library_code(subtests: pytest.Subtests) -> None:
     cell: dict[str, Any] = {"__name__": "__main__"}
     exec("def in_a_cell(): ...", cell)
     for function, expected in [

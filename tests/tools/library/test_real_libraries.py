@@ -36,7 +36,7 @@ def call(function: Callable[..., Any], /, **arguments: Any) -> ToolOutcome:
 
 
 @pytest.mark.req("R2.3")
-def test_table_reader_takes_its_path_and_plain_arguments() -> None:
+def test_read_csv_takes_a_path_and_plain_arguments() -> None:
     properties = FunctionTool(pd.read_csv).spec.input_schema["properties"]
     types = {name: properties[name].get("type") or [option["type"] for option in properties[name]["anyOf"]] for name in PLAIN}
     assert types == PLAIN
@@ -94,7 +94,7 @@ def test_library_functions_are_called(tmp_path: Path, subtests: pytest.Subtests)
 
 
 @pytest.mark.req("R2.3")
-def test_function_that_needs_a_frame_is_refused_with_a_wrapper() -> None:
+def test_function_requiring_a_data_frame_is_refused_suggesting_a_wrapper() -> None:
     with pytest.raises(InvalidTool, match=r"merge expects left: DataFrame.*Wrap it.*def my_merge\(left: str\)"):
         FunctionTool(pd.merge)
     with pytest.raises(InvalidTool, match="merge expects right"):
@@ -107,7 +107,7 @@ def test_methods_with_one_name_are_refused_with_a_rename_hint(snapshot: Snapshot
         Agent(ScriptedModel([]), tools=[sales().describe, sales().describe])
 
 
-def test_python_takes_methods_and_functions_as_tools() -> None:
+def test_agent_accepts_library_methods_and_functions_as_tools() -> None:
     calls = [ToolCall("describe", {}), ToolCall("loads", {"s": "{}"})]
     agent = Agent(ScriptedModel([calls, "Done."]), tools=[sales().describe, json.loads], guidance="off", todos=False)
     run = agent.run_sync("Go.")

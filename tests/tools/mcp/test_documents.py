@@ -16,7 +16,7 @@ JSON = '{"a": {"b": ["x", 1, true, null, 1.5]}, "c": ""}'
 YAML = "a:\n  b: [x, 1, true, ~, 1.5]\nc: ''\n"
 
 
-def test_formats_give_the_same_value(subtests: pytest.Subtests) -> None:
+def test_every_document_format_yields_the_same_value(subtests: pytest.Subtests) -> None:
     for name, text, value in (
         ("a.json", JSON, VALUE),
         ("no ending", f"\n\n{JSON}", VALUE),
@@ -41,7 +41,7 @@ def test_formats_give_the_same_value(subtests: pytest.Subtests) -> None:
             )
 
 
-def test_errors_locate_a_value(subtests: pytest.Subtests) -> None:
+def test_errors_state_the_position_of_the_value(subtests: pytest.Subtests) -> None:
     for name, text, place in (
         ("a.json", '{"x": 1,\n "a": {"b": [1, {"c": 2}]}}', "a.json, line 2, column 23: wrong"),
         ("a.jsonc", '{"x": 1, // "a": {\n "a": {"b": [1, {/* , */ "c": 2,},],}}', "a.jsonc, line 2, column 31: wrong"),

@@ -53,7 +53,7 @@ def described(schema: dict[str, Any]) -> t.Tool:
     return t.Tool(name="look", title=HOSTILE, description=HOSTILE, input_schema=schema)
 
 
-def test_server_texts_have_no_control_characters() -> None:
+def test_control_characters_are_removed_from_server_texts() -> None:
     seen: list[str] = []
 
     async def ask(message: str, schema: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_question_without_text_gets_a_default_text() -> None:
     assert (asked, answer.action) == (["Additional input required."], "accept")
 
 
-def test_standard_error_keeps_its_end_without_keys_and_control_characters() -> None:
+def test_standard_error_tail_is_kept_without_keys_or_control_characters() -> None:
     async def tail() -> tuple[str, ...]:
         found = StderrTail()
         found.writer.write("first\n" * 100 + "a" * 10_000 + f"\n{HOSTILE}\nkey {SECRET}\nno end")
@@ -135,13 +135,13 @@ def test_late_question_of_a_finished_call_is_cancelled() -> None:
     assert asyncio.run(ask()).action == "cancel" and not asked
 
 
-def test_answer_with_too_many_digits_is_read() -> None:
+def test_response_with_a_huge_number_is_read() -> None:
     with pytest.raises(ValidationError) as caught:
         t.jsonrpc_message_adapter.validate_json('{"jsonrpc": "2.0", "id": 3, "result": [%s]}' % ("9" * 5_000))
     assert readable_message(caught.value) == {"jsonrpc": "2.0", "id": 3, "result": {BARE: ["9" * 5_000]}}
 
 
-def test_endless_list_is_cut() -> None:
+def test_listing_of_endless_tool_pages_stops_at_a_limit() -> None:
     asked = 0
 
     async def list_tools(**_: Any) -> t.ListToolsResult:
@@ -154,7 +154,7 @@ def test_endless_list_is_cut() -> None:
     assert len(asyncio.run(tools_of(client))) == MAX_PAGES
 
 
-def test_missing_list_is_empty_and_a_broken_one_an_error() -> None:
+def test_unsupported_tool_listing_is_empty_and_a_failed_one_raises() -> None:
     cases: list[tuple[t.ToolsCapability | None, int, str, bool]] = [
         (None, -32603, "not implemented", True),
         (t.ToolsCapability(), -32601, "no", True),
@@ -186,7 +186,7 @@ def test_tool_name_avoids_those_of_excluded_tools() -> None:
     assert offered.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(offered.left_out) == ["look_at"]
 
 
-def test_unusable_schemas_are_a_problem(subtests: pytest.Subtests) -> None:
+def test_unusable_schemas_are_reported_as_a_problem(subtests: pytest.Subtests) -> None:
     live: Any = Hostile()
     deep: dict[str, Any] = {}
     for _ in range(MAX_DEPTH):

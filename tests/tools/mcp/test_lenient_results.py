@@ -68,7 +68,7 @@ def test_nonstandard_initial_messages_are_read(subtests: pytest.Subtests) -> Non
             t.InitializeResult.model_validate(start)
 
 
-def test_http_messages_are_read_at_any_split(subtests: pytest.Subtests) -> None:
+def test_http_messages_are_parsed_however_they_are_split(subtests: pytest.Subtests) -> None:
     batch, empty = b'\xef\xbb\xbf[{"id": 1, "result": {"a": 1}}]', b'{"id": 1}'
     of_batch, of_empty = (
         b'{"id":1,"result":{"a":1},"jsonrpc":"2.0"}',

@@ -44,7 +44,7 @@ async def exchanged(auth: Any, answer: Any) -> list[httpx2.Request]:
         return sent
 
 
-def test_requests_do_not_wait_for_each_other() -> None:
+def test_concurrent_requests_do_not_wait_for_each_other() -> None:
     async def both() -> list[str]:
         auth = LoggedIn(KEPT).auth
         flows = [auth.async_auth_flow(request()) for _ in range(2)]
@@ -53,7 +53,7 @@ def test_requests_do_not_wait_for_each_other() -> None:
     assert asyncio.run(both()) == ["Bearer first-0123456789"] * 2
 
 
-def test_server_that_refuses_every_token_is_called_twice() -> None:
+def test_server_that_rejects_every_token_is_called_only_twice() -> None:
     renewals = iter(range(100))
 
     def answer(sent: httpx2.Request) -> httpx2.Response:
@@ -70,7 +70,7 @@ def test_server_that_refuses_every_token_is_called_twice() -> None:
     assert kept is not None and kept.tokens["refresh_token"] == "next-0123456789"
 
 
-def test_refused_renewal_keeps_the_login() -> None:
+def test_login_is_kept_when_its_renewal_is_refused() -> None:
     store_login(KEPT)
     for status in (400, 503):
         sent = asyncio.run(
@@ -99,7 +99,7 @@ def test_expired_token_is_renewed_before_it_is_sent() -> None:
     assert sent[-1].headers["authorization"] == "Bearer renewed-0123456789"
 
 
-def test_expired_token_without_renewal_is_sent() -> None:
+def test_expired_token_is_sent_if_it_cannot_be_renewed() -> None:
     kept = msgspec.structs.replace(KEPT, tokens={"access_token": "first-0123456789"}, expires=1.0)
     (sent,) = asyncio.run(exchanged(LoggedIn(kept).auth, lambda one: httpx2.Response(200, request=one)))
     assert sent.headers["authorization"] == "Bearer first-0123456789"
@@ -138,7 +138,7 @@ def test_login_renewed_by_another_kernel_is_used() -> None:
     assert later.headers["authorization"] == "Bearer newer-0123456789"
 
 
-def test_file_changed_by_another_program_is_no_login(person: Path, subtests: pytest.Subtests) -> None:
+def test_login_file_changed_by_another_program_is_ignored(person: Path, subtests: pytest.Subtests) -> None:
     store_login(KEPT)
     (file,) = (person / FOLDER).iterdir()
     whole = file.read_bytes()
@@ -171,7 +171,7 @@ def test_https_login_never_uses_plain_http() -> None:
             asyncio.run(step)
 
 
-def test_address_to_log_in_at_keeps_its_own_query() -> None:
+def test_login_address_keeps_its_own_query_parameters() -> None:
     login = Login(MCPServer("docs", ADDRESS))
     login._socket.close()
     endpoint, query = "https://login.example.org/authorize?tenant=7", "state=s&resource=https%3A%2F%2Fexample.org%2Fmcp%3Fa"
@@ -180,7 +180,7 @@ def test_address_to_log_in_at_keeps_its_own_query() -> None:
     assert login.take("http://127.0.0.1:1/callback?code=c&state=s")
 
 
-def test_scopes_of_a_server_become_no_other_command(subtests: pytest.Subtests) -> None:
+def test_server_scopes_cannot_inject_another_command(subtests: pytest.Subtests) -> None:
     for scope, named in {
         "files:read files:write": "files:read files:write",
         "https://www.example.org/auth/drive.readonly": "https://www.example.org/auth/drive.readonly",

@@ -14,13 +14,13 @@ HIDDEN = "seen\x1b[31m\U000e0041\ud800"
 """A text with characters that only models see."""
 
 
-def test_multiple_contents_follow_their_uris() -> None:
+def test_each_of_several_contents_follows_its_uri() -> None:
     pages = [TextResourceContents(uri=f"memo://{n}", text=str(n)) for n in range(2)]
     texts = [part.text for part in contents_parts(pages) if isinstance(part, Text)]
     assert texts == ["memo://0:", "0", "memo://1:", "1"]
 
 
-def test_user_gets_text_as_text_and_the_rest_as_bytes() -> None:
+def test_user_receives_text_as_strings_and_other_content_as_bytes() -> None:
     page = TextResourceContents.model_construct(uri="memo://1", text=HIDDEN, mime_type="text/plain\nforged")
     contents = contents_of([page, BlobResourceContents(uri="memo://2", blob=b64encode(b"\0\1").decode())])
     assert contents == [Contents("seen[31m\N{REPLACEMENT CHARACTER}", "text/plain forged"), Contents(b"\0\1", "")]
@@ -28,7 +28,7 @@ def test_user_gets_text_as_text_and_the_rest_as_bytes() -> None:
         contents_of([BlobResourceContents(uri="memo://3", blob="%%%")])
 
 
-def test_multiple_prompt_messages_follow_their_roles() -> None:
+def test_each_of_several_prompt_messages_follows_its_role() -> None:
     said = [PromptMessage(role=role, content=TextContent(type="text", text=text)) for role, text in _SAID]
     assert prompt_text(said[:1]) == "Review it."
     assert prompt_text(said) == "user:\nReview it.\nassistant:\nIt is good."

@@ -64,7 +64,7 @@ def test_content_becomes_texts_and_pictures_in_order(subtests: pytest.Subtests) 
     assert outcome_of({"toolResult": {"sum": 3}}).text == f'{NOT_OF_THE_PROTOCOL}\n{{"toolResult":{{"sum":3}}}}'
 
 
-def test_any_result_passes_through_the_client() -> None:
+def test_client_accepts_any_tool_result() -> None:
     for raw in ("three", None, [1], {"content": [text("three")], "structuredContent": [1]}):
         read = t.CallToolResult.model_validate(readable_result(raw), by_name=False)
         assert unwrap(read.structured_content) == raw
@@ -73,7 +73,7 @@ def test_any_result_passes_through_the_client() -> None:
             readable_result(task)
 
 
-def test_structured_content_is_the_value_and_records_a_table() -> None:
+def test_structured_content_becomes_the_value_and_its_records_a_table() -> None:
     records = [{"port": "Brest", "height": 6.1}, {"port": "<b>Nantes</b>", "height": None}]
     for content, has_table in (
         ({"ports": records}, True),
@@ -106,7 +106,7 @@ def test_content_that_violates_the_declared_schema_is_marked() -> None:
         assert (outcome.ok, len(outcome.text.splitlines()) > 1) == (True, is_marked), content
 
 
-def test_error_results_keep_the_message_of_the_server() -> None:
+def test_error_results_keep_the_server_message() -> None:
     for content, problem in (([text("no such port")], "no such port"), ([], "The server gave no reason.")):
         for flag in (True, "true"):
             outcome = outcome_of({"content": content, "isError": flag})

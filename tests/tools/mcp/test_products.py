@@ -337,7 +337,9 @@ REFUSED = {
 }
 
 
-def test_program_variables_are_refused_with_a_working_line(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unsupported_program_variables_are_refused_with_a_working_replacement(
+    snapshot: Snapshot, subtests: pytest.Subtests
+) -> None:
     for case, text in REFUSED.items():
         with subtests.test(case):
             with pytest.raises(SettingsError) as raised:
@@ -375,7 +377,7 @@ SERVERS = st.dictionaries(st.sampled_from(["a", "b c", ""]), FIELDS | VALUES, ma
 
 @examples(10_000)
 @given(st.sampled_from([*PLACES]), SERVERS, st.sampled_from(["a.json", ".mcp.json"]))
-def test_any_document_is_read_or_refused(place: tuple[str, ...], servers: Any, name: str) -> None:
+def test_any_configuration_is_either_read_or_refused(place: tuple[str, ...], servers: Any, name: str) -> None:
     document = servers
     for key in reversed(place):
         document = {key: document}
@@ -403,7 +405,7 @@ TEXTS = st.lists(
 
 @examples(5_000)
 @given(st.lists(TEXTS, max_size=3), st.dictionaries(st.sampled_from("TUV"), st.one_of(TEXTS, WORDS)), TEXTS)
-def test_values_and_defaults_of_a_file_are_hidden(args: list[str], env: dict[str, str], query: str) -> None:
+def test_error_messages_hide_values_and_defaults_of_a_file(args: list[str], env: dict[str, str], query: str) -> None:
     text = json.dumps({"servers": {"x": {"command": "npx", "args": args, "env": env}, "y": {**ADDRESS, "headers": env}}})
     asked = json.dumps(
         {"servers": {"x": {"url": f"https://x.example.org/mcp?{query}", "args": args, "env": {"A": "${input:x}"}}}}

@@ -25,7 +25,7 @@ def loaded(*commands: str) -> ServerList:
     return ServerList(tuple(server(command) for command in commands))
 
 
-def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_servers_take_precedence_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = Configuration()
     assert configuration.source("clock") == "" and configuration.servers == {}
     monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read at lookup
@@ -52,7 +52,7 @@ def test_reloaded_file_replaces_its_servers() -> None:
     assert configuration.servers == {"clock": server("c")}
 
 
-def test_unusable_variable_is_an_error_where_it_is_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_malformed_variable_is_an_error_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     configuration = Configuration()
     configuration.add(server("typed"))
     monkeypatch.setenv("MCP_SERVERS", '[{"name": "fs", "command": }]')
@@ -64,7 +64,9 @@ def test_unusable_variable_is_an_error_where_it_is_used(monkeypatch: pytest.Monk
         assert configuration.servers
 
 
-def test_unknown_names_have_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unknown_server_names_get_a_hint(
+    monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests
+) -> None:
     monkeypatch.setenv("MCP_SERVERS", "fs:fs-server")
     configuration = Configuration()
     configuration.add(server("typed"))
@@ -96,7 +98,7 @@ def test_variables_are_replaced_by_their_values_or_defaults(tmp_path: Path) -> N
     assert SECRET in secrets(filled)
 
 
-def test_errors_have_no_values_of_variables(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_errors_do_not_show_values_of_variables(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, given, value in (
         ("not set", MCPServer("a", "x", env={"T": "${MISSING}"}), ""),
         ("not set in an address", MCPServer("a", "http://localhost/${MISSING}"), ""),

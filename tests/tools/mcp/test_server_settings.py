@@ -43,7 +43,7 @@ def one(**fields: Any) -> str:
 
 
 @pytest.mark.req("R2.15")
-def test_forms_give_the_same_servers(subtests: pytest.Subtests) -> None:
+def test_every_configuration_form_yields_the_same_servers(subtests: pytest.Subtests) -> None:
     for name, text, servers in (
         ("mcpServers", MCP_JSON, [FS, CLOCK, HARBOUR]),
         ("a list", MCP_SERVERS, [FS, CLOCK]),
@@ -144,7 +144,7 @@ PROBLEMS = {
 
 
 @pytest.mark.req("R2.16")
-def test_problems_of_files_have_a_location_and_no_value(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_problems_in_files_are_located_without_showing_values(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, text in PROBLEMS.items():
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:
@@ -154,7 +154,7 @@ def test_problems_of_files_have_a_location_and_no_value(snapshot: Snapshot, subt
 
 
 @pytest.mark.req("R2.16")
-def test_problems_of_the_variable_have_a_location(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_problems_in_the_variable_are_located(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, text in {
         "no JSON": '[{"name": "clock", "command": }]',
         "no command": "fs:/opt/fs-server,clock:",

@@ -36,7 +36,7 @@ def words(*counts: int) -> list[str]:
     return [f"t{number}" for number in range(*counts)]
 
 
-def test_offers(subtests: pytest.Subtests) -> None:
+def test_tools_beyond_the_limit_are_hidden_behind_search(subtests: pytest.Subtests) -> None:
     all_known = tuple(words(60))
     cases: dict[str, tuple[Offer, Offer]] = {
         "none": (next_offer(5, []), Offer(())),
@@ -76,7 +76,7 @@ NAMES = st.lists(st.integers(0, 70).map("t{}".format), unique=True, max_size=70)
 
 @examples(300)
 @given(st.integers(0, 50), st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=6))
-def test_existing_order_is_kept_and_no_tool_is_lost(own: int, turns: list[tuple[list[str], list[str]]]) -> None:
+def test_new_offers_keep_the_order_and_lose_no_tool(own: int, turns: list[tuple[list[str], list[str]]]) -> None:
     shown: tuple[str, ...] = ()
     wanted: list[str] = []
     for servers, more in turns:
@@ -108,7 +108,7 @@ def test_search_finds_real_tools_among_many_similar_ones() -> None:
     assert len(GENERATED) == 15 and all(place <= 5 for place in of_many), of_many
 
 
-def test_empty_and_very_long_searches() -> None:
+def test_empty_searches_find_nothing_and_long_ones_are_truncated() -> None:
     assert (
         rank_tools("", MANY) == rank_tools("the of with", MANY) == rank_tools("zzqqy", MANY) == rank_tools("delete", []) == []
     )
@@ -120,7 +120,7 @@ def test_empty_and_very_long_searches() -> None:
     assert rank_tools("vessel", [odd]) == []
 
 
-def test_search_result_for_the_model(snapshot: Snapshot) -> None:
+def test_search_tells_the_model_which_tools_it_added(snapshot: Snapshot) -> None:
     offered: list[str] = []
 
     def offer(names: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ TOOLS = st.one_of(st.text(max_size=200), st.text("ab_.:/ -", max_size=90), st.te
 
 
 @pytest.mark.req("K1.6", "R2.25")
-def test_names_of_tools(subtests: pytest.Subtests) -> None:
+def test_tool_names_are_made_valid_for_every_provider(subtests: pytest.Subtests) -> None:
     long = "a" * 80
     cases = {
         ("clock", "get_current_time"): "mcp_clock_get_current_time",
@@ -36,7 +36,7 @@ def test_names_of_tools(subtests: pytest.Subtests) -> None:
 
 @examples(300)
 @given(SERVERS, TOOLS)
-def test_every_name_fits_all_providers_and_has_its_server(server: str, tool: str) -> None:
+def test_every_tool_name_suits_all_providers_and_contains_its_server(server: str, tool: str) -> None:
     name = wire_name(server, tool)
     assert WIRE_NAME.fullmatch(name)
     assert len(name) <= MAX_CHARACTERS
@@ -52,7 +52,7 @@ def test_names_are_unique(tools: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.req("K1.6")
-def test_colliding_names_all_get_a_digest() -> None:
+def test_colliding_tool_names_all_get_a_digest() -> None:
     alike = [("web", "page.fetch"), ("web", "page/fetch"), ("web", "page_fetch"), ("web_page", "fetch")]
     names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
     assert names["web", "a.b"] != names["web", "a/b"]

@@ -46,7 +46,7 @@ def steps_of(spec: WorkflowSpec) -> list[str]:
     return [step.agent for step in spec.steps if isinstance(step, AgentStep)]
 
 
-def test_models_and_toolsets_of_a_workflow_become_those_of_agentnb() -> None:
+def test_cagent_models_and_toolsets_are_mapped_to_agentnb() -> None:
     spec = read_workflow(SEQUENCE)
     assert {name: agent.model for name, agent in spec.agents.items()} == {
         "writer": "openai:gpt-x?max_tokens=900",
@@ -56,14 +56,14 @@ def test_models_and_toolsets_of_a_workflow_become_those_of_agentnb() -> None:
     assert spec.warnings == ()
 
 
-def test_a_step_may_be_the_name_of_its_agent() -> None:
+def test_agent_name_alone_is_accepted_as_a_step() -> None:
     block = read_workflow(SEQUENCE).steps[1]
     assert isinstance(block, ParallelStep)
     assert [step.agent for step in block.steps if isinstance(step, AgentStep)] == ["writer", "editor"]
     assert problems_of(SEQUENCE.replace("[writer, editor]", "[writer, edtor]"))
 
 
-def test_a_file_without_a_workflow_runs_its_root_agent() -> None:
+def test_file_without_a_workflow_runs_its_root_agent() -> None:
     spec = read_workflow(ROOT)
     assert steps_of(spec) == ["root"]
     assert (spec.agents["root"].sub_agents, spec.agents["helper"].description) == (("helper",), "Looks things up.")
@@ -71,7 +71,7 @@ def test_a_file_without_a_workflow_runs_its_root_agent() -> None:
     assert "no steps configured" in problem
 
 
-def test_other_files_are_unchanged(subtests: pytest.Subtests) -> None:
+def test_cagent_support_does_not_affect_other_files(subtests: pytest.Subtests) -> None:
     cases = {
         "a workflow of agentnb": "agents: {a: {instruction: Go., odd: 1}}\nworkflow: [{type: agent, name: a}]",
         "agents that are no mapping": "version: 1\nagents: [a]\nworkflow: [{type: agent, name: a}]",
@@ -83,7 +83,7 @@ def test_other_files_are_unchanged(subtests: pytest.Subtests) -> None:
     assert spec.agents["a"].model == "openai:gpt-x"
 
 
-def test_keys_without_effect_are_warnings_and_misspelt_ones_problems(snapshot: Snapshot) -> None:
+def test_unsupported_keys_are_warnings_and_misspelt_keys_problems(snapshot: Snapshot) -> None:
     more = "welcome_message: Hello, commands: {fix: Fix it.}, rag: [papers], max_iterations: 7, instruction:"
     text = f"rag: {{papers: {{}}}}\ninclude: other\n{ROOT}".replace("instruction:", more, 1)
     assert warnings_of(text) == snapshot("warnings")
@@ -94,7 +94,7 @@ def test_keys_without_effect_are_warnings_and_misspelt_ones_problems(snapshot: S
     assert problems_of(text.replace("welcome_message", "instructions").replace("include", "limit")) == snapshot("problems")
 
 
-def test_keys_that_change_what_a_run_does_are_refused(snapshot: Snapshot) -> None:
+def test_unsupported_keys_that_would_change_a_run_are_refused(snapshot: Snapshot) -> None:
     text = ROOT.replace("{description:", "{hooks: {pre_tool_use: []}, handoffs: [root], description:")
     assert problems_of(text) == snapshot
 
@@ -113,7 +113,9 @@ def test_workflow_step_runs_an_agent_file(tmp_path: Path) -> None:
     assert run.text == "Done."
 
 
-def test_files_run_as_they_are_before_the_strict_server(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_cagent_files_run_unchanged_against_the_strict_server(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     for name, text, requests in (("a workflow", SEQUENCE, 3), ("a root agent", ROOT, 1)):
         with subtests.test(name), LoopbackServer(["Done."], repeat=True) as server:
             for provider, path in (("OPENAI", "/v1"), ("ANTHROPIC", "")):

@@ -44,21 +44,21 @@ def read(model: str, models: str = MODELS) -> WorkflowSpec:
     return read_workflow(f"{models}\nagents: {{root: {{model: '{model}'}}}}")
 
 
-def test_models_are_named_with_their_options(subtests: pytest.Subtests) -> None:
+def test_model_names_include_their_options(subtests: pytest.Subtests) -> None:
     for written, name in CASES.items():
         with subtests.test(written):
             spec = read(written)
             assert (spec.agents["root"].model, spec.warnings) == (name, ())
 
 
-def test_base_url_of_a_file_needs_permission() -> None:
+def test_base_url_in_a_file_requires_permission() -> None:
     model = read("hub").agents["root"].model
     assert isinstance(model, FileModelName)
     with pytest.raises(UrlNotAllowed, match="HUB_TOKEN"):
         check_destinations([model])
 
 
-def test_options_without_effect_are_warnings(snapshot: Snapshot) -> None:
+def test_unsupported_model_options_are_warnings(snapshot: Snapshot) -> None:
     models = MODELS.replace("max_tokens: 900,", "top_p: 1, provider_opts: {a: 1}, thinking_budget: -1,")
     models = models.replace("thinking_budget: 1024,", "temperature: 0,")
     result = [str(warning) for name in ("plain", "counts", "plain, counts") for warning in read(name, models).warnings]
@@ -86,6 +86,6 @@ def test_unused_models_are_not_read() -> None:
     assert not read("thinks", MODELS.replace("plain: {provider: openai", "plain: {provider: xyz")).warnings
 
 
-def test_slash_in_a_model_name_gets_a_colon_hint(snapshot: Snapshot) -> None:
+def test_slash_in_a_model_name_brings_a_colon_hint(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownModel, check=snapshot.worded):
         check_model("google/gemini-x")

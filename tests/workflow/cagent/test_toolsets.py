@@ -44,14 +44,14 @@ def read(toolsets: str, more: str = "") -> WorkflowSpec:
     return read_workflow(f"{MCPS}\n{more}\nagents:\n  root:\n    toolsets: [{toolsets}]")
 
 
-def test_toolsets_are_words_for_tools(subtests: pytest.Subtests) -> None:
+def test_toolsets_become_tool_names(subtests: pytest.Subtests) -> None:
     for toolsets, words in CASES.items():
         with subtests.test(toolsets):
             spec = read(toolsets)
             assert (spec.agents["root"].tools, spec.warnings) == (words, ())
 
 
-def test_missing_toolsets_are_warnings_with_the_name_of_the_agent(snapshot: Snapshot) -> None:
+def test_missing_toolsets_are_warnings_that_name_the_agent(snapshot: Snapshot) -> None:
     spec = read("{type: memory, path: a.db}, {type: todo, shared: true}, {type: filesystem, tools: [create_directory, shell]}")
     assert "\n".join(map(str, spec.warnings)) == snapshot
 
@@ -70,13 +70,13 @@ def test_malformed_toolsets_are_problems(subtests: pytest.Subtests, snapshot: Sn
             assert str(caught.value) == snapshot(toolsets)
 
 
-def test_same_server_of_two_agents_has_one_name() -> None:
+def test_server_shared_by_two_agents_has_one_name() -> None:
     one = "{toolsets: [{type: mcp, command: uvx, args: [a]}]}"
     spec = read_workflow(f"agents: {{root: {one}, other: {one}}}")
     assert [agent.tools for agent in spec.agents.values()] == [("mcp:uvx",), ("mcp:uvx",)]
 
 
-def test_denied_calls_are_rules_of_each_agent(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_denied_calls_become_deny_rules_of_the_agent(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases = {
         "shell:cmd=rm *": ("bash(rm *)",),
         "shell": ("bash",),
@@ -118,7 +118,7 @@ def test_denied_calls_are_rules_of_each_agent(subtests: pytest.Subtests, snapsho
             assert str(caught.value) == snapshot(pattern)
 
 
-def test_servers_are_described_as_in_an_mcp_servers_file() -> None:
+def test_server_entries_match_those_of_an_mcp_servers_file() -> None:
     toolsets = "{type: mcp, ref: docs}, {type: mcp, ref: hub}, {type: mcp, ref: 'docker:clock', env: {A: b}}, "
     toolsets += "{type: mcp, remote: {url: 'https://mcp.example.org', headers: {Authorization: 'Bearer ${env.KEY}'}}}"
     gateway = ["mcp", "gateway", "run"]

@@ -16,7 +16,7 @@ TOOLS = [tides_fetch, tables_compare]
 
 
 @pytest.mark.req("R3.23", "KX.4")
-def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
+def test_chat_plan_step_becomes_a_tool_call_agent_or_reply() -> None:
     model = ScriptedModel([ToolCall("tables_compare", {"left": [1], "right": [2]}), "At ten.", "Both are high at ten."])
     run = Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, model=model, show=False)
     assert (run.status, run.text) == ("completed", "Both are high at ten.")
@@ -34,7 +34,7 @@ def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
 
 
 @pytest.mark.req("R3.23")
-def test_failed_step_skips_its_dependents_and_the_others_run() -> None:
+def test_failed_step_skips_its_dependents_while_other_steps_run() -> None:
     steps = [
         {"stepNumber": 1, "type": "research", "description": "a", **_fetching("vigo")},
         {"stepNumber": 2, "type": "analysis", "description": "b", "tools": [], "dependsOn": [1]},

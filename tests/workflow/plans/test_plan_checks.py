@@ -26,7 +26,7 @@ def test_every_example_has_exactly_the_expected_problems(subtests: pytest.Subtes
 
 
 @pytest.mark.req("R1.51")
-def test_text_data_and_plan_have_the_same_problems() -> None:
+def test_plan_problems_are_the_same_for_text_data_and_plan() -> None:
     path = PLANS / "invalid" / "names-and-arguments.yaml"
     of_text = validate_plan(path.read_text(encoding="utf-8"), SPECS)
     of_plan = validate_plan(Plan.read(path), SPECS)
@@ -35,7 +35,7 @@ def test_text_data_and_plan_have_the_same_problems() -> None:
     assert all(one.line == 0 for one in of_plan)
 
 
-def test_plan_check_takes_agent_tools_and_skips_names_without_tools() -> None:
+def test_plan_check_accepts_agent_tools_and_skips_names_without_tools() -> None:
     first = "- {type: tool, name: tides.fetch, args: {station: 7}}"
     plan = f"steps:\n{first}\n- {{type: tool, name: web.fetch, args: {{url: 'http://localhost/'}}}}"
     assert [problem.line for problem in validate_plan(plan, [tides_fetch])] == [2]
@@ -43,7 +43,7 @@ def test_plan_check_takes_agent_tools_and_skips_names_without_tools() -> None:
     assert validate_plan(plan) == []
 
 
-def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtests) -> None:
+def test_hostile_plan_texts_are_problems_and_never_executed(subtests: pytest.Subtests) -> None:
     many = ", ".join(["{type: noop}"] * (MAX_PLAN_STEPS + 1))
     cases = {
         "tag": "steps: [!!python/object/apply:os.system ['true']]",
@@ -62,7 +62,7 @@ def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtest
             assert validate_plan(text, SPECS)
 
 
-def test_future_value_of_a_reference_is_not_checked(subtests: pytest.Subtests) -> None:
+def test_unknown_value_of_a_step_reference_is_not_checked(subtests: pytest.Subtests) -> None:
     before = "steps:\n- {type: tool, name: tides_fetch, args: {station: brest}}\n"
     for args, problems in {
         "{left: '$step[0].output.rows', right: []}": 0,

@@ -26,7 +26,7 @@ TEXT = json.dumps(PLAN)
 
 
 @pytest.mark.req("R1.11", "R1.12", "R3.23", "KX.4")
-def test_plan_round_trips_in_both_forms(subtests: pytest.Subtests) -> None:
+def test_plan_round_trips_in_both_formats(subtests: pytest.Subtests) -> None:
     for name in ("plan.yaml", "plan.json", "plan-chat.json"):
         with subtests.test(name):
             plan = Plan.read(PLANS / name)
@@ -38,7 +38,7 @@ def test_plan_round_trips_in_both_forms(subtests: pytest.Subtests) -> None:
     assert Plan.read(PLANS / "plan-chat.json").to_dict() == chat
 
 
-def test_empty_field_is_null() -> None:
+def test_empty_plan_fields_are_null() -> None:
     plan = Plan.read("steps: [{type: noop}]").to_dict()
     assert plan == {
         "id": None,
@@ -66,7 +66,7 @@ def test_native_tool_calls_become_steps_without_duplicates() -> None:
 
 
 @pytest.mark.req("R1.22")
-def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
+def test_plan_is_found_in_code_fences_and_prose(subtests: pytest.Subtests) -> None:
     yaml = "intention: look\nsteps:\n  - type: tool\n    name: tides.fetch\n    args: {station: brest}"
     for name, (text, reason) in {
         "alone": (TEXT, None),
@@ -89,7 +89,7 @@ def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
             assert validate_plan(text) == []
 
 
-def test_problems_in_a_fenced_plan_have_lines_of_the_reply(subtests: pytest.Subtests) -> None:
+def test_problems_in_a_fenced_plan_have_reply_line_numbers(subtests: pytest.Subtests) -> None:
     for name, text in {
         "YAML": "Look:\n\n```yaml\nsteps:\n- {type: sleep}\n```\nThat is all.",
         "JSON": 'Look at this\nplan:\n\n{"steps": [\n{"type": "sleep"}]}\nThat is all.',
@@ -101,7 +101,7 @@ def test_problems_in_a_fenced_plan_have_lines_of_the_reply(subtests: pytest.Subt
         assert validate_plan(text) != []
 
 
-def test_text_is_no_plan_and_malformed_plan_is_an_error(subtests: pytest.Subtests) -> None:
+def test_plain_text_is_not_a_plan_and_malformed_plans_raise(subtests: pytest.Subtests) -> None:
     for text in ("Brest has two tides.", "Note: two tides.", '{"tides": 2}', "", "```\nsome text\n```", "steps: we walk them"):
         with subtests.test(text):
             assert plan_in_reply(text) is None or not plan_in_reply(text).plan.steps  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ def test_text_is_no_plan_and_malformed_plan_is_an_error(subtests: pytest.Subtest
 
 
 @pytest.mark.req("R1.15", "R1.16", "K1.5")
-def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) -> None:
+def test_every_plan_question_has_a_message_and_schema(subtests: pytest.Subtests) -> None:
     for one in told("elicitations.yaml"):
         if one["name"] == "a tool that lacks arguments":  # asked when it is run
             continue
@@ -124,7 +124,7 @@ def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R1.14", "R1.24", "R1.40")
-def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
+def test_repeated_results_are_shown_once_and_counted_by_the_guard() -> None:
     results = read_results(told("results.json"))
     assert [tuple(result) for result in results] == [("id", "name", "args", "result", "error")] * 6
     assert [result["id"] for result in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
@@ -189,7 +189,7 @@ _chat_steps = st.fixed_dictionaries(
 
 @given(st.lists(_chat_steps, max_size=3), st.fixed_dictionaries({}, optional={"id": st.text(), "reasoning": st.text()}))
 @examples(60)
-def test_reading_chat_data_equals_reading_it_line_by_line(steps: list[dict[str, Any]], about: dict[str, str]) -> None:
+def test_reading_chat_data_matches_reading_it_line_by_line(steps: list[dict[str, Any]], about: dict[str, str]) -> None:
     data, problems = {"steps": steps, **about}, Problems()
     read, at_once = read_any_plan(data, problems), plan_of_data(data)
     assert read is not None

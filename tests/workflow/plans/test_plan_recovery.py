@@ -33,7 +33,7 @@ def killed_while_asking(folder: Path, tool: Any, model: Any, query: str = QUERY)
 
 
 @pytest.mark.req("R1.42", "R1.43", "KX.5")
-def test_resume_with_an_answer_after_a_kill_repeats_no_call(tmp_path: Path) -> None:
+def test_answering_after_a_kill_repeats_no_call(tmp_path: Path) -> None:
     called: list[str] = []
 
     def tides_fetch(station: str) -> str:
@@ -49,7 +49,7 @@ def test_resume_with_an_answer_after_a_kill_repeats_no_call(tmp_path: Path) -> N
     assert [name for name, _, _ in results(run)] == ["tides_fetch", "elicitation", "tides_fetch", "tides_fetch"]
 
 
-def test_question_of_an_interrupted_tool_takes_no_later_answer(tmp_path: Path) -> None:
+def test_question_from_an_interrupted_tool_can_no_longer_be_answered(tmp_path: Path) -> None:
     async def ask(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Where?", {"type": "object", "properties": {"station": {"type": "string"}}}))
@@ -59,7 +59,7 @@ def test_question_of_an_interrupted_tool_takes_no_later_answer(tmp_path: Path) -
         asyncio.run(recover(cut.id, tools=[ask], store=store, answers={cut.waiting[0].id: {"station": "vigo"}}))
 
 
-def test_planner_with_a_custom_model_needs_it_to_recover(tmp_path: Path) -> None:
+def test_recovering_a_planner_with_a_custom_model_requires_the_model(tmp_path: Path) -> None:
     def tides_fetch(station: str) -> str:
         """Fetch."""
         return station

@@ -34,7 +34,7 @@ def answering(*answers: Any) -> Any:
 
 
 @pytest.mark.req("R1.14", "R1.25", "R1.26", "R1.29", "R1.31")
-def test_example_plan_gives_the_expected_results() -> None:
+def test_example_plan_produces_the_expected_results() -> None:
     expected = told("plan.run.yaml")
     tools = ScriptedTools(expected["tools"])
     run = Plan.read(PLANS / "plan.yaml").run_sync(tools=tools.tools, show=False)
@@ -78,7 +78,7 @@ def test_planner_sees_results_and_errors_until_it_answers() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_planning_counts_in_usage_and_budget() -> None:
+def test_planning_calls_count_in_usage_and_budget() -> None:
     reply = Reply(Message("assistant", (Text(steps(fetch("brest"))),)), Usage(input=100, output=10, cost=0.5))
     run, _ = planned([reply, DONE])
     assert (run.usage.input, run.usage.cost, run.status) == (100, 0.5, "completed")
@@ -111,7 +111,7 @@ def test_native_tool_calls_run_as_steps() -> None:
 
 
 @pytest.mark.req("R1.23", "R1.32")
-def test_equal_steps_and_steps_with_results_run_once() -> None:
+def test_identical_steps_and_steps_with_results_run_only_once() -> None:
     compare = {"name": "tables_compare", "args": {"left": "$step[1].output.rows", "right": []}}
     reply = steps(fetch("brest", id="a"), fetch("brest"), compare)
     run, _ = planned([reply, steps(fetch("brest", id="a"), fetch("cork")), DONE], [tides_fetch, tables_compare])
@@ -120,7 +120,7 @@ def test_equal_steps_and_steps_with_results_run_once() -> None:
 
 
 @pytest.mark.req("R1.37", "R1.39", "R1.40", "KX.8")
-def test_repeats_are_blocked_across_plans_and_earlier_results() -> None:
+def test_repeated_calls_are_blocked_across_plans_and_earlier_results() -> None:
     given = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}]
     run, model = planned([steps(fetch("brest")), steps(fetch("brest")), DONE], inputs={"results": given})
     assert [error for _, _, error in results(run)] == [None, None, "duplicate_call_blocked"]
@@ -130,7 +130,7 @@ def test_repeats_are_blocked_across_plans_and_earlier_results() -> None:
 
 
 @pytest.mark.req("R1.38", "R1.41")
-def test_repeat_guard_of_plans_has_settings(subtests: pytest.Subtests) -> None:
+def test_repeat_guard_of_plans_can_be_configured(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, int]] = {
         "the usual ones": (None, 2),
         "two in a row": ({"consecutive": 2}, 1),
@@ -164,7 +164,7 @@ def test_repeat_guard_of_plans_has_settings(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.38")
-def test_references_that_resolve_to_equal_arguments_are_repeats() -> None:
+def test_references_resolving_to_equal_arguments_count_as_repeats() -> None:
     calls: list[str] = []
 
     def tides_fetch(station: str) -> str:
@@ -195,7 +195,7 @@ def test_retries_count_as_one_call_for_the_repeat_guard() -> None:
 
 
 @pytest.mark.req("R1.31")
-def test_text_in_a_result_stays_text() -> None:
+def test_template_syntax_in_a_result_stays_text() -> None:
     def echo(text: str) -> str:
         """Return the text."""
         return text
@@ -231,7 +231,7 @@ def test_each_question_and_answer_reaches_the_planner_once(subtests: pytest.Subt
 
 
 @pytest.mark.req("R1.43", "R1.44")
-def test_decline_and_cancel_are_results(subtests: pytest.Subtests) -> None:
+def test_declined_and_cancelled_questions_become_results(subtests: pytest.Subtests) -> None:
     reply = steps({"type": "clarify_intent", "content": "Which Brest?"})
     for typed in ("decline", "cancel"):
         with subtests.test(typed):
@@ -325,7 +325,7 @@ def test_retries_of_a_planning_call_are_logged(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.19", "R1.46")
-def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
+def test_custom_template_replaces_the_entire_planner_prompt(tmp_path: Path) -> None:
     inputs = json.loads((HERE / "inputs.json").read_text(encoding="utf-8"))
     _, model = planned([DONE], [tides_fetch], inputs={**inputs, "tools": ["tides.fetch"]})
     (request,) = model.requests
@@ -368,7 +368,7 @@ def test_interrupted_call_fails_unless_its_tool_is_repeatable(tmp_path: Path, su
             assert len(calls) == 1 + repeatable, "the first was made before the kill"
 
 
-def test_input_names_built_in_tools(tmp_path: Path) -> None:
+def test_planner_input_may_name_built_in_tools(tmp_path: Path) -> None:
     reply = steps({"name": "list.files", "args": {}})
     allowed = {"list_files": "allow"}
     run, model = planned([reply, DONE], [], inputs={"tools": ["list_files"]}, work_dir=tmp_path, permissions=allowed)

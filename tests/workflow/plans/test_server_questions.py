@@ -59,7 +59,7 @@ def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None
 
 
 @pytest.mark.req("R1.27", "R1.43")
-def test_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_answer_to_a_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             seen: list[WaitingOnUser] = []
@@ -98,7 +98,7 @@ def test_plan_without_a_planner_waits_for_a_server_form(servers: Servers, tmp_pa
 
 
 @pytest.mark.req("R1.45")
-def test_non_repeatable_call_does_not_wait_for_its_form(servers: Servers, tmp_path: Path) -> None:
+def test_non_repeatable_call_cannot_suspend_for_a_server_form(servers: Servers, tmp_path: Path) -> None:
     run, model = booked(servers, Store(tmp_path), "book_once", suspend=True)
     assert (run.status, run.waiting) == ("completed", ())
     assert [bool(error) for *_, error in results(run)] == [True]
@@ -107,7 +107,9 @@ def test_non_repeatable_call_does_not_wait_for_its_form(servers: Servers, tmp_pa
 
 
 @pytest.mark.req("R1.32", "KX.5")
-def test_interrupted_call_with_an_open_server_form(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_call_interrupted_at_a_server_form_reruns_only_if_repeatable(
+    servers: Servers, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     for tool, codes in (("book", [None]), ("book_once", ["interrupted"])):
         with subtests.test(tool):
             store = Store(tmp_path / tool)

@@ -44,7 +44,7 @@ def test_reply_with_many_fences_is_read_in_one_pass() -> None:
     assert nested is not None and len(nested.plan.steps) == 1
 
 
-def test_steps_that_are_not_a_list_make_a_broken_reply(subtests: pytest.Subtests) -> None:
+def test_plan_reply_whose_steps_are_not_a_list_is_broken(subtests: pytest.Subtests) -> None:
     for text in ('{"steps": "all"}', '{"steps": {"type": "tool"}}', '{"elicitation": "Which day?"}', "```\nsteps: all\n```"):
         with subtests.test(text), pytest.raises(BrokenReply):
             plan_in_reply(text)
@@ -80,13 +80,13 @@ def test_invalid_question_is_an_error_result(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.31")
-def test_reference_with_too_many_digits_fails_its_step() -> None:
+def test_step_reference_with_too_many_digits_fails_its_step() -> None:
     run, _ = planned([steps(fetch("brest"), fetch("$step[0].output.rows." + "9" * 5_000)), DONE])
     assert [bool(error) for _, _, error in results(run)] == [False, True], run.error
 
 
 @pytest.mark.req("R1.26")
-def test_unbounded_retries_are_a_problem() -> None:
+def test_unlimited_retries_are_a_problem() -> None:
     step = fetch("vigo", retries=MAX_RETRIES + 1)
     run, _ = planned([steps(step), DONE])
     assert [str(MAX_RETRIES) in error for _, _, error in results(run)] == [True]
@@ -95,7 +95,7 @@ def test_unbounded_retries_are_a_problem() -> None:
     assert validate_plan(steps({**step, "retries": MAX_RETRIES}), TOOLS) == []
 
 
-def test_inputs_of_wrong_types_are_refused_or_left_out(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_plan_inputs_of_wrong_types_are_refused_or_omitted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     plans: tuple[Any, ...] = ({"steps": "all"}, {"steps": 7}, [1], "x", None)
     for given in plans:
         with subtests.test(str(given)), pytest.raises(SettingsError):
@@ -116,7 +116,7 @@ def test_inputs_of_wrong_types_are_refused_or_left_out(tmp_path: Path, subtests:
 
 
 @pytest.mark.req("R3.23")
-def test_planner_may_write_its_plan_in_chat_form() -> None:
+def test_planner_may_reply_with_a_chat_plan() -> None:
     reply = chat(fetching("brest", stepNumber=10), fetching("$step[0].output.station", stepNumber=20, dependsOn=[10]))
     run, _ = planned([reply, DONE], TOOLS)
     assert (run.status, run.text) == ("completed", DONE), run.error
@@ -131,7 +131,7 @@ def test_planner_may_write_its_plan_in_chat_form() -> None:
 
 
 @pytest.mark.req("R1.32")
-def test_chat_plan_repeats_no_step_and_ignores_earlier_failures() -> None:
+def test_chat_plan_never_repeats_steps_and_ignores_earlier_failures() -> None:
     before = {"id": "p-1", "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}
     failed = {**before, "id": "other", "error": "down"}
     plan = Plan.read({**json.loads(chat(fetching("brest"), fetching("cork"))), "id": "p"})
@@ -140,7 +140,7 @@ def test_chat_plan_repeats_no_step_and_ignores_earlier_failures() -> None:
 
 
 @pytest.mark.req("K1.9")
-def test_last_allowed_plan_runs_after_a_kill_too(tmp_path: Path) -> None:
+def test_last_allowed_plan_still_runs_after_a_kill(tmp_path: Path) -> None:
     store, replies = Store(tmp_path / "whole"), [steps(fetch("brest")), steps(fetch("cork")), DONE]
     workflow = Workflow.planner([tides_fetch], max_plan_iterations=2)
     run = run_of(workflow, {"query": "Which?"}, store, model=ScriptedModel(replies))
@@ -175,7 +175,7 @@ def test_finished_call_is_not_repeated_after_a_kill(tmp_path: Path, subtests: py
 
 
 @pytest.mark.req("KX.8")
-def test_keys_in_planner_input_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_planner_input_are_not_sent_to_models(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-ant-" + "k" * 40
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
     _, model = planned([DONE], inputs={"context": f"With {key}", "transcript": [{"role": "user", "content": key}]})

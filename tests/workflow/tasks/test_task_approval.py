@@ -57,7 +57,7 @@ def asked_about(times: int = 1, approval: str = "{mode: ask, allow: [file.read]}
 
 
 @pytest.mark.req("R1.10")
-def test_mode_and_lists_decide_each_tool_call(subtests: pytest.Subtests) -> None:
+def test_approval_mode_and_lists_decide_each_tool_call(subtests: pytest.Subtests) -> None:
     both, first = ["read a.txt", "send ann"], ["read a.txt"]
     cases: list[tuple[str, Any, list[str], str]] = [
         ("auto", None, both, "completed"),
@@ -85,7 +85,7 @@ def test_mode_and_lists_decide_each_tool_call(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R1.10")
-def test_unanswered_approval_suspends_and_is_asked_for_each_execution(tmp_path: Path) -> None:
+def test_unanswered_approval_suspends_and_each_execution_asks_again(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True))
@@ -134,7 +134,7 @@ def test_invalid_rules_are_problems() -> None:
 
 
 @pytest.mark.req("R1.10")
-def test_permission_holds_for_its_own_execution_only(tmp_path: Path) -> None:
+def test_approval_applies_only_to_its_own_execution(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, approve=lambda call, run: True))

@@ -69,7 +69,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_emit_results_are_collected_by_await(subtests: pytest.Subtests) -> None:
+def test_await_collects_the_results_of_emit(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, Any, list[str]]] = [
         ("all", "append", ["after 3", "after 1", "after 2"], []),
         ("all", "replace", "after 3", []),
@@ -95,7 +95,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_await_mode_decides_which_failures_count(subtests: pytest.Subtests) -> None:
+def test_await_mode_determines_which_failures_count(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, list[str]]] = [
         ("all", "failed", ["slow begins", "it fails", "slow ends"]),
         ("anyError", "failed", ["slow begins", "it fails", "slow is cancelled"]),
@@ -113,7 +113,7 @@ def test_await_mode_decides_which_failures_count(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("R1.10")
-def test_await_of_an_emit_has_its_list_as_result(subtests: pytest.Subtests) -> None:
+def test_awaiting_an_emit_returns_its_list_of_results(subtests: pytest.Subtests) -> None:
     first = WAITS.partition("    await:")[0]
     for rest, expected in {
         "": [["after 3", "after 1", "after 2"]],
@@ -125,7 +125,7 @@ def test_await_of_an_emit_has_its_list_as_result(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("R1.10", "R1.50")
-def test_failure_handled_by_await_does_not_fail_the_run_later(subtests: pytest.Subtests) -> None:
+def test_failure_handled_by_await_does_not_fail_the_run(subtests: pytest.Subtests) -> None:
     handled = "onError: {action: do:give, input: {value: handled}}"
     awaits = {
         "all": "await: {on: [slow, bad]}",
@@ -181,7 +181,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_run_waits_for_background_tasks_and_fails_with_them(subtests: pytest.Subtests) -> None:
+def test_run_waits_for_background_tasks_and_fails_if_they_fail(subtests: pytest.Subtests) -> None:
     for action, status in (("wait", "completed"), ("fail", "failed")):
         with subtests.test(action):
             bench = Bench()
@@ -191,7 +191,7 @@ def test_run_waits_for_background_tasks_and_fails_with_them(subtests: pytest.Sub
 
 
 @pytest.mark.req("R1.10")
-def test_dependents_of_a_block_need_all_its_tasks_to_succeed(subtests: pytest.Subtests) -> None:
+def test_dependents_of_a_block_require_all_tasks_to_succeed(subtests: pytest.Subtests) -> None:
     text = """
 stage:
   both:
@@ -210,7 +210,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_cancelled_tasks_end_before_the_next_task_begins() -> None:
+def test_cancelled_tasks_end_before_the_next_task_starts() -> None:
     message: list[str] = []
 
     async def end_late(n: int) -> int:
@@ -253,7 +253,7 @@ stage:
 
 
 @pytest.mark.req("R1.10", "K4.3")
-def test_retry_waits_for_its_delay(subtests: pytest.Subtests) -> None:
+def test_retry_waits_for_the_configured_delay(subtests: pytest.Subtests) -> None:
     cases = {
         "{type: fixed, maxRetries: 3, delay: 50ms}": [0.05, 0.05, 0.05],
         "{type: exponential, maxRetries: 4, delay: 10ms, multiplier: 3, maxDelay: 5m}": [0.01, 0.03, 0.09, 0.27],
@@ -270,7 +270,7 @@ def test_retry_waits_for_its_delay(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.50", "K1.7")
-def test_failing_task_is_handled_once_with_its_name_and_error(subtests: pytest.Subtests) -> None:
+def test_error_handler_runs_once_with_task_name_and_error(subtests: pytest.Subtests) -> None:
     handler = 'onError: {action: do:give, input: {value: "${step.name}: ${error}"}}'
     text = f"""
 stage:
@@ -338,7 +338,7 @@ tasks:
 
 
 @pytest.mark.req("R1.3")
-def test_post_resolves_result_fields_then_variables_then_its_assignments() -> None:
+def test_names_in_post_resolve_to_result_fields_then_variables() -> None:
     bench = Bench()
     run = bench.played(
         """
@@ -378,7 +378,7 @@ def test_unknown_name_in_post_fails_the_task_and_suggests_names() -> None:
 
 
 @pytest.mark.req("R1.8")
-def test_first_true_goto_is_taken_or_none_is_logged() -> None:
+def test_first_true_goto_is_taken_and_otherwise_none_is_logged() -> None:
     bench = Bench()
     text = """
 vars: {n: 0}
@@ -397,7 +397,7 @@ stage:
 
 
 @pytest.mark.req("R1.8", "K4.3")
-def test_loop_limit_uses_the_message_of_workflows(snapshot: Snapshot) -> None:
+def test_task_loop_limit_has_the_same_message_as_workflows(snapshot: Snapshot) -> None:
     text = "max_loop_iterations: 3\nstage:\n  main:\n    one: {action: do:give, input: {value: 1}, goto: {task: main}}\n"
     bench = Bench()
     run = bench.played(text)
@@ -407,7 +407,7 @@ def test_loop_limit_uses_the_message_of_workflows(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R1.2")
-def test_goto_to_a_nested_block_begins_at_its_first_task() -> None:
+def test_goto_into_a_nested_block_starts_at_its_first_task() -> None:
     text = """
 vars: {n: 0}
 pipeline:
@@ -422,7 +422,7 @@ pipeline:
     assert next(event.step for event in run.events if isinstance(event, StepStarted)) == "outer/inner/deep/one"
 
 
-def test_prompt_is_the_query_and_giving_both_is_refused() -> None:
+def test_prompt_becomes_the_query_and_passing_both_is_refused() -> None:
     workflow = Workflow.from_yaml("stage:\n  one: {action: do:give, input: {value: '${query}'}}\n", tools=Bench().tools)
     assert on_virtual_time(lambda: workflow.run("How?", show=False)).text == "How?"
     assert workflow.run_sync("How?", show=False).text == "How?"
@@ -443,7 +443,7 @@ def test_unknown_action_is_refused_before_anything_runs() -> None:
 
 
 @pytest.mark.req("R1.2")
-def test_action_runs_agents_as_nested_runs_once(tmp_path: Path) -> None:
+def test_action_runs_an_agent_once_as_a_nested_run(tmp_path: Path) -> None:
     store, agent = Store(tmp_path), Agent(ScriptedModel(["an answer"], name="scripted:a"), name="helper")
 
     async def ask(call: ActionCall) -> dict[str, Any]:
@@ -481,7 +481,7 @@ def test_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
     assert on_virtual_time(lambda: workflow.run("How?", show=False)).text == "How? 7"
 
 
-def test_documentation_example_runs() -> None:
+def test_example_in_the_documentation_runs() -> None:
     page = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
     section = page.split("## Task files")[1].split("wf = Workflow")[0]
     text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
@@ -499,7 +499,7 @@ def test_documentation_example_runs() -> None:
     assert (run.text, lengths) == ("table of brest and table of vigo", [2, 2])
 
 
-def test_two_runs_of_one_file_have_separate_tables() -> None:
+def test_runs_of_one_file_keep_separate_action_tables() -> None:
     async def left(call: ActionCall) -> str:
         return "left"
 

@@ -15,7 +15,7 @@ RUNS = sorted(path.name for path in HERE.glob("*.run.yaml"))
 
 
 @pytest.mark.req("R1.2", "R1.3", "R1.7", "R1.8", "R1.9", "R1.10", "R1.48", "R1.49", "R1.50", "K1.7")
-def test_every_example_gives_the_results_in_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_example_produces_the_results_in_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     assert len(RUNS) == 5
     for name in RUNS:
         scripted, store = script(name), Store(tmp_path / name)
@@ -49,7 +49,7 @@ def test_retries_wait_as_the_file_declares() -> None:
 
 
 @pytest.mark.req("R1.50", "K1.7")
-def test_handler_runs_once_and_the_run_continues_without_abort() -> None:
+def test_without_abort_the_run_continues_after_the_error_handler() -> None:
     scripted = script("on-error-abort.run.yaml")
     expected = scripted["without_abort"]
     text = (HERE / scripted["file"]).read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_handler_runs_once_and_the_run_continues_without_abort() -> None:
 
 
 @pytest.mark.req("R1.7", "R1.48")
-def test_false_condition_skips_the_task_with_its_post_and_goto() -> None:
+def test_false_condition_also_skips_the_post_and_goto() -> None:
     scripted = script("postproc.run.yaml")
     expected = scripted["without_results"]
     planner = ScriptedPlanner(expected["replies"])

@@ -118,7 +118,7 @@ def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R1.10")
-def test_durations_have_units(subtests: pytest.Subtests) -> None:
+def test_durations_accept_units(subtests: pytest.Subtests) -> None:
     cases = {
         "250ms": 0.25,
         "1s": 1,
@@ -145,7 +145,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert [line for line, _ in problems_of(text)] == [5, 6, 7, 8, 8]
 
 
-def test_top_level_keys_make_a_task_file(subtests: pytest.Subtests) -> None:
+def test_task_files_are_recognized_by_their_top_level_keys(subtests: pytest.Subtests) -> None:
     cases = {
         TASK: True,
         TASK.replace("stage", "pipeline"): True,
@@ -221,7 +221,7 @@ def test_template_in_workflow_syntax_stays_text_with_a_warning() -> None:
     )
 )
 @examples(150)
-def test_any_text_is_read_or_refused_with_a_problem(data: object) -> None:
+def test_any_task_file_text_is_read_or_refused(data: object) -> None:
     text = json.dumps({"stage": data})
     try:
         spec = read_workflow(text)

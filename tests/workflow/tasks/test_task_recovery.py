@@ -123,7 +123,7 @@ def counting() -> Case:
 
 @pytest.mark.slow("each run is killed after every fourth event, at night after every one")
 @pytest.mark.req("R1.7", "R1.8", "R1.10", "K1.7")
-def test_killed_run_ends_with_the_same_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_task_run_recovers_to_the_same_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
     names = ("fan-out", "loop-three", "on-error-abort", "planner")
     for name, case in [("counting", counting()), *((name, example(name)) for name in names)]:
         store = Store(tmp_path / name)
@@ -145,7 +145,7 @@ def test_killed_run_ends_with_the_same_result(tmp_path: Path, subtests: pytest.S
                 assert called_again() <= called() - len(done_calls)
 
 
-def test_long_run_of_background_tasks_has_the_expected_decisions(tmp_path: Path) -> None:
+def test_long_background_task_run_makes_the_expected_decisions(tmp_path: Path) -> None:
     case = counting()
     run = run_of(case.workflow, case.inputs, Store(tmp_path), **case.settings(0)[0])
     assert run.status == "completed", run.error

@@ -45,7 +45,7 @@ def problems_of(text: str) -> list[str]:
     return list(schema_problems(tasks_schema(), plain(node)))
 
 
-def test_schema_is_valid_and_has_the_keys_that_are_read() -> None:
+def test_schema_is_valid_and_lists_exactly_the_keys_read() -> None:
     schema = check_schema(tasks_schema(), "It", "")
     assert set(schema["properties"]) == set(OF_FILES)
     assert set(schema["$defs"]["task"]["properties"]) == set(TASK_KEYS)
@@ -53,7 +53,7 @@ def test_schema_is_valid_and_has_the_keys_that_are_read() -> None:
     assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks or blocks that must")
 
 
-def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
+def test_every_example_matches_the_schema(subtests: pytest.Subtests) -> None:
     files = [path for path in HERE.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 5
     for path in files:

@@ -75,7 +75,7 @@ def test_unusual_paths_inside_the_working_directory_are_read(subtests: pytest.Su
     assert desk.text("write_file", path="..bar", content="x") and (desk.folder / "..bar").read_text() == "x"
 
 
-def test_invalid_paths_and_link_circles_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_invalid_paths_and_symlink_loops_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
     (desk.folder / "circle").symlink_to("circle")
     codes = {"a\0b": "invalid_path", "\ud800": "invalid_path", "n" * 300: "invalid_path", "circle": "link_changed"}
     codes |= {"circle/a.txt": "link_changed"}
@@ -154,7 +154,7 @@ def test_pipe_swapped_in_after_the_check_does_not_block(
             assert desk.code(name, path="a.txt", **TOOLS[name]) == "not_regular"
 
 
-def test_folder_swapped_in_before_the_replacement_is_not_written(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_swapped_in_before_replacing_is_not_written_to(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.put({"sub/secret.txt": "inside\n"})
     replace = os.replace
 
@@ -194,7 +194,7 @@ def plant(desk: FileDesk, tree: list[tuple[str, str, str]]) -> None:
 
 @examples(400)
 @given(tree=TREES, path=PATHS, is_absolute=st.booleans())
-def test_nothing_outside_is_read_or_written(
+def test_nothing_outside_the_working_directory_is_accessed(
     tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, str, str]], path: str, is_absolute: bool
 ) -> None:
     desk = FileDesk(tmp_path_factory.mktemp("tree").resolve())

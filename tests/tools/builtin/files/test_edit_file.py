@@ -14,7 +14,7 @@ from agentnb.tools.builtin.files.edit_file import text_after_edit
 TEXT = "def f():\n    return 1\n\n\ndef g():\n    return 1\n"
 
 
-def test_only_occurrence_is_replaced_exactly(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_text_that_occurs_once_is_replaced_exactly(subtests: pytest.Subtests, desk: FileDesk) -> None:
     cases = {
         "a line": (TEXT, "def g", "def h", TEXT.replace("def g", "def h"), 5),
         "several lines": (TEXT, "():\n    return 1\n\n", "", "def f\ndef g():\n    return 1\n", 1),
@@ -29,7 +29,7 @@ def test_only_occurrence_is_replaced_exactly(subtests: pytest.Subtests, desk: Fi
             assert (desk.folder / "a.py").read_bytes() == after.encode()
 
 
-def test_missing_or_ambiguous_text_is_an_error_with_a_count(
+def test_missing_or_ambiguous_text_is_an_error_stating_the_count(
     subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot
 ) -> None:
     cases = {
@@ -62,7 +62,9 @@ def test_file_that_cannot_be_edited_is_an_error(subtests: pytest.Subtests, desk:
 
 @examples(300)
 @given(text=st.text("ab\n", max_size=12), old=st.text("ab\n", max_size=3), new=st.text("abc", max_size=3))
-def test_text_after_an_edit_is_predicted(tmp_path_factory: pytest.TempPathFactory, text: str, old: str, new: str) -> None:
+def test_predicted_text_matches_the_edited_file(
+    tmp_path_factory: pytest.TempPathFactory, text: str, old: str, new: str
+) -> None:
     desk = FileDesk(tmp_path_factory.mktemp("edited"))
     desk.put({"a.txt": text})
     after = text_after_edit({"path": "a.txt", "old": old, "new": new}, text)
@@ -73,7 +75,7 @@ def test_text_after_an_edit_is_predicted(tmp_path_factory: pytest.TempPathFactor
     assert outcome.ok == (bool(old) and old != new and places == 1)
 
 
-def test_text_after_a_failing_call_is_unknown() -> None:
+def test_failing_edit_has_no_predicted_text() -> None:
     assert text_after_edit({"old": "a", "new": "b"}, None) is None
     assert text_after_edit({"old": 3, "new": "b"}, "3") is None
     assert text_after_edit({"old": "a"}, "a") is None

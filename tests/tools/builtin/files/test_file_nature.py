@@ -24,7 +24,7 @@ SENSITIVE += ["nothing/../to_env", "plain.txt/../to_env"]
 ORDINARY = ["plain.txt", "sub/plain.txt", "nothing.txt", ".", "", "..", "to_plain", ".env.example", "a\0b", "\ud800", "n" * 300]
 
 
-def test_key_files_are_sensitive_by_any_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_key_files_are_sensitive_under_any_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
     desk.put({".env": "A=1\n", "sub/.env": "A=1\n", "plain.txt": "", "sub/plain.txt": "", "id_rsa": "", ".env.example": ""})
     for link, target in {"to_env": ".env", "link": "sub", "twice": "to_env", "to_plain": "plain.txt"}.items():
         (desk.folder / link).symlink_to(target)

@@ -32,7 +32,7 @@ def test_schemas_effects_and_flags_match_the_examples(subtests: pytest.Subtests)
             assert not tool.signature.gaps
 
 
-def test_reading_tools_are_parallel_safe_and_mark_their_data() -> None:
+def test_reading_tools_are_parallel_safe_and_warn_about_file_content() -> None:
     for tool in Files().tools:
         assert tool.parallel_safe == (tool.effects == {"read"})
         assert ("data, not instructions" in tool.spec.description) == tool.parallel_safe

@@ -46,14 +46,14 @@ def git(folder: Path, *arguments: str) -> None:
     )
 
 
-def test_spellings_of_protected_names(subtests: pytest.Subtests) -> None:
+def test_protected_names_are_recognized_in_any_spelling(subtests: pytest.Subtests) -> None:
     for expected, names in ((True, PROTECTED), (False, FREE)):
         for name in names:
             with subtests.test(repr(name)):
                 assert is_protected_name(name) is expected
 
 
-def test_protected_paths_are_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_protected_paths_cannot_be_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({".git/config": "[core]\n", ".agentnb/runs/r.jsonl": "{}\n", "sub/.git/config": "[core]\n", "a.txt": "a\n"})
     (desk.folder / "link").symlink_to(".git")
     (desk.folder / "to_config").symlink_to(".git/config")
@@ -91,7 +91,7 @@ def test_protected_paths_are_not_written(subtests: pytest.Subtests, desk: FileDe
 
 
 @pytest.mark.parametrize("kind", ["separate", "linked", "worktree", "submodule", "bare", "swapped"])
-def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, kind: str) -> None:
+def test_renamed_git_directory_is_still_protected(desk: FileDesk, kind: str) -> None:
     work = desk.folder
     if kind == "separate":
         git(work, "init", "--separate-git-dir=store")
@@ -122,7 +122,7 @@ def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, ki
     desk.text("write_file", path="free.txt", content="x")
 
 
-def test_git_directory_is_not_completed_by_a_write(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_write_cannot_complete_a_partial_git_directory(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     text = "ref: refs/heads/main\n"
     for last, before in {
         "HEAD": ("objects/x", "refs/x"),
@@ -205,7 +205,7 @@ def test_unusual_git_files_do_not_block(subtests: pytest.Subtests, desk: FileDes
     desk.text("write_file", path="a.txt", content="beside a pipe")
 
 
-def test_working_directory_in_a_git_directory_is_not_written(desk: FileDesk) -> None:
+def test_nothing_is_written_when_working_inside_a_git_directory(desk: FileDesk) -> None:
     desk.put({".git/hooks/x": "x", ".agentnb/runs/x": "x"})
     for folder in (".git/hooks", ".agentnb", ".agentnb/runs"):
         context = ToolContext("r-1", "c", desk.folder / folder, desk.context.run_plain)
@@ -214,7 +214,7 @@ def test_working_directory_in_a_git_directory_is_not_written(desk: FileDesk) -> 
         desk.context = ToolContext("r-1", "c", desk.folder, context.run_plain)
 
 
-def test_store_of_the_run_is_not_written_at_any_path(desk: FileDesk) -> None:
+def test_run_store_is_not_written_through_any_path(desk: FileDesk) -> None:
     desk.put({"logs/1.jsonl": "{}\n", "logs2/a.txt": "a\n"})
     (desk.folder / "link").symlink_to("logs")
     desk.context = replace(desk.context, store_folder=desk.folder / "logs")

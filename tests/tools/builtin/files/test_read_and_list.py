@@ -15,7 +15,7 @@ from agentnb.tools.defaults import MAX_FILE_BYTES
 
 
 @pytest.mark.req("R2.18")
-def test_text_is_read_exactly_small_and_large(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_small_and_large_texts_are_read_exactly(subtests: pytest.Subtests, desk: FileDesk) -> None:
     texts = {
         "empty.txt": "",
         "lines.txt": "a\r\nb\rc\n\n",
@@ -31,7 +31,7 @@ def test_text_is_read_exactly_small_and_large(subtests: pytest.Subtests, desk: F
             assert desk.text("read_file", path=path) == text
 
 
-def test_other_file_types_are_an_error_with_the_reason(
+def test_non_text_files_are_refused_with_the_reason(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     desk.put(
@@ -62,7 +62,7 @@ def test_other_file_types_are_an_error_with_the_reason(
             assert outcome.text == snapshot(path)
 
 
-def test_device_is_not_a_file(desk: FileDesk) -> None:
+def test_reading_a_device_is_refused(desk: FileDesk) -> None:
     desk.context = desk.context.__class__("r-1", "c", Path("/dev"), desk.context.run_plain)
     assert desk.call("read_file", path="null").problem == "null is a device"
     assert desk.code("write_file", path="null", content="x") == "not_regular"
@@ -86,7 +86,7 @@ def test_file_without_permission_is_an_error(desk: FileDesk) -> None:
 
 
 @pytest.mark.req("R2.18")
-def test_directories_are_listed_sorted_with_a_slash(desk: FileDesk, snapshot: Snapshot) -> None:
+def test_directory_listing_is_sorted_and_marks_folders_with_slash(desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({"b.txt": "", "B.txt": "", "a/x.txt": "", ".env": "", "..foo": "", "two\nlines": ""})
     (desk.folder / "to_a").symlink_to("a")
     (desk.folder / "to_outside").symlink_to(desk.outside)
@@ -99,7 +99,7 @@ def test_directories_are_listed_sorted_with_a_slash(desk: FileDesk, snapshot: Sn
     assert desk.code("list_files", path="c") == "not_found"
 
 
-def test_long_list_is_cut_with_a_note(desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_long_listing_is_truncated_with_a_note(desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.put({f"{number}.txt": "" for number in range(5)})
     monkeypatch.setattr(read_file, "MAX_NAMES", 2)
     assert desk.text("list_files") == snapshot

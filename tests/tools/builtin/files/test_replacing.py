@@ -80,7 +80,7 @@ def test_irreplaceable_targets_are_refused(subtests: pytest.Subtests, desk: File
     assert sorted(desk.folder.rglob("*")) == before and (desk.folder / "read.txt").read_text() == "kept\n"
 
 
-def test_nothing_is_half_written_when_the_disk_fails(
+def test_failing_disk_leaves_no_partly_written_file(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.put({"a.txt": "old\n"})
@@ -136,7 +136,7 @@ def test_nothing_is_written_without_a_backup(desk: FileDesk, monkeypatch: pytest
     assert [path.name for path in desk.folder.iterdir()] == ["a.txt"] and (desk.folder / "a.txt").read_text() == "old\n"
 
 
-def test_key_mark_never_overwrites_a_key(
+def test_redaction_mark_never_overwrites_a_key(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

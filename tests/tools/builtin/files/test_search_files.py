@@ -63,7 +63,7 @@ def test_skipped_files_are_reported(desk: FileDesk, snapshot: Snapshot) -> None:
     assert desk.text("search_files", pattern="needle", path=".git") == snapshot("a folder that is asked for")
 
 
-def test_limits_cut_the_result_with_a_note(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
+def test_results_over_a_limit_are_truncated_with_a_note(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
     desk.put({f"{number}.txt": f"{number} {'x' * number * 100}\n" for number in range(6)})
     limit(matches=2)
     assert desk.text("search_files", pattern="^.") == snapshot("matches")
@@ -74,19 +74,19 @@ def test_limits_cut_the_result_with_a_note(desk: FileDesk, limit: Any, snapshot:
     assert desk.text("search_files", pattern="^[45]") == snapshot("long lines")
 
 
-def test_endless_pattern_is_ended(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
+def test_runaway_pattern_is_terminated(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
     desk.put({"a.txt": "found aaa\n", "b.txt": "a" * 60 + "!\n"})
     limit(seconds=0.5)
     assert desk.text("search_files", pattern="found|(a+)+$") == snapshot
 
 
-def test_pattern_that_exhausts_memory_is_ended(desk: FileDesk, limit: Any) -> None:
+def test_pattern_that_exhausts_memory_is_terminated(desk: FileDesk, limit: Any) -> None:
     limit(memory=100_000_000, seconds=1.5)
     desk.put({"a.txt": "a\n"})
     assert desk.code("search_files", pattern="((((a{999}){999}){999}){999}){999}") in {"invalid_pattern", "search_ended", None}
 
 
-def test_silent_search_process_is_ended(
+def test_unresponsive_search_process_is_terminated(
     desk: FileDesk, limit: Any, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     worker = desk.folder / "worker.py"
@@ -140,7 +140,7 @@ def test_key_cannot_be_guessed_letter_by_letter(desk: FileDesk, monkeypatch: pyt
     assert desk.text("search_files", pattern="^key") == "a.ini:1: key = [key]"
 
 
-def test_process_gets_no_key_in_its_environment_or_command(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_process_receives_no_key_in_environment_or_arguments(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     worker = desk.folder / "worker.py"
     worker.write_text("import json, os, sys\nprint(json.dumps({'wrong': str(dict(os.environ)) + str(sys.argv)}))\n")

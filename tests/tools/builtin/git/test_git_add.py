@@ -36,7 +36,7 @@ def test_unusual_names_are_staged(repository: GitRepository) -> None:
     assert '"caf\\351/x\\377"' in repository.text("git_add", paths=["."])
 
 
-def test_folder_in_place_of_a_file_is_staged(repository: GitRepository) -> None:
+def test_folder_that_replaced_a_file_is_staged(repository: GitRepository) -> None:
     (repository.folder / "c.txt").unlink()
     repository.write("c.txt/x", "1")
     repository.text("git_add", paths=["."])
@@ -70,7 +70,7 @@ def test_key_files_are_staged_only_by_name(repository: GitRepository, snapshot: 
     assert "A .env" in staged(repository) and "A d/id_ed25519" not in staged(repository)
 
 
-def test_files_with_a_filter_are_refused_or_left_out(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_files_with_a_filter_are_refused_or_skipped(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.write(".gitattributes", "*.bin filter=lfs diff=lfs\nplain.bin -filter\n")
     for name in ("d/x.bin", "y.bin", "plain.bin"):
         repository.write(name, "x")
@@ -81,7 +81,7 @@ def test_files_with_a_filter_are_refused_or_left_out(repository: GitRepository, 
     assert repository.refusal("git_add", paths=["d"]) == "nothing_staged"
 
 
-def test_nested_repositories_are_left_out(repository: GitRepository) -> None:
+def test_nested_repositories_are_not_staged(repository: GitRepository) -> None:
     inner = GitRepository.make(repository.folder / "inner")
     inner.commit("Inner", x_txt="1\n")
     repository.write("c.txt", "2\n")
@@ -90,7 +90,9 @@ def test_nested_repositories_are_left_out(repository: GitRepository) -> None:
     assert repository.refusal("git_add", paths=["inner"]) == "nothing_staged"
 
 
-def test_unknown_ignored_and_unchanged_paths(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_unknown_and_ignored_paths_are_refused_and_unchanged_ones_reported(
+    repository: GitRepository, snapshot: Snapshot
+) -> None:
     repository.write(".gitignore", "*.log\n")
     repository.write("a.log", "x")
     repository.write("c.txt", "2\n")
@@ -123,7 +125,7 @@ def test_many_files_are_counted(repository: GitRepository) -> None:
     assert len(staged(repository)) == 1_500
 
 
-def test_locked_index_is_reported_with_the_message_of_git(repository: GitRepository) -> None:
+def test_locked_index_is_reported_with_the_git_message(repository: GitRepository) -> None:
     repository.write("c.txt", "2\n")
     repository.write(".git/index.lock", "")
     outcome = repository.call("git_add", paths=["c.txt"])

@@ -67,7 +67,7 @@ def test_invalid_names_are_refused(repository: GitRepository, subtests: pytest.S
     assert repository.git("branch", "--format=%(refname:short)").split() == ["main", "two"]
 
 
-def test_missing_and_existing_branches(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_missing_or_existing_branch_names_are_reported(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.git("tag", "v1")
     repository.git("update-ref", "refs/remotes/origin/three", "two")
     cases = {"unknown": ("switch", "none"), "tag": ("switch", "v1"), "remote": ("switch", "three"), "there": ("create", "two")}
@@ -110,7 +110,7 @@ def test_switch_that_needs_a_filter_is_refused(repository: GitRepository, snapsh
     assert repository.call("git_branch", action="switch", name="two").ok
 
 
-def test_switch_creates_no_repository_and_no_files_of_agentnb(
+def test_switch_creates_neither_a_nested_repository_nor_agentnb_files(
     repository: GitRepository, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: repository.folder / "own")
@@ -135,7 +135,7 @@ def test_switch_creates_no_repository_and_no_files_of_agentnb(
     assert repository.call("git_branch", action="switch", name="main").ok, "switching back removes the protected files"
 
 
-def test_branch_without_commits_can_be_left() -> None:
+def test_switching_away_from_an_empty_branch_is_possible() -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.git("switch", "--quiet", "--orphan", "empty")

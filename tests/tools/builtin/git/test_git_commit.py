@@ -36,7 +36,7 @@ def test_staged_changes_are_committed_with_their_message(repository: GitReposito
     assert repository.text("git_commit", message="Third") == snapshot("detached", COMMIT=commit_id(repository))
 
 
-def test_left_out_files_are_listed(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_commit_lists_files_that_were_not_included(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in ("pre-commit", "commit-msg", "post-checkout"):
         repository.write(f".git/hooks/{name}", "#!/bin/sh\nexit 1\n").chmod(0o755)
     repository.write(".git/hooks/post-commit", "not executable")
@@ -83,7 +83,7 @@ def test_missing_identity_is_an_error_with_a_hint(repository: GitRepository, sna
     assert repository.git("log", "-1", "--format=%ae %ce").strip() == "author@example.org committer@example.org"
 
 
-def test_configuration_of_the_user_names_the_author(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_author_comes_from_the_user_configuration(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     home = repository.folder.parent / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Grace\n\temail = grace@example.org\n")
@@ -93,7 +93,7 @@ def test_configuration_of_the_user_names_the_author(repository: GitRepository, m
     assert repository.git("log", "-1", "--format=%an <%ae>").strip() == "Grace <grace@example.org>"
 
 
-def test_conflicts_are_named(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_commit_with_conflicts_names_the_conflicting_files(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.commit("First")
     repository.git("switch", "--quiet", "-c", "two")
     repository.commit("Two", c_txt="two\n")

@@ -8,7 +8,7 @@ from asserted_sentences import Snapshot
 from git_repositories import GitRepository, call_tool
 
 
-def test_unstaged_staged_and_limited_changes(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_diff_shows_unstaged_or_staged_changes_below_a_path(repository: GitRepository, snapshot: Snapshot) -> None:
     assert repository.text("git_diff") == "No unstaged changes."
     assert repository.text("git_diff", staged=True) == "No staged changes."
     repository.write("c.txt", "staged\n")
@@ -25,14 +25,14 @@ def test_unstaged_staged_and_limited_changes(repository: GitRepository, snapshot
     assert repository.refusal("git_diff", path="../x") == "outside_work_dir"
 
 
-def test_staged_changes_before_the_first_commit(tmp_path: Path) -> None:
+def test_staged_changes_are_shown_before_the_first_commit(tmp_path: Path) -> None:
     repository = GitRepository.make(tmp_path / "new")
     repository.write("a.txt", "1\n")
     repository.git("add", "a.txt")
     assert "+1" in repository.text("git_diff", staged=True)
 
 
-def test_key_files_are_left_out_and_named(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_diff_omits_key_files_and_names_them(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in (".env", "d/x.pem", "d/.env.example", "[x].key"):
         repository.write(name, "public\n")
     repository.commit("Keys")
@@ -63,7 +63,7 @@ def test_long_diff_keeps_its_beginning_and_end(repository: GitRepository) -> Non
     assert len(marks) == 1 and "left out" in marks[0]
 
 
-def test_unusual_contents_become_text(repository: GitRepository) -> None:
+def test_diffs_of_binary_and_odd_encodings_become_text(repository: GitRepository) -> None:
     (repository.folder / "c.txt").write_bytes(b"caf\xe9\n")
     (repository.folder / "d/a.txt").write_bytes(b"\0\1\2")
     repository.write("d/b.txt", "größe\n")
@@ -71,7 +71,7 @@ def test_unusual_contents_become_text(repository: GitRepository) -> None:
     assert "+caf\ufffd" in text and "Binary files" in text and "+größe" in text
 
 
-def test_user_settings_do_not_change_the_form(repository: GitRepository) -> None:
+def test_user_settings_do_not_change_the_diff_format(repository: GitRepository) -> None:
     repository.write("d/a.txt", "2\n")
     usual = repository.text("git_diff")
     settings = {
@@ -88,7 +88,7 @@ def test_user_settings_do_not_change_the_form(repository: GitRepository) -> None
     assert repository.text("git_diff") == usual
 
 
-def test_files_with_a_filter_are_named(repository: GitRepository) -> None:
+def test_diff_names_files_that_have_a_filter(repository: GitRepository) -> None:
     repository.write(".git/info/attributes", "*.txt filter=lfs\n")
     repository.write("c.txt", "2\n")
     assert "c.txt" in repository.text("git_diff").split("\n")[-1] and "(lfs)" in repository.text("git_diff")

@@ -34,7 +34,7 @@ def test_only_listing_branches_is_read_only() -> None:
         assert nature_of(TOOLS["git_branch"], arguments, HERE) == "changes"
 
 
-def test_named_key_file_is_sensitive(subtests: pytest.Subtests) -> None:
+def test_staging_a_named_key_file_is_sensitive(subtests: pytest.Subtests) -> None:
     cases = {".env": "sensitive", "a/id_rsa": "sensitive", "a.txt": "changes", ".": "changes", ".env.example": "changes"}
     for path, nature in cases.items():
         with subtests.test(path):
@@ -44,7 +44,7 @@ def test_named_key_file_is_sensitive(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.19")
-def test_documented_calls() -> None:
+def test_documented_calls_behave_as_described() -> None:
     repository = GitRepository.make(HERE.absolute())
     repository.commit("First", a_txt="1\n")
     assert "First" in repository.text("git_log", count=5, oneline=True)

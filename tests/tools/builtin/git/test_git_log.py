@@ -25,7 +25,7 @@ def test_commits_are_newest_first() -> None:
         assert repository.refusal("git_log", count=count) == "invalid_arguments"
 
 
-def test_unusual_messages_are_shown_whole_or_cut_with_a_note() -> None:
+def test_unusual_commit_messages_are_shown_or_truncated_with_a_note() -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.git("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", "--file=-", stdin="%H \x1e\x1f größe\n# kept\n")
     assert "    %H \x1e\x1f größe\n    # kept" in repository.text("git_log")

@@ -10,7 +10,7 @@ from agentnb.tools.builtin.git.path_text import confined_path, is_below, join_na
 from agentnb.tools.tool import ToolRefused
 
 
-def test_names_are_read_as_git_writes_them(subtests: pytest.Subtests) -> None:
+def test_unusual_file_names_are_quoted_as_git_does(subtests: pytest.Subtests) -> None:
     cases = {
         b"a/b c.txt": "a/b c.txt",
         "größe".encode(): "größe",
@@ -58,7 +58,7 @@ def test_paths_stay_in_the_working_folder(subtests: pytest.Subtests) -> None:
             confined_path(text, work_dir)
 
 
-def test_places_and_lists() -> None:
+def test_paths_are_compared_and_name_lists_shortened() -> None:
     assert is_below(b"a/b", b"a") and is_below(b"a", b"a") and is_below(b"x", b".") and is_below(b"a/", b"a")
     assert not is_below(b"ab", b"a")
     assert join_names(["a", "b", "c"], most=2) == "a, b and 1 more"

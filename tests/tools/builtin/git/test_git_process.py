@@ -29,12 +29,12 @@ def test_process_returns_its_code_and_output() -> None:
     assert (result.code, bytes(result.output.head), result.error) == (3, b"up", "down")
 
 
-def test_unread_input_is_harmless() -> None:
+def test_process_that_does_not_read_its_input_succeeds() -> None:
     result = asyncio.run(run_process(["true"], HERE, ENVIRONMENT, b"x" * 1_000_000))
     assert result.code == 0
 
 
-def test_program_that_does_not_start_is_refused() -> None:
+def test_program_that_cannot_be_started_is_an_error() -> None:
     with pytest.raises(ToolRefused) as refused:
         asyncio.run(run_process(["true"], HERE / "nothing", ENVIRONMENT))
     assert refused.value.outcome.error_code == "git_error"

@@ -31,7 +31,7 @@ OF_KERNEL = {
 }
 
 
-def test_environment_of_the_kernel_does_not_reach_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_does_not_inherit_the_kernel_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.write("a.txt", "2\n")
@@ -55,7 +55,7 @@ def test_environment_of_the_kernel_does_not_reach_git(monkeypatch: pytest.Monkey
     assert (names, environment["PATH"], environment["HOME"]) == ({"PATH", "HOME", "LC_ALL"}, "/bin", str(Path.home()))
 
 
-def test_program_in_the_repository_is_not_taken_for_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_in_the_repository_is_not_mistaken_for_git(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = GitRepository.make(Path("r").absolute())
     marker = Path("marker").absolute()
     path = repository.write("bin/git", f"#!/bin/sh\ntouch '{marker}'\n")

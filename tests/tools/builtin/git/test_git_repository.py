@@ -107,7 +107,7 @@ def test_repository_that_points_elsewhere_is_refused(subtests: pytest.Subtests, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_repository_of_another_user_is_refused_with_advice_of_git() -> None:
+def test_repository_of_another_user_is_refused_with_git_advice() -> None:
     repository = repository_at("r")
     os.chown(repository.folder, 12_345, 12_345)
     outcome = repository.call("git_status")

@@ -16,7 +16,7 @@ def repository(tmp_path: Path) -> GitRepository:
     return repository
 
 
-def test_states_of_files_are_two_letters(repository: GitRepository) -> None:
+def test_file_states_are_shown_as_two_letters(repository: GitRepository) -> None:
     repository.write("a.txt", "2\n")
     repository.write("b.txt", "2\n")
     repository.git("add", "b.txt")
@@ -30,7 +30,7 @@ def test_states_of_files_are_two_letters(repository: GitRepository) -> None:
     assert " D a.txt" in repository.text("git_status")
 
 
-def test_branch_and_upstream_are_the_first_line(repository: GitRepository) -> None:
+def test_first_line_of_status_shows_branch_and_upstream(repository: GitRepository) -> None:
     empty = GitRepository.make(repository.folder.parent / "empty")
     assert empty.text("git_status") == "## No commits yet on main\nNo changes."
     clone = repository.folder.parent / "clone"
@@ -51,7 +51,7 @@ def test_branch_and_upstream_are_the_first_line(repository: GitRepository) -> No
     assert ours.text("git_status") == f"## HEAD detached at {commit}\nNo changes."
 
 
-def test_conflicts_and_an_open_merge_are_named(repository: GitRepository) -> None:
+def test_status_names_conflicts_and_an_unfinished_merge(repository: GitRepository) -> None:
     repository.git("switch", "--quiet", "-c", "two")
     repository.commit("Two", a_txt="two\n")
     repository.git("switch", "--quiet", "main")
@@ -61,7 +61,7 @@ def test_conflicts_and_an_open_merge_are_named(repository: GitRepository) -> Non
     assert "UU a.txt" in text and "A merge is in progress." in text and "1 file has conflicts" in text
 
 
-def test_unusual_names_are_read_as_git_writes_them(repository: GitRepository) -> None:
+def test_unusual_file_names_in_status_are_quoted_correctly(repository: GitRepository) -> None:
     for name in (b"a\nb", b'q"q', b"caf\xe9", "größe".encode(), b"-x", b"a -> b"):
         repository.write(name, "1")
     lines = repository.text("git_status").split("\n")[1:]
@@ -75,7 +75,7 @@ def test_many_files_are_counted(repository: GitRepository) -> None:
     assert len(lines) == 202 and lines[-1] == "[5 more files]"
 
 
-def test_files_compared_without_their_filter_are_named(repository: GitRepository) -> None:
+def test_status_names_files_compared_without_their_filter(repository: GitRepository) -> None:
     repository.write(".git/info/attributes", "a.txt filter=lfs\n")
     repository.write("a.txt", "2\n")
     assert "(lfs)" in repository.text("git_status")
@@ -83,7 +83,7 @@ def test_files_compared_without_their_filter_are_named(repository: GitRepository
     assert "lfs" not in repository.text("git_status")
 
 
-def test_reading_writes_nothing_to_the_repository(repository: GitRepository) -> None:
+def test_git_status_writes_nothing_to_the_repository(repository: GitRepository) -> None:
     index = repository.folder / ".git/index"
     os.utime(repository.folder / "a.txt", (1, 1))  # git would note it in the index
     before = index.read_bytes()

@@ -382,7 +382,7 @@ def work_with_tools(repository: Hostile) -> tuple[bool, dict[str, str]]:
 
 
 @pytest.mark.slow("works twice on each of fifty repositories, by some forty git processes")
-def test_hostile_repository_runs_nothing(template: GitRepository, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_hostile_repository_cannot_run_programs(template: GitRepository, tmp_path: Path, subtests: pytest.Subtests) -> None:
     # Planted before any thread starts: a program that is open for writing in another process does not run.
     planted = [
         (name, case, *(plant(template, tmp_path / str(number) / kind, case) for kind in ("plain", "tools")))

@@ -30,7 +30,7 @@ def refusal(url: str, *, has_token: bool = True) -> ToolOutcome:
     return caught.value.outcome
 
 
-def test_refusals_are_errors_with_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_github_refusals_become_errors_with_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(api_errors.time, "time", lambda: 1_767_225_600.0)
     spent = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767226200", "X-RateLimit-Limit": "60"}
     cases = {
@@ -54,7 +54,7 @@ def test_refusals_are_errors_with_a_hint(monkeypatch: pytest.MonkeyPatch, snapsh
             assert len(server.asked) == 2 and server.problems == []  # no second try
 
 
-def test_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
+def test_token_is_never_sent_to_another_host(subtests: pytest.Subtests) -> None:
     with GitHubServer() as other:
         for status in (301, 302, 303, 307, 308):
             for location in (
@@ -87,12 +87,12 @@ def test_renamed_repository_is_followed_on_the_same_host(monkeypatch: pytest.Mon
     assert waits == []
 
 
-def test_answer_that_is_not_json_is_an_error() -> None:
+def test_response_that_is_not_json_is_an_error() -> None:
     with GitHubServer({PATH: Answer(200, b'{"number": ')}) as server:
         assert refusal(server.url).error_code == "unexpected_answer"
 
 
-def test_answer_is_bounded_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_size_is_limited_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github_group, "MAX_BYTES", 50_000)
     packed, long = {"Content-Encoding": "gzip"}, json.dumps(issue(12, body="a" * 50_000)).encode()
     for name, status, body, headers, problem in (
@@ -134,14 +134,14 @@ def test_netrc_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert [asked.token for asked in server.asked] == [None, TOKEN] and server.problems == []
 
 
-def test_python_logs_have_no_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_python_logs_do_not_contain_the_token(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with GitHubServer() as server:
         Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test")).post(f"{PATH}/comments", {"body": "Seen."})
     assert caplog.text and TOKEN not in caplog.text
 
 
-def test_key_repr_has_no_secret() -> None:
+def test_repr_of_a_key_hides_its_secret() -> None:
     assert TOKEN not in repr(Api("https://api.github.com", Key("GITHUB_TOKEN", TOKEN, "a test")))
     check_url(None)
     assert settings.key_variable("github") == "GITHUB_TOKEN" and settings.providers_with_key() == []

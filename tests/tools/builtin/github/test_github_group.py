@@ -77,7 +77,7 @@ def test_arguments_out_of_bounds_send_no_request() -> None:
 
 @pytest.mark.req("R2.19")
 @pytest.mark.usefixtures("token")
-def test_comment_is_written_once_with_the_token(snapshot: Snapshot) -> None:
+def test_comment_is_posted_once_using_the_token(snapshot: Snapshot) -> None:
     with GitHubServer() as server:
         assert call(server, "create_comment", number=12, body="Seen.").text == snapshot
     assert server.asked == [Asked("POST", "/repos/octo/tides/issues/12/comments", {}, TOKEN, {"body": "Seen."})]
@@ -147,7 +147,7 @@ def test_invalid_settings_are_refused(subtests: pytest.Subtests, snapshot: Snaps
         assert GitHub(url=url).as_logged == {"url": url}
 
 
-def test_log_restores_the_repository_but_no_foreign_server(snapshot: Snapshot) -> None:
+def test_log_restores_the_repository_but_not_a_foreign_server(snapshot: Snapshot) -> None:
     logged = GitHub(repo="octo/tides", url="https://github.example.org/api/v3").as_logged
     assert GitHub.of_log(logged, is_trusted=True).as_logged == logged
     with pytest.raises(SettingsError, check=snapshot.worded):

@@ -17,12 +17,12 @@ from agentnb.tools.builtin.github.github_repository import Repository
 TIDES = Repository("octo", "tides")
 
 
-def test_pull_requests_and_gaps_are_reported(snapshot: Snapshot) -> None:
+def test_pull_requests_and_missing_issue_fields_are_reported(snapshot: Snapshot) -> None:
     assert issue_text(PULL_REQUEST, TIDES) == snapshot("pull request")
     assert issue_text({"number": 1, "title": "A", "state": "open", "labels": ["old form"]}, TIDES) == snapshot("few fields")
 
 
-def test_issue_list_is_cut_at_the_requested_length(snapshot: Snapshot) -> None:
+def test_issue_list_is_truncated_at_the_requested_length(snapshot: Snapshot) -> None:
     assert issue_lines([issue(3), issue(2), issue(1)], TIDES, 2).splitlines() == snapshot
 
 
@@ -35,7 +35,7 @@ def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> No
     assert "#1" in issue_lines([issue(1)], Repository("Octo", "TIDES"), 10)
 
 
-def test_errors_never_repeat_a_key_of_the_server() -> None:
+def test_errors_never_repeat_a_key_sent_by_the_server() -> None:
     settings.keep_key("github", TOKEN)
     with pytest.raises(ToolRefused) as caught:
         issue_lines([issue(1, repository_url=f"https://api.github.com/repos/octo/{TOKEN}")], TIDES, 10)

@@ -22,7 +22,7 @@ def test_remote_addresses_are_parsed() -> None:
         assert read_origin(address) == ("github.com", Repository("octo", "tides")), address
 
 
-def test_other_addresses_are_not_a_repository() -> None:
+def test_other_remote_addresses_yield_no_repository() -> None:
     for address in (
         "",
         "/srv/git/tides.git",

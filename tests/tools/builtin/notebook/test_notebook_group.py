@@ -28,7 +28,7 @@ def test_kernel_tools_are_refused_without_a_kernel(subtests: pytest.Subtests, sn
         Agent(ScriptedModel(["Done."]), tools=["run_python"], todos=False).run_sync("go")
 
 
-def test_thought_is_logged_and_works_without_a_kernel() -> None:
+def test_think_tool_logs_its_thought_and_needs_no_kernel() -> None:
     model = ScriptedModel([ToolCall("think", {"thought": "First the data."}), "Done."])
     run = Agent(model, tools=["think"], todos=False).run_sync("go", approve="read_only")
     assert results(run)[0].text == "Noted." and run.rounds[0].calls[0].arguments == {"thought": "First the data."}

@@ -47,7 +47,7 @@ def test_invalid_utf_8_is_replaced() -> None:
 
 @examples(60)
 @given(st.text(alphabet="aü€😀", min_size=0, max_size=60), st.integers(1, 7))
-def test_a_cut_divides_no_character(text: str, size: int) -> None:
+def test_truncation_never_splits_a_character(text: str, size: int) -> None:
     data = text.encode()
     shown = kept(*[data[start : start + size] for start in range(0, len(data), size)], bounds=Bounds(10, 10)).text
     if len(data) <= 20:

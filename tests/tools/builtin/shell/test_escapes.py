@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_links_and_dots_do_not_lead_outside(work: Path, subtests: pytest.Subtests) -> None:
+def test_symlinks_and_dot_dot_paths_cannot_leave_the_folder(work: Path, subtests: pytest.Subtests) -> None:
     secret = work.parent / "secret.txt"
     (work / "given").symlink_to(secret)
     for case, command in {
@@ -76,7 +76,7 @@ def test_links_and_dots_do_not_lead_outside(work: Path, subtests: pytest.Subtest
             assert SECRET not in tried(work, command)
 
 
-def test_nothing_outside_the_folder_is_written(work: Path, subtests: pytest.Subtests) -> None:
+def test_command_cannot_write_outside_the_folder(work: Path, subtests: pytest.Subtests) -> None:
     name = f"agentnb-{uuid.uuid4().hex}"
     for folder in (work.parent, Path("/tmp"), Path("/var/tmp"), Path("/etc"), Path("/usr"), Path(sys.prefix), Path("/dev/shm")):
         with subtests.test(str(folder)):
@@ -98,7 +98,7 @@ def test_kernel_processes_are_invisible(work: Path) -> None:
     assert len([line for line in text.splitlines() if line.startswith("/proc/")]) < 10
 
 
-def test_environment_keys_stay_with_the_kernel(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_the_kernel_environment_are_hidden_from_commands(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
     assert "0123456789abcdef" not in tried(work, "env; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ")
 
@@ -122,7 +122,7 @@ def test_root_cannot_change_mounts(work: Path, subtests: pytest.Subtests) -> Non
     assert {line.split()[1] for line in tried(work, "grep ^Cap /proc/self/status").splitlines()} == {"0" * 16}
 
 
-def test_no_process_survives(work: Path, subtests: pytest.Subtests) -> None:
+def test_no_background_process_outlives_its_command(work: Path, subtests: pytest.Subtests) -> None:
     apart = (
         f'{PYTHON} -c \'import subprocess; subprocess.Popen(["sleep", "{{}}"], start_new_session=True, stdout=-3, stderr=-3)\''
     )
@@ -137,7 +137,7 @@ def test_no_process_survives(work: Path, subtests: pytest.Subtests) -> None:
             assert not running(seconds)
 
 
-def test_no_process_survives_a_stop(work: Path) -> None:
+def test_no_background_process_survives_a_stop(work: Path) -> None:
     seconds = f"{uuid.uuid4().int % 10**8 + 10**6}"
     fifo = work / "fifo"
     os.mkfifo(fifo)
@@ -263,7 +263,7 @@ def test_store_cannot_be_created(work: Path) -> None:
     assert contents(work) == {} and not (work / ".agentnb").exists()
 
 
-def test_git_file_shows_no_other_folder(work: Path, subtests: pytest.Subtests) -> None:
+def test_git_file_does_not_expose_another_repository(work: Path, subtests: pytest.Subtests) -> None:
     other = repository(work.parent / "other")
     subprocess.run("git commit -q --allow-empty -m x; git worktree add -q ../tree", shell=True, cwd=other, check=True)
     (other / ".git" / "secret.txt").write_text(SECRET)

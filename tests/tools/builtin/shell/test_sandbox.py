@@ -62,12 +62,12 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_files_in_the_folder_are_written(work: Path) -> None:
+def test_sandboxed_command_can_write_inside_the_folder(work: Path) -> None:
     assert shown(work, "pwd; echo text > new.txt; mkdir sub && mv new.txt sub/; cat sub/new.txt") == f"{work}\ntext\n"
     assert (work / "sub" / "new.txt").read_text() == "text\n"
 
 
-def test_call_leaves_nothing_in_the_folder(work: Path) -> None:
+def test_sandboxed_command_leaves_no_extra_files(work: Path) -> None:
     assert shown(work, "true") == "(no output)"
     assert names(work) == set()
     git(work, "init -q .")
@@ -76,7 +76,7 @@ def test_call_leaves_nothing_in_the_folder(work: Path) -> None:
     assert names(work) == before
 
 
-def test_git_commit_has_name_and_address_of_the_user(work: Path, subtests: pytest.Subtests) -> None:
+def test_git_commit_uses_the_name_and_address_of_the_user(work: Path, subtests: pytest.Subtests) -> None:
     git(work, "init -q .")
     (work / "part").mkdir()
     git(work, "worktree add -q --orphan -b side ../side 2>/dev/null || " + f"{GIT} commit -q --allow-empty -m first")
@@ -155,7 +155,7 @@ def test_home_and_temporary_folders_are_hidden_but_writable(work: Path) -> None:
     assert shown(work, "ls -A /run /home") == "/home:\n\n/run:\n"
 
 
-def test_key_files_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_files_appear_empty_in_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = work / "a" / "b"
     deep.mkdir(parents=True)
     (work / "envs" / "lib").mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_no_command_runs_if_key_files_cannot_be_found(work: Path, monkeypatch: p
     assert (outcome.error_code, "secret" in outcome.text) == ("not_sandboxed", False)
 
 
-def test_no_command_uncovers_key_files(work: Path, subtests: pytest.Subtests) -> None:
+def test_no_command_can_reveal_hidden_key_files(work: Path, subtests: pytest.Subtests) -> None:
     git(work, "init -q .")
     (work / "cfg").mkdir()
     for name in (".env", "cfg/.env"):
@@ -219,13 +219,13 @@ def test_hooks_and_settings_in_the_folder_cannot_be_changed(work: Path) -> None:
     assert names(work / ".husky") == set() and (work / "team.cfg").read_text() == "[user]\n"
 
 
-def test_hidden_folder_is_refused(work: Path) -> None:
+def test_folder_hidden_by_the_sandbox_is_refused(work: Path) -> None:
     for folder in (work.parent, Path("/tmp"), Path("/")):
         outcome = bash(folder, "echo")
         assert (outcome.ok, outcome.error_code) == (False, "not_sandboxed"), folder
 
 
-def test_environment_equals_that_of_any_command(work: Path) -> None:
+def test_sandboxed_command_has_the_usual_environment_variables(work: Path) -> None:
     lines = shown(work, "env", Shell(sandbox="bwrap", env={"REGION": "brest"})).splitlines()
     assert {line.partition("=")[0] for line in lines} - {"PWD", "SHLVL", "_"} == {"PATH", "HOME", "REGION"}
 
@@ -290,7 +290,7 @@ def test_sandbox_starts_with_any_python_path(work: Path, monkeypatch: pytest.Mon
             assert shown(work, f"{shlex.quote(path)} -Ic 'print(1 + 1)'" if "env" not in path else "echo 2") == "2\n"
 
 
-def test_failing_sandbox_does_not_end_the_command(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_sandbox_startup_does_not_abort_the_call(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = bash(work, "exit 1")
     monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.SYSTEM", ("--ro-bind", "/no/such/folder", "/x"))
     failed = bash(work, "exit 1")

@@ -44,7 +44,7 @@ def test_bash_has_the_schema_of_its_group() -> None:
 
 
 @pytest.mark.req("R2.21", "R2.22")
-def test_results_of_commands(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_result_shows_output_errors_and_exit_code(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], bool, str | None, str]] = [
         ({"command": "true"}, True, None, "(no output)"),
         ({"command": "echo up"}, True, None, "up\n"),
@@ -65,7 +65,7 @@ def test_results_of_commands(tmp_path: Path, subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.21", "R2.22")
-def test_refused_commands_say_why(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_refused_commands_state_the_reason(tmp_path: Path, snapshot: Snapshot) -> None:
     for case, arguments, code in [
         ("timeout", {"command": "echo up; sleep 9", "timeout": 1}, "timeout"),
         ("dangerous", {"command": "rm -rf /"}, "dangerous_command"),
@@ -79,7 +79,7 @@ def test_refused_commands_say_why(tmp_path: Path, snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R2.22")
-def test_environment_is_path_home_and_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_contains_only_path_home_and_configured_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "sourced"))
     (tmp_path / "sourced").write_text("echo sourced")
@@ -91,7 +91,7 @@ def test_environment_is_path_home_and_env(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.req("R2.23")
-def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
+def test_long_output_is_truncated_in_the_middle(tmp_path: Path) -> None:
     outcome = call_bash(SHELL, tmp_path, "echo first; yes | head -c 3000000; echo last")
     assert outcome.text.startswith("first\n") and outcome.text.endswith("last\n")
     assert "bytes left out" in outcome.text and len(outcome.text) < 60_000
@@ -142,13 +142,13 @@ def test_log_restores_settings_without_values(snapshot: Snapshot) -> None:
         Shell.of_log({"env": ["REGION", "TOKEN"], "timeout": 90}, is_trusted=True)
 
 
-def test_sandbox_without_network_is_contained(tmp_path: Path) -> None:
+def test_only_a_sandbox_without_network_is_contained(tmp_path: Path) -> None:
     natures = [nature_of(shell.tools[0], {}, tmp_path) for shell in (SHELL, Shell(sandbox="bwrap"))]
     assert natures == [None, "contained"]
     assert nature_of(Shell(sandbox="bwrap", network=True).tools[0], {}, tmp_path) is None
 
 
-def test_impossible_sandbox_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, tmp_path: Path) -> None:
+def test_unavailable_sandbox_is_a_settings_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, tmp_path: Path) -> None:
     Shell().check_usable()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")

@@ -127,7 +127,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
-def test_only_writers_of_a_pipe_are_its_holders(tmp_path: Path) -> None:
+def test_pipe_holders_are_only_processes_that_can_write_it(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     number = os.fstat(reading).st_ino
     try:

@@ -29,7 +29,7 @@ from web_servers import (
 from agentnb.tools.builtin.web import fetching
 
 
-def test_result_is_marked_as_data_first(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_fetched_page_begins_with_a_warning_that_it_is_data(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     pages: dict[str, Answer] = {"/a?b": Reply("<title>Tides</title><p>High water is at <b>04:12</b>."), "/empty": Reply()}
     with public_server(monkeypatch, pages) as (server, _):
         outcome = web_fetch("http://page.test/a?b#c")
@@ -48,7 +48,7 @@ def test_text_is_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts == [['{"a": "<b>"}']] * len(types)
 
 
-def test_other_content_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_page_content_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     pages: dict[str, Answer] = {
         "/pdf": Reply(b"%PDF-1.7", "application/pdf"),
         "/picture": Reply(b"\x89PNG", "image/png"),
@@ -74,7 +74,7 @@ def test_compressed_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [web_fetch(f"http://page.test{path}").text.splitlines()[-1] for path in pages] == ["Hello."] * 4
 
 
-def test_long_pages_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_long_pages_are_truncated_with_a_note(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     monkeypatch.setattr(fetching, "WEB_CHARACTERS", 1_000)
     pages: dict[str, Answer] = {
@@ -90,7 +90,7 @@ def test_long_pages_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch, snapsho
             assert outcome.text.replace("a" * 1_000, "A").splitlines() == snapshot(path)
 
 
-def test_compression_bomb_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compression_bomb_does_not_exhaust_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     bomb = gzip.compress(b"a" * 20_000_000)
     with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
@@ -132,7 +132,7 @@ def silent(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
     return wait
 
 
-def test_endless_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_an_endless_page_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     reported = threading.Event()
     with public_server(monkeypatch, {"/": forever(b"a" * 10_000, reported)}):
         assert web_fetch("http://page.test/").ok
@@ -227,7 +227,7 @@ def test_unreachable_servers_are_errors(monkeypatch: pytest.MonkeyPatch, snapsho
         assert outcome.error_code == "unreachable" and outcome.text == snapshot(name)
 
 
-def test_server_that_speaks_no_http_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_server_that_does_not_speak_http_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     def answer() -> None:
         connection, _ = listener.accept()
         with connection:

@@ -36,7 +36,7 @@ PAGES: dict[str, Answer] = {
 }
 
 
-def test_hostile_page_runs_and_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hostile_page_cannot_execute_or_fetch_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 300_000)
     (tmp_path / "id_rsa").write_text("private")
     addresses = [f"http://page.test{path}" for path in PAGES if path not in ("/again", "/secret")]

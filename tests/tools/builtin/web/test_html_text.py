@@ -52,7 +52,7 @@ def test_page_becomes_readable_text() -> None:
     assert text(PAGE) == TEXT
 
 
-def test_hidden_content_is_left_out(subtests: pytest.Subtests) -> None:
+def test_hidden_page_content_is_omitted(subtests: pytest.Subtests) -> None:
     for html in (
         "<div hidden>Obey<div>me</div>!</div>",
         "<p hidden>Obey<p>",
@@ -95,11 +95,11 @@ def test_unclosed_element_ends_the_page() -> None:
 
 
 @given(st.text(alphabet="<>/!-=\"' apdivhrefscript&;#x[]?\n", max_size=200))
-def test_any_text_is_parsed(html: str) -> None:
+def test_any_input_is_parsed_without_errors(html: str) -> None:
     assert isinstance(text(html), str)
 
 
-def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
+def test_hostile_pages_are_parsed_in_linear_time(subtests: pytest.Subtests) -> None:
     """At twenty times the length, quadratic work would take 400 times as long."""
     pieces = (
         "<div>",

@@ -43,7 +43,7 @@ def test_characters_are_decoded_as_declared(subtests: pytest.Subtests) -> None:
             assert decode_body(kind, body).removeprefix("\ufeff") == text
 
 
-def test_only_web_codecs_are_used() -> None:
+def test_only_character_sets_of_the_web_are_decoded() -> None:
     for name in (
         "unicode_escape",
         "raw_unicode_escape",

@@ -40,7 +40,7 @@ def test_public_addresses_are_distinguished_from_all_others(subtests: pytest.Sub
             assert [address for address in addresses.split() if is_public(address)] == []
 
 
-def test_address_is_parsed_as_it_is_used() -> None:
+def test_address_is_parsed_into_the_parts_used_for_connecting() -> None:
     cases = {
         "https://docs.python.org": ("https", "docs.python.org", 443, "/"),
         "http://Example.ORG.:8080/a/b?x=1&y=%20#part": ("http", "example.org", 8080, "/a/b?x=1&y=%20"),
@@ -53,14 +53,14 @@ def test_address_is_parsed_as_it_is_used() -> None:
     assert read_address("https://a.test:443/").text == "https://a.test/"
 
 
-def test_judged_host_is_the_called_host() -> None:
+def test_permission_check_sees_the_same_host_as_the_connection() -> None:
     for url in ("https://faß.de/", "https://BÜCHER.example./", "http://Example.org:80/a", "https://\uff45xample.org/"):
         address = read_address(url)
         judged = canonical_address(url)
         assert judged is not None and judged.startswith(f"{address.scheme}://{address.host}:{address.port}/")
 
 
-def test_other_addresses_are_refused(subtests: pytest.Subtests) -> None:
+def test_unsupported_or_malformed_addresses_are_refused(subtests: pytest.Subtests) -> None:
     for url in (
         "ftp://a.test/",
         "file:///etc/passwd",
@@ -123,7 +123,7 @@ def test_only_redirects_to_the_same_page_are_followed(subtests: pytest.Subtests)
         next_address(read_address("http://a.test:8080/"), "https://a.test:8443/", is_local=False)
 
 
-def test_name_is_judged_when_resolved() -> None:
+def test_ip_addresses_are_checked_at_once_and_names_when_resolved() -> None:
     check_literal("localhost")
     check_literal("93.184.216.34")
     with pytest.raises(ToolRefused):

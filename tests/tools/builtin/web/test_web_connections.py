@@ -28,7 +28,7 @@ def test_one_private_address_among_many_refuses_the_host(monkeypatch: pytest.Mon
         assert network.connected == server.asked == []
 
 
-def test_name_with_a_new_address_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_that_resolves_to_a_new_address_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {"/": redirect("/?n=1", Connection="close"), "/?n=1": Reply("secret")}
     with public_server(monkeypatch, pages) as (server, network):
         network.names["page.test"] = [[PUBLIC], ["127.0.0.1"]]

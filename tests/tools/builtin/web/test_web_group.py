@@ -17,7 +17,7 @@ from agentnb.tools.subject import flag_of, subject_of
 
 
 @pytest.mark.req("R1.52")
-def test_tool_needs_an_address_and_the_network() -> None:
+def test_web_fetch_needs_an_address_and_the_network() -> None:
     (tool,) = Web().tools
     assert (tool.spec.name, flag_of(tool), tool.effects) == ("web_fetch", "network", frozenset({"network"}))
     assert tool.spec.input_schema == {
