@@ -12,13 +12,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.acp.terminals import PLACES, Terminal, placed_command
-from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.messages import Image, Text, ToolCall, visible
+from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
+ALLOW_ONCE, ALLOW_ALWAYS, REJECT_ONCE = "allow_once", "allow_always", "reject_once"
+"""Kinds of options of a permission request."""
+MAX_WORDS = 80
+"""Maximum characters of the agent's own words for an answer."""
 
 
 class Kind(NamedTuple):
@@ -101,6 +106,8 @@ class ForeignCall:
         """The reported input at the time of the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision: True lets the agent run the call."""
+        self.always = ""
+        """The agent's words for the option that the person has chosen and the agent remembers; empty to allow the call once."""
         self.answering: asyncio.Task[Any] | None = None
         """Sends the decision to the agent."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -178,6 +185,19 @@ class ForeignCall:
             if self.function:
                 self.end.set()
 
+    def words_of(self, kind: str) -> tuple[str, ...]:
+        """Return the agent's own words for each option of a kind, in order and without repetitions."""
+        words = [_words(option) for option in self.options or () if option.get("kind") == kind and "optionId" in option]
+        return tuple(dict.fromkeys(filter(None, words)))
+
+    def selected(self, *, is_allowed: bool) -> Any:
+        """Return the id of the option that answers a decision, or None. The agent remembers one only in the person's words."""
+        options = [option for option in self.options or () if "optionId" in option]
+        always = [option for option in options if option.get("kind") == ALLOW_ALWAYS and _words(option) == self.always]
+        once = [option for option in options if option.get("kind") == (ALLOW_ONCE if is_allowed else REJECT_ONCE)]
+        chosen = [*(always if is_allowed and self.always else ()), *once]
+        return chosen[0]["optionId"] if chosen else None
+
     async def wait(self) -> None:
         """Wait for the end of the call and of its inner calls, which would otherwise be abandoned."""
         await self.end.wait()
@@ -224,6 +244,11 @@ class ForeignCall:
         if self.status == "failed":
             return ToolOutcome(False, parts or (Text("The agent reported that the call failed."),), error_code="tool_error")
         return failure("no_result", "The agent ended its turn without a result for this call.")
+
+
+def _words(option: Mapping[str, Any]) -> str:
+    """Return the agent's own words for an option, on one line, redacted as in the log."""
+    return redact(" ".join(visible(str(option.get("name") or "")).split())[:MAX_WORDS])
 
 
 def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
