@@ -123,6 +123,7 @@ def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.
             f"Approve and allow{note}",
         ],
         "key file": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
+        "external agent": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
         "code": ["Approve", "Reject…", "Edit", "Later", "Reject"],
         "own gate": ["Approve", "always", "Reject…", "Edit", "Later", "Reject"],
     }
@@ -144,7 +145,7 @@ def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, 
         "address": ("web_fetch", (GrantOffer("web_fetch(https://a.example/**)"),)),
     }
     cases = CASES | {name: approval({}, tool=tool, grants=grants) for name, (tool, grants) in offers.items()}
-    for name in ("command", "server", "key file", *offers):
+    for name in ("command", "server", "key file", "external agent", *offers):
         with subtests.test(name):
             html = question_html(cases[name], Form(live=True))
             sentences = [
@@ -168,15 +169,17 @@ def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
 
 
 def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
-    html = question_html(CASES["command"], Form())
-    assert not re.search("<(button|form|select|textarea|input)", html)
-    listed = listed_choices(CASES["command"].question)
-    assert listed == snapshot
-    assert listed in words_in(html)
+    for name in ("command", "external agent"):
+        html = question_html(CASES[name], Form())
+        assert not re.search("<(button|form|select|textarea|input)", html)
+        listed = listed_choices(CASES[name].question)
+        assert listed == snapshot(name)
+        assert listed in words_in(html)
 
 
 def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
-    for name, offers in {"command": OFFERS, "server": OF_SERVER}.items():
+    own = [GrantOffer(words, "agent") for words in ("Always allow", "Always, for git (all)")]
+    for name, offers in {"command": OFFERS, "server": OF_SERVER, "external agent": (*OFFERS, *own)}.items():
         question = CASES[name].question
         lines = typed_answers(question)
         assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in offers), "deny: REASON"]
@@ -196,10 +199,13 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
         ("deny", "You rejected"),
         (False, "You rejected"),
         ("approve", "You approved"),
+        ({"always": "Always allow", "reach": "agent"}, "You approved; opencode remembers it: 'Always allow'"),
+        ("always in agent", "You approved; opencode remembers it: 'Always allow'"),
+        ("always in agent: Always, for git (all)", "You approved; opencode remembers it: 'Always, for git (all)'"),
     ]
     for answer, told in cases:
         with subtests.test(str(answer)):
-            asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
+            asked = AskedQuestion(question=CASES["external agent"].question, round=0, outcome="answered", answer=answer)
             html = question_html(asked, Form())
             assert answer_told(asked) == told
             assert words_in(re.findall("<summary>(.*?)</summary>", html)[0])[2:] == told, "one line, behind a mark"
@@ -239,7 +245,8 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
             field = {"type": "string", "title": text, "description": text, "enum": [text]}
             schema = {"type": "object", "properties": {text[:90] or "a": field, "b": {"type": "string"}}}
             grants = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
-            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants)
+            own = {"agent_words": (text or "a",)}
+            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants, **own)
             check_is_harmless(question_html(case, Form(live=True)))
             check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
 

@@ -83,7 +83,8 @@ def _choice(grant: GrantOffer, about: JudgedCall) -> Html:
 def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return a sentence on what a grant allows without asking."""
     if grant.reach == BY_AGENT:
-        return f"'{visible(grant.rule)}', {memory_in_words(about)}. It decides which later calls this allows."
+        agent = visible_name(about.agent)
+        return f"'{visible(grant.rule)}', {memory_in_words(about)}. {agent} decides which later calls this allows."
     tool, server = visible_name(about.tool), server_of_rule(grant.rule)
     subject = visible(rule_parts(grant.rule)[1])
     limits = f"; {_LIMITS} only as written in the pattern" if about.command else ""
