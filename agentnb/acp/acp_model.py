@@ -300,9 +300,7 @@ class AcpModel:
     def remembered_words(self, call_id: str) -> str:
         """Return the agent's words for the answer about a call that the person wants it to remember, or ""."""
         asked = [asked for asked in self._run.questions_of(self._run.last_round.index) if asked.question.call_id == call_id]
-        if not asked or asked[-1].outcome != "answered" or asked[-1].by != "person":
-            return ""
-        grant = given_grant(asked[-1].question, asked[-1].answer)
+        grant = given_grant(asked[-1].question, asked[-1].answer) if asked and asked[-1].by == "person" else None
         return grant.rule if grant is not None and grant.reach == BY_AGENT else ""
 
     def end_turn(self) -> None:
@@ -402,15 +400,15 @@ class ForeignTool:
     def words_of(self, call_id: str) -> str:
         """Return the agent's own words for the answer that allows a call once, for the question about it, or ""."""
         call = self._model.call_of(call_id) or within.get()
-        words = () if call is None else call.words_of(ALLOW_ONCE)
-        return f"{self._model.name} calls approving: {words[0]!r}" if words else ""
+        words = "" if call is None else next(iter(call.options_of(ALLOW_ONCE)), "")
+        return f"{self._model.name} calls approving: {words!r}" if words else ""
 
     def remembering_agent(self, call_id: str) -> tuple[str, tuple[str, ...]]:
         """Return the agent's name and its own words for the answers that it would remember, or none: it would not ask about
         calls that a rule denies, either.
         """
         call = self._model.call_of(call_id) or within.get()
-        words = () if call is None or self._model.has_denials else call.words_of(ALLOW_ALWAYS)
+        words = () if call is None or self._model.has_denials else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
         return (self._model.agent, words) if words else ("", ())
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:

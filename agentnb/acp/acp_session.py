@@ -367,7 +367,7 @@ class Session:
                 return {"outcome": {"outcome": "cancelled"}}
             call.answering = asyncio.current_task()
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
-            chosen = call.selected(is_allowed=is_allowed)
+            chosen = call.select_option(is_allowed=is_allowed)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
         serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
         if self._serves_terminals:

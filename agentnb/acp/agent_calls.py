@@ -72,6 +72,9 @@ within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
 class ForeignCall:
     """A call made by the agent, from its announcement to its end."""
 
+    always = ""
+    """The agent's words for the option that the person has chosen and the agent remembers; empty to allow the call once."""
+
     def __init__(self, call_id: str, folder: Path, function: str = "") -> None:
         """``folder``: the working folder."""
         self.id, self._folder = call_id, folder
@@ -106,8 +109,6 @@ class ForeignCall:
         """The reported input at the time of the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision: True lets the agent run the call."""
-        self.always = ""
-        """The agent's words for the option that the person has chosen and the agent remembers; empty to allow the call once."""
         self.answering: asyncio.Task[Any] | None = None
         """Sends the decision to the agent."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -185,18 +186,21 @@ class ForeignCall:
             if self.function:
                 self.end.set()
 
-    def words_of(self, kind: str) -> tuple[str, ...]:
-        """Return the agent's own words for each option of a kind, in order and without repetitions."""
-        words = [_words(option) for option in self.options or () if option.get("kind") == kind and "optionId" in option]
-        return tuple(dict.fromkeys(filter(None, words)))
+    def options_of(self, kind: str) -> dict[str, Any]:
+        """Return the ids of the options of a kind by the agent's own words, on one line and redacted as in the log."""
+        ids = dict[str, Any]()
+        for option in self.options or ():
+            if option.get("kind") == kind and "optionId" in option:
+                words = " ".join(visible(str(option.get("name") or "")).split())[:MAX_WORDS]
+                ids.setdefault(redact(words), option["optionId"])
+        return ids
 
-    def selected(self, *, is_allowed: bool) -> Any:
-        """Return the id of the option that answers a decision, or None. The agent remembers one only in the person's words."""
-        options = [option for option in self.options or () if "optionId" in option]
-        always = [option for option in options if option.get("kind") == ALLOW_ALWAYS and _words(option) == self.always]
-        once = [option for option in options if option.get("kind") == (ALLOW_ONCE if is_allowed else REJECT_ONCE)]
-        chosen = [*(always if is_allowed and self.always else ()), *once]
-        return chosen[0]["optionId"] if chosen else None
+    def select_option(self, *, is_allowed: bool) -> Any:
+        """Return the id of the option that answers a decision, or None: one that the agent remembers only if the person chose
+        it.
+        """
+        once = next(iter(self.options_of(ALLOW_ONCE if is_allowed else REJECT_ONCE).values()), None)
+        return self.options_of(ALLOW_ALWAYS).get(self.always, once) if is_allowed and self.always else once
 
     async def wait(self) -> None:
         """Wait for the end of the call and of its inner calls, which would otherwise be abandoned."""
@@ -244,11 +248,6 @@ class ForeignCall:
         if self.status == "failed":
             return ToolOutcome(False, parts or (Text("The agent reported that the call failed."),), error_code="tool_error")
         return failure("no_result", "The agent ended its turn without a result for this call.")
-
-
-def _words(option: Mapping[str, Any]) -> str:
-    """Return the agent's own words for an option, on one line, redacted as in the log."""
-    return redact(" ".join(visible(str(option.get("name") or "")).split())[:MAX_WORDS])
 
 
 def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:

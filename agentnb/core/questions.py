@@ -148,7 +148,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its own words for each answer that it would remember."""
 
     @property
-    def offers(self) -> tuple[GrantOffer, ...]:
+    def later_offers(self) -> tuple[GrantOffer, ...]:
         """All that an answer may allow for later calls: the grants, then what an external agent would remember itself."""
         return (*self.grants, *[GrantOffer(words, BY_AGENT) for words in self.agent_words])
 

@@ -122,23 +122,23 @@ def test_it_is_not_offered_where_later_calls_must_be_judged(fake: Make, options:
     assert live.result(LONG).text == "yes"
 
 
-@pytest.mark.parametrize(("words", "answers"), [("For ls", "b ever"), (WORDS, "c ever"), ("Nothing", None)])
-def test_each_option_is_offered_in_its_words(fake: Make, words: str, answers: str | None) -> None:
-    names = (
-        ("a", "", "allow_always"),
-        ("b", " For\n ls", "allow_always"),
-        ("c", WORDS, "allow_always"),
-        ("d", "Yes", "allow_once"),
-    )
-    live = fake().start(f"choices {json.dumps(names)}", RunOptions(can_ask=True))
+OFFERED = [
+    ("a", "", "allow_always"),
+    ("b", " For\n ls", "allow_always"),
+    ("c", WORDS, "allow_always"),
+    ("d", "Yes", "allow_once"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), [("For ls", "b yes"), (WORDS, "c ever"), ("", "d yes")])
+def test_each_option_is_offered_in_its_words(fake: Make, words: str, told: str) -> None:
+    live = fake().start(f"choices {json.dumps(OFFERED)}", RunOptions(can_ask=True))
     assert asked(live).agent_words == ("For ls", WORDS)
-    if answers is None:
+    for wrong in ({**BY_AGENT, "always": "Yes"}, {**BY_AGENT, "reach": "run"}, {**BY_AGENT, "always": "bash"}):
         with pytest.raises(SettingsError):
-            live.answer({"always": words, "reach": "agent"})
-    live.answer({"always": words, "reach": "agent"} if answers else APPROVE)
-    first, second = live.result(LONG).text.split()
-    assert first == {"For ls": "b", WORDS: "c"}.get(words, "d")
-    assert second == ("ever" if words == WORDS else "yes"), "the second request offers only the words of one"
+            live.answer(wrong)
+    live.answer({**BY_AGENT, "always": words} if words else APPROVE)
+    assert live.result(LONG).text == told, "another request about the call gets the same words, or allow_once"
 
 
 def test_inner_call_offers_it_too(fake: Make) -> None:

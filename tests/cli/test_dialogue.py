@@ -234,7 +234,9 @@ def test_external_agents_own_memory_is_a_choice_in_its_words(snapshot: Snapshot)
     words = ("Always allow", "Always, for git (all)")
     grants = (GrantOffer("bash(git *)"),)
     call = judged_call(ToolCall("bash", {"command": "git gc"}), "ask", agent="opencode", agent_words=words, grants=grants)
-    question = WaitingOnUser("approval", "May bash run?", approval_schema(("always",), None, call.offers), "q1", "c", call)
+    question = WaitingOnUser(
+        "approval", "May bash run?", approval_schema(("always",), None, call.later_offers), "q1", "c", call
+    )
     for typed, answer in {
         "2": {"always": "bash(git *)", "reach": "run"},
         "3": {"always": "Always allow", "reach": "agent"},

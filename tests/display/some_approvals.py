@@ -84,7 +84,7 @@ def approval(
         agent="opencode" if agent_words else "",
         agent_words=agent_words,
     )
-    answers = approval_schema(approvals, schema, about.offers)
+    answers = approval_schema(approvals, schema, about.later_offers)
     question = WaitingOnUser("approval", f"May {tool} run?", answers, "q1", "c1", about)
     return AskedQuestion(question=question, round=3)
 

@@ -246,7 +246,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     judged = question.about
     if question.kind != "approval" or judged is None:
         return None
-    if not judged.offers:
+    if not judged.later_offers:
         return GrantOffer(judged.tool) if answer == ALWAYS and judged.rule == ASKED_BY_RULES else None  # from an early version
     if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
         return GrantOffer(rule, answer.get("reach", "run"))
@@ -254,7 +254,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     if match is None:
         return None
     reach = cast("GrantReach", match[1] or "run")
-    default_rule = next((offer.rule for offer in judged.offers if offer.reach == reach), judged.tool)
+    default_rule = next((offer.rule for offer in judged.later_offers if offer.reach == reach), judged.tool)
     return GrantOffer(match[2] or default_rule, reach)
 
 
@@ -263,7 +263,7 @@ def check_grant(question: WaitingOnUser, answer: object) -> None:
     that does not show what it allows, or shows a key.
     """
     grant, about = given_grant(question, answer), question.about
-    if grant is None or about is None or not about.grants or grant in about.offers:
+    if grant is None or about is None or not about.grants or grant in about.later_offers:
         return
     same_reach = [offer.rule for offer in about.grants if offer.reach == grant.reach != "project"]
     is_of_server = any(allows_all(rule) and rule != about.tool for rule in same_reach)  # one tool of an offered server

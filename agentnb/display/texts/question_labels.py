@@ -296,9 +296,9 @@ def listed_choices(question: WaitingOnUser) -> str:
     choice.
     """
     subject_call = question.about
-    if subject_call is None or not subject_call.offers:
+    if subject_call is None or not subject_call.later_offers:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
-    offered = [f"{ALWAYS}: {grant_in_words(offer, subject_call)}" for offer in subject_call.offers]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, subject_call)}" for offer in subject_call.later_offers]
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 
@@ -313,8 +313,8 @@ def typed_answers(question: WaitingOnUser) -> list[str]:
     """Return the answers that can be typed when asked whether a call or a plan may run; empty for any other question."""
     if question.kind not in ("approval", "plan_review") or DENY not in answer_form(question.schema).choices:
         return []
-    offers = () if question.about is None else question.about.offers
-    grants = [typed_always(offer.reach, offer.rule) for offer in offers]
+    about = question.about
+    grants = [] if about is None else [typed_always(offer.reach, offer.rule) for offer in about.later_offers]
     return [*approving_choices(question), *grants, f"{DENY}: REASON"]
 
 

@@ -182,7 +182,7 @@ def approval_question(
         shown["agent"], shown["agent_words"] = agent(call.id)
     judged = judged_call(call, rule, effects, folder=folder, cannot_undo=cannot_undo, **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
-    schema = approval_schema(approvals, tool.spec.input_schema, judged.offers)
+    schema = approval_schema(approvals, tool.spec.input_schema, judged.later_offers)
     words_of = getattr(tool, "words_of", None)  # likewise
     lines = [ask.question, KEY_FILE if change.may_hold_keys else "", words_of(call.id) if words_of is not None else ""]
     return new_question("approval", "\n".join(filter(None, lines)), schema, call.id, judged)

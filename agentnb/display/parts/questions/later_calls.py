@@ -32,9 +32,9 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     ``note``: a note about the parts of the call that were not opened.
     """
     about = question.about
-    if about is None or not about.offers:
+    if about is None or not about.later_offers:
         return NOTHING
-    grants, pattern = [*about.offers], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
+    grants, pattern = [*about.later_offers], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
     if pattern is not None:
         grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
     choices = {grant.rule: _choice(grant, about) for grant in reversed(grants)}
