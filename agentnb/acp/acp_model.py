@@ -14,7 +14,17 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
-from agentnb.acp.agent_calls import ALLOW_ALWAYS, ALLOW_ONCE, ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
+from agentnb.acp.agent_calls import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    ENDED,
+    KINDS_BY_NAME,
+    REJECT_ONCE,
+    UNKNOWN_KIND,
+    ForeignCall,
+    Kind,
+    within,
+)
 from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
@@ -398,10 +408,11 @@ class ForeignTool:
         return call.own_outcome or call.outcome
 
     def words_of(self, call_id: str) -> str:
-        """Return the agent's own words for the answer that allows a call once, for the question about it, or ""."""
+        """Return the agent's own words for the answers about a call that it does not remember, for the question, or ""."""
         call = self._model.call_of(call_id) or within.get()
-        words = "" if call is None else next(iter(call.options_of(ALLOW_ONCE)), "")
-        return f"{self._model.name} calls approving: {words!r}" if words else ""
+        answers = {} if call is None else {"approving": call.options_of(ALLOW_ONCE), "rejecting": call.options_of(REJECT_ONCE)}
+        words = ", ".join(f"{answer}: {next(iter(names))!r}" for answer, names in answers.items() if next(iter(names), ""))
+        return f"{self._model.name} calls {words}" if words else ""
 
     def remembering_agent(self, call_id: str) -> tuple[str, tuple[str, ...]]:
         """Return the agent's name and its own words for the answers that it would remember, or none: it would not ask about

@@ -294,7 +294,7 @@ def test_questions_show_the_call(fake: Make) -> None:
     (asked,) = [event.question for event in run.events if isinstance(event, QuestionAsked)]
     assert asked.about is not None
     assert (asked.about.tool, "alpha" in asked.about.arguments) == ("write_file", True)
-    assert asked.message.splitlines()[1:] == ["acp:fake calls approving: 'Yes'"]
+    assert asked.message.splitlines()[1:] == ["acp:fake calls approving: 'Yes', rejecting: 'No'"]
 
 
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
