@@ -13,8 +13,18 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import ALLOW_ONCE, SECONDS_TO_CANCEL, Session
-from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
+from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
+from agentnb.acp.agent_calls import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    ENDED,
+    KINDS_BY_NAME,
+    REJECT_ONCE,
+    UNKNOWN_KIND,
+    ForeignCall,
+    Kind,
+    within,
+)
 from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
@@ -24,8 +34,10 @@ from agentnb.acp.turn_record import SESSION_COST, Pieces, Spending
 from agentnb.acp.watched_folder import WatchedFolder
 from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Image, Message, Text, ToolCall, visible
+from agentnb.core.questions import BY_AGENT
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
+from agentnb.core.run.approvals import given_grant
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
@@ -55,8 +67,6 @@ ROUNDS = "rounds"
 """Metadata key for the origin of round boundaries, which agents do not report."""
 CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
-MAX_WORDS = 80
-"""Maximum characters of the agent's own words for an answer."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's final text."""
 SAY_MORE = "To tell the agent what to do instead, continue the run"
@@ -92,11 +102,13 @@ class AcpModel:
         run whose conversation is continued, which is this run itself if it ``is_recovered``.
         """
         self._before, self._is_recovered = before, is_recovered
-        self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
+        self._foreign, self._agent, self.name, self.agent = foreign, foreign.known, foreign.name, foreign.agent
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self.start: Literal["free", "to_ask", "asked"] = "free"
         """Permission to start the agent: not needed, still to be asked for, or asked for."""
+        self.has_denials = False
+        """True if a rule of the run denies calls."""
         self._cancelling: asyncio.Future[None] | None = None
         """Keeps the task alive, since the event loop holds only weak references."""
         self._heard = 0
@@ -127,6 +139,7 @@ class AcpModel:
         if self._shell is not None and not self._agent.terminals:
             problem = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(problem, "Omit it, or use an agent that lets agentnb run its commands, such as kimi")
+        self.has_denials = any(rule.verdict == "deny" for layer in permissions.layers for rule in layer.rules)
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
         hidden = f"{self.name} does not offer the notebook's functions to its model"
@@ -294,6 +307,12 @@ class AcpModel:
         """Return a call by id, or None."""
         return None if self._session is None else self._session.calls.get(call_id)
 
+    def remembered_words(self, call_id: str) -> str:
+        """Return the agent's words for the answer about a call that the person wants it to remember, or ""."""
+        asked = [asked for asked in self._run.questions_of(self._run.last_round.index) if asked.question.call_id == call_id]
+        grant = given_grant(asked[-1].question, asked[-1].answer) if asked and asked[-1].by == "person" else None
+        return grant.rule if grant is not None and grant.reach == BY_AGENT else ""
+
     def end_turn(self) -> None:
         """Make the agent end its current turn."""
         if self._session is not None and self._session.is_in_turn:
@@ -381,7 +400,7 @@ class ForeignTool:
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.tool_call is None:
             return failure("no_result", "The agent dropped this call.")
-        call.own_outcome = self._refusal(call, arguments)
+        call.own_outcome, call.always = self._refusal(call, arguments), self._model.remembered_words(context.call_id)
         if not call.answer.done():
             call.answer.set_result(call.own_outcome is None)
             call.context.set_result(context)
@@ -389,11 +408,19 @@ class ForeignTool:
         return call.own_outcome or call.outcome
 
     def words_of(self, call_id: str) -> str:
-        """Return the agent's own words for the answer that allows a call once, for the question about it, or ""."""
-        call = self._model.call_of(call_id)
-        names = [option.get("name") for option in (call and call.options) or () if option.get("kind") == ALLOW_ONCE]
-        words = " ".join(visible(str(names[0] or "")).split())[:MAX_WORDS] if names else ""
-        return f"{self._model.name} calls approving: {words!r}" if words else ""
+        """Return the agent's own words for the answers about a call that it does not remember, for the question, or ""."""
+        call = self._model.call_of(call_id) or within.get()
+        answers = {} if call is None else {"approving": call.options_of(ALLOW_ONCE), "rejecting": call.options_of(REJECT_ONCE)}
+        words = ", ".join(f"{answer}: {next(iter(names))!r}" for answer, names in answers.items() if next(iter(names), ""))
+        return f"{self._model.name} calls {words}" if words else ""
+
+    def remembering_agent(self, call_id: str) -> tuple[str, tuple[str, ...]]:
+        """Return the agent's name and its own words for the answers that it would remember, or none: it would not ask about
+        calls that a rule denies, either.
+        """
+        call = self._model.call_of(call_id) or within.get()
+        words = () if call is None or self._model.has_denials else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
+        return (self._model.agent, words) if words else ("", ())
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot be run, or None."""

@@ -50,9 +50,6 @@ UNUSED = frozenset(
 """Kinds of protocol updates that do not matter for a run."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
-ALLOW_ONCE = "allow_once"
-KINDS_OF_OPTIONS = {True: ALLOW_ONCE, False: "reject_once"}
-"""Option that answers a decision: never one that the agent remembers."""
 
 
 class Session:
@@ -370,8 +367,7 @@ class Session:
                 return {"outcome": {"outcome": "cancelled"}}
             call.answering = asyncio.current_task()
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
-            of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
-            chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
+            chosen = call.select_option(is_allowed=is_allowed)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
         serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
         if self._serves_terminals:

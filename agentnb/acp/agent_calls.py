@@ -12,13 +12,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.acp.terminals import PLACES, Terminal, placed_command
-from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.messages import Image, Text, ToolCall, visible
+from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
+ALLOW_ONCE, ALLOW_ALWAYS, REJECT_ONCE = "allow_once", "allow_always", "reject_once"
+"""Kinds of options of a permission request."""
+MAX_WORDS = 80
+"""Maximum characters of the agent's own words for an answer."""
 
 
 class Kind(NamedTuple):
@@ -66,6 +71,9 @@ within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
 
 class ForeignCall:
     """A call made by the agent, from its announcement to its end."""
+
+    always = ""
+    """The agent's words for the option that the person has chosen and the agent remembers; empty to allow the call once."""
 
     def __init__(self, call_id: str, folder: Path, function: str = "") -> None:
         """``folder``: the working folder."""
@@ -177,6 +185,22 @@ class ForeignCall:
             self.answer.set_result(False)
             if self.function:
                 self.end.set()
+
+    def options_of(self, kind: str) -> dict[str, Any]:
+        """Return the ids of the options of a kind by the agent's own words, on one line and redacted as in the log."""
+        ids = dict[str, Any]()
+        for option in self.options or ():
+            if option.get("kind") == kind and "optionId" in option:
+                words = " ".join(visible(str(option.get("name") or "")).split())[:MAX_WORDS]
+                ids.setdefault(redact(words), option["optionId"])
+        return ids
+
+    def select_option(self, *, is_allowed: bool) -> Any:
+        """Return the id of the option that answers a decision, or None: one that the agent remembers only if the person chose
+        it.
+        """
+        once = next(iter(self.options_of(ALLOW_ONCE if is_allowed else REJECT_ONCE).values()), None)
+        return self.options_of(ALLOW_ALWAYS).get(self.always, once) if is_allowed and self.always else once
 
     async def wait(self) -> None:
         """Wait for the end of the call and of its inner calls, which would otherwise be abandoned."""

@@ -66,9 +66,12 @@ class AnswerForm:
     """True if answers other than the choices are allowed."""
 
 
-GrantReach: TypeAlias = Literal["run", "session", "project"]
-"""Reach of a grant: its run and the nested runs, all runs of the session, or, if saved, all runs in a working folder."""
+GrantReach: TypeAlias = Literal["run", "session", "project", "agent"]
+"""Reach of a grant: its run and the nested runs, all runs of the session, or, if saved, all runs in a working folder. ``agent``
+is no grant of agentnb's: an external agent remembers the answer itself, in a place and for calls that only it knows."""
 REACHES: tuple[GrantReach, ...] = ("run", "session", "project")
+"""The reaches of grants that agentnb keeps."""
+BY_AGENT: GrantReach = "agent"
 _RULE = re.compile(r"([^(]+)(?:\((.+)\))?", re.DOTALL)
 
 
@@ -83,7 +86,7 @@ class GrantOffer(msgspec.Struct, frozen=True):
 
     rule: str
     """The allowed calls: the name of a tool, a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of an MCP
-    server."""
+    server. With the reach ``agent``, the agent's own words for the answer."""
     reach: GrantReach = "run"
 
 
@@ -139,6 +142,15 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """True if the change to the file cannot be undone because its old or new content contains a known key."""
     origin: ToolOrigin | None = None
     """The MCP server of its tool, if any."""
+    agent: str = ""
+    """The external agent that makes the call, if it can remember the answer itself."""
+    agent_words: tuple[str, ...] = ()
+    """Its own words for each answer that it would remember."""
+
+    @property
+    def later_offers(self) -> tuple[GrantOffer, ...]:
+        """All that an answer may allow for later calls: the grants, then what an external agent would remember itself."""
+        return (*self.grants, *[GrantOffer(words, BY_AGENT) for words in self.agent_words])
 
     def is_same(self, other: JudgedCall | None) -> bool:
         """True if another question has the same subject. Its grants may differ, and its log may be older."""
@@ -147,6 +159,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
         if _identities(self) != _identities(other):  # the tool has changed
             return False
         shown = {"effects": None, "grants": (), "diff": "", "folder": "", "cannot_undo": False, "origin": None}
+        shown |= {"agent": "", "agent_words": ()}
         return replace(self, **shown) == replace(other, **shown)
 
 

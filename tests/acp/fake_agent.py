@@ -36,6 +36,7 @@ class Agent:
         self.cost = 0.0
         self.reason = "end_turn"
         self.client: dict[str, Any] = {}
+        self.options = OPTIONS
         self.argument = ""
         """The prompt after its first word."""
 
@@ -61,7 +62,7 @@ class Agent:
     def ask(self, call_id: str, **about: Any) -> str:
         """Ask for permission, and return the option that was selected; ``cancelled`` for none."""
         self.next_id += 1
-        params = {"sessionId": self.session, "toolCall": {"toolCallId": call_id, **about}, "options": OPTIONS}
+        params = {"sessionId": self.session, "toolCall": {"toolCallId": call_id, **about}, "options": self.options}
         self.send(id=self.next_id, method="session/request_permission", params=params)
         while True:
             message = self.receive()
@@ -141,6 +142,16 @@ class Agent:
         """Ask about a command by its id, without ever telling it."""
         self.update("tool_call", toolCallId="blind", title="Run something", kind="execute", status="pending")
         self.say(self.ask("blind"))
+
+    def choices(self) -> None:
+        """Ask twice about one command: with the named options, each an id, a name and a kind, and with its usual ones."""
+        call_id = self.call("execute", "ls", command="ls")
+        names = ("optionId", "name", "kind")
+        self.options = [dict(zip(names, option, strict=True)) for option in json.loads(self.argument)]
+        first, self.options = self.ask(call_id), OPTIONS
+        second = self.ask(call_id)
+        self.end(call_id, "")
+        self.say(f"{first} {second}")
 
     def through(self) -> None:
         """Ask about a file, the named one or a.txt, and have it written."""

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from asserted_sentences import Snapshot
 from msgspec.structs import replace
 
 from agentnb import Agent, replay
@@ -289,12 +290,12 @@ def test_round_limit_is_enforced(fake: Make) -> None:
     assert len([event for event in run.events if isinstance(event, RoundStarted)]) == 1
 
 
-def test_approval_question_shows_the_call(fake: Make) -> None:
+def test_approval_question_shows_the_call(fake: Make, snapshot: Snapshot) -> None:
     run = fake().run_sync("write", approve=lambda call, run: True)
     (asked,) = [event.question for event in run.events if isinstance(event, QuestionAsked)]
     assert asked.about is not None
     assert (asked.about.tool, "alpha" in asked.about.arguments) == ("write_file", True)
-    assert asked.message.splitlines()[1:] == ["acp:fake calls approving: 'Yes'"]
+    assert asked.message.splitlines()[1:] == snapshot
 
 
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])

@@ -230,6 +230,28 @@ def test_edit_asks_for_each_argument_and_keeps_unchanged_ones() -> None:
     assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "
 
 
+def test_external_agents_own_memory_is_a_choice_in_its_words(snapshot: Snapshot) -> None:
+    words = ("Always allow", "Always, for git (all)")
+    grants = (GrantOffer("bash(git *)"),)
+    call = judged_call(ToolCall("bash", {"command": "git gc"}), "ask", agent="opencode", agent_words=words, grants=grants)
+    question = WaitingOnUser(
+        "approval", "May bash run?", approval_schema(("always",), None, call.later_offers), "q1", "c", call
+    )
+    for typed, answer in {
+        "2": {"always": "bash(git *)", "reach": "run"},
+        "3": {"always": "Always allow", "reach": "agent"},
+        "always in agent: Always, for git (all)": "always in agent: Always, for git (all)",
+    }.items():
+        talk = dialogue(question)
+        written = next(talk)
+        for wrong in ("always in run: Always allow", "always in agent: bash"):
+            assert "Please choose one of: approve, always, deny" in talk.send(wrong)
+        with pytest.raises(StopIteration) as done:
+            talk.send(typed)
+        assert done.value.value == answer
+    assert written.split("\n") == snapshot
+
+
 def test_server_tool_lists_its_reaches_by_number(snapshot: Snapshot) -> None:
     origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
     grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "project"))

@@ -66,6 +66,7 @@ def approval(
     cannot_undo: bool = False,
     origin: ToolOrigin | None = None,
     effects: str | None = None,
+    agent_words: tuple[str, ...] = (),
 ) -> AskedQuestion:
     """An open question about a call."""
     text = msgspec.json.encode(arguments).decode()
@@ -80,8 +81,11 @@ def approval(
         cannot_undo=cannot_undo,
         origin=origin,
         folder="/w/tides",
+        agent="opencode" if agent_words else "",
+        agent_words=agent_words,
     )
-    question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, grants), "q1", "c1", about)
+    answers = approval_schema(approvals, schema, about.later_offers)
+    question = WaitingOnUser("approval", f"May {tool} run?", answers, "q1", "c1", about)
     return AskedQuestion(question=question, round=3)
 
 
@@ -95,5 +99,8 @@ CASES = {
     "key file": approval({"path": ".env"}, tool="read_file", grants=(GrantOffer("read_file(/w/.env)"),)),
     "code": approval({"code": CODE}, tool="run_python", effects="execute"),
     "long code": approval({"code": "print(1)\n" * 40}, tool="run_code", effects="execute, network"),
+    "external agent": approval(
+        {"command": "git status"}, grants=OFFERS, command="git status", agent_words=("Always allow", "Always, for git (all)")
+    ),
     "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
 }

@@ -124,6 +124,7 @@ def test_answers_are_in_one_row_above_options_for_later_calls(subtests: pytest.S
             f"Approve and allow{note}",
         ],
         "key file": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
+        "external agent": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
         "code": ["Approve", "Reject…", "Edit", "Later", "Reject"],
         "own gate": ["Approve", "always", "Reject…", "Edit", "Later", "Reject"],
     }
@@ -145,7 +146,7 @@ def test_each_option_for_later_calls_is_explained_in_a_sentence(subtests: pytest
         "address": ("web_fetch", (GrantOffer("web_fetch(https://a.example/**)"),)),
     }
     cases = CASES | {name: approval({}, tool=tool, grants=grants) for name, (tool, grants) in offers.items()}
-    for name in ("command", "server", "key file", *offers):
+    for name in ("command", "server", "key file", "external agent", *offers):
         with subtests.test(name):
             html = question_html(cases[name], Form(live=True))
             sentences = [
@@ -169,18 +170,20 @@ def test_each_long_part_is_folded_with_its_own_note(snapshot: Snapshot) -> None:
 
 
 def test_saved_question_lists_the_offered_answers(snapshot: Snapshot) -> None:
-    html = question_html(CASES["command"], Form())
-    assert not re.search("<(button|form|select|textarea|input)", html)
-    listed = listed_choices(CASES["command"].question)
-    assert listed == snapshot
-    assert listed in words_in(html)
-    run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
-    for told in (run_text(run), _how_to_answer(run, ())[0]):
-        assert "(approve, always, deny)" in told and listed not in told, "a short line; the commands are listed apart"
+    for name in ("command", "external agent"):
+        html = question_html(CASES[name], Form())
+        assert not re.search("<(button|form|select|textarea|input)", html)
+        listed = listed_choices(CASES[name].question)
+        assert listed == snapshot(name)
+        assert listed in words_in(html)
+        run = run_of((e.QuestionAsked, {"question": CASES[name].question}))
+        for told in (run_text(run), _how_to_answer(run, ())[0]):
+            assert "(approve, always, deny)" in told and listed not in told, "a short line; the commands are listed apart"
 
 
 def test_typed_answers_on_display_are_accepted() -> None:
-    for name, offers in {"command": OFFERS, "server": OF_SERVER}.items():
+    own = [GrantOffer(words, "agent") for words in ("Always allow", "Always, for git (all)")]
+    for name, offers in {"command": OFFERS, "server": OF_SERVER, "external agent": (*OFFERS, *own)}.items():
         question = CASES[name].question
         lines = typed_answers(question)
         assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in offers), "deny: REASON"]
@@ -200,10 +203,13 @@ def test_answered_question_states_what_was_allowed(subtests: pytest.Subtests) ->
         ("deny", "You rejected"),
         (False, "You rejected"),
         ("approve", "You approved"),
+        ({"always": "Always allow", "reach": "agent"}, "You approved; opencode remembers it: 'Always allow'"),
+        ("always in agent", "You approved; opencode remembers it: 'Always allow'"),
+        ("always in agent: Always, for git (all)", "You approved; opencode remembers it: 'Always, for git (all)'"),
     ]
     for answer, told in cases:
         with subtests.test(str(answer)):
-            asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
+            asked = AskedQuestion(question=CASES["external agent"].question, round=0, outcome="answered", answer=answer)
             html = question_html(asked, Form())
             assert answer_told(asked) == told
             assert words_in(re.findall("<summary>(.*?)</summary>", html)[0])[2:] == told, "one line, behind a mark"
@@ -243,7 +249,8 @@ def test_calls_and_schemas_never_become_markup(subtests: pytest.Subtests) -> Non
             field = {"type": "string", "title": text, "description": text, "enum": [text]}
             schema = {"type": "object", "properties": {text[:90] or "a": field, "b": {"type": "string"}}}
             grants = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
-            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants)
+            own = {"agent_words": (text or "a",)}
+            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants, **own)
             check_is_harmless(question_html(case, Form(live=True)))
             check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
 

@@ -126,7 +126,8 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     origin = question.about
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin)}") for grant in origin.grants
+        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin)}")
+        for grant in origin.later_offers
     ]
     return [*once, *grants, (DENY, DENY)]
 

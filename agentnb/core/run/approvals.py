@@ -12,7 +12,16 @@ from agentnb.core.key_shapes import mask_keys
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall, encodable, is_invisible
-from agentnb.core.questions import REACHES, GrantOffer, GrantReach, JudgedCall, WaitingOnUser, check_answer, rule_parts
+from agentnb.core.questions import (
+    BY_AGENT,
+    REACHES,
+    GrantOffer,
+    GrantReach,
+    JudgedCall,
+    WaitingOnUser,
+    check_answer,
+    rule_parts,
+)
 from agentnb.core.redaction import MASK, redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
@@ -33,8 +42,9 @@ ASKED_BY_RULES = "ask"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same pattern for JSON Schema, which has no flags."""
-_ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join(REACHES)}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
-
+_ALWAYS = re.compile(
+    rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join((*REACHES, BY_AGENT))}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL
+)
 _ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
 MAX_SAVED = 1_000
 """Maximum characters of a saved rule."""
@@ -152,7 +162,8 @@ def approval_schema(
             {"type": "string", "pattern": _REASON_PATTERN},
             _object(DENY, {"type": "string"}),
             _object(EDIT, edited),
-            *_grant_schemas(grants),
+            *_grant_schemas([offer for offer in grants if offer.reach != BY_AGENT]),
+            *_agent_schemas([offer.rule for offer in grants if offer.reach == BY_AGENT]),
         ],
         **definitions,
     }
@@ -210,6 +221,23 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     ]
 
 
+def _agent_schemas(words: list[str]) -> list[dict[str, Any]]:
+    """Return the schemas of answers that an external agent remembers, in its own words: typed, or as an object."""
+    if not words:
+        return []
+    typed = [typed_always(BY_AGENT), *[typed_always(BY_AGENT, rule) for rule in words]]
+    properties = {ALWAYS: {"enum": words}, "reach": {"const": BY_AGENT}}
+    return [
+        {"enum": typed},
+        {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False},
+    ]
+
+
+def typed_always(reach: GrantReach, rule: str = "") -> str:
+    """Return the answer that allows later calls, as it is typed; without a rule, the first offer for its reach."""
+    return f"{ALWAYS} in {reach}: {rule}" if rule else f"{ALWAYS} in {reach}"
+
+
 def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     """Return the grant given by an answer to a question, or None.
 
@@ -218,7 +246,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     judged = question.about
     if question.kind != "approval" or judged is None:
         return None
-    if not judged.grants:
+    if not judged.later_offers:
         return GrantOffer(judged.tool) if answer == ALWAYS and judged.rule == ASKED_BY_RULES else None  # from an early version
     if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
         return GrantOffer(rule, answer.get("reach", "run"))
@@ -226,7 +254,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     if match is None:
         return None
     reach = cast("GrantReach", match[1] or "run")
-    default_rule = next((offer.rule for offer in judged.grants if offer.reach == reach), judged.tool)
+    default_rule = next((offer.rule for offer in judged.later_offers if offer.reach == reach), judged.tool)
     return GrantOffer(match[2] or default_rule, reach)
 
 
@@ -235,7 +263,7 @@ def check_grant(question: WaitingOnUser, answer: object) -> None:
     that does not show what it allows, or shows a key.
     """
     grant, about = given_grant(question, answer), question.about
-    if grant is None or about is None or not about.grants or grant in about.grants:
+    if grant is None or about is None or not about.grants or grant in about.later_offers:
         return
     same_reach = [offer.rule for offer in about.grants if offer.reach == grant.reach != "project"]
     is_of_server = any(allows_all(rule) and rule != about.tool for rule in same_reach)  # one tool of an offered server

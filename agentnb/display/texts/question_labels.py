@@ -11,6 +11,7 @@ from agentnb.advice import AnswerRun
 from agentnb.core.plans.plan_steps import ASKING
 from agentnb.core.questions import (
     ASK_PERSON,
+    BY_AGENT,
     AskedQuestion,
     GrantOffer,
     GrantReach,
@@ -21,7 +22,19 @@ from agentnb.core.questions import (
     choice_in_words,
     rule_parts,
 )
-from agentnb.core.run.approvals import ALWAYS, APPROVE, ASK, AUTO, DENY, NEVER, READ_ONLY, RULES, decision, given_grant
+from agentnb.core.run.approvals import (
+    ALWAYS,
+    APPROVE,
+    ASK,
+    AUTO,
+    DENY,
+    NEVER,
+    READ_ONLY,
+    RULES,
+    decision,
+    given_grant,
+    typed_always,
+)
 from agentnb.core.schema.form_fields import FormField
 from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
 from agentnb.core.schema.web_addresses import WebAddress, web_address
@@ -74,6 +87,7 @@ REACHES: dict[GrantReach, str] = {
     "run": "in this run",
     "session": "until the kernel ends",
     "project": "in this project, saved",
+    BY_AGENT: "remembered by the agent itself",
 }
 """The scope of each grant, as text."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
@@ -194,6 +208,8 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> tuple[str, str, str]:
     """Return the decision about a call: the text before the later calls that it allows, those calls, and the text after."""
     choice, grant = decision(answer), given_grant(question, answer)
+    if grant is not None and grant.reach == BY_AGENT:
+        return f"approved; {visible_name(about.agent)} remembers it: ", f"'{visible(grant.rule)}'", ""
     if grant is not None:
         before, calls, after = later_calls(grant.rule, about)
         return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
@@ -217,8 +233,15 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
-    """Return the calls that a grant allows, and its scope."""
+    """Return the calls that a grant allows, and its scope; for an agent's own memory, its words and a warning."""
+    if grant.reach == BY_AGENT:
+        return f"'{visible(grant.rule)}' ({memory_in_words(about)})"
     return f"{''.join(later_calls(grant.rule, about))}, {REACHES.get(grant.reach, grant.reach)}"
+
+
+def memory_in_words(about: JudgedCall) -> str:
+    """Return that an external agent remembers an answer itself."""
+    return f"remembered by {visible_name(about.agent)} itself; agentnb can neither list nor withdraw it"
 
 
 def saved_reach(saved: SavedRule) -> str:
@@ -273,9 +296,9 @@ def listed_choices(question: WaitingOnUser) -> str:
     choice.
     """
     subject_call = question.about
-    if subject_call is None or not subject_call.grants:
+    if subject_call is None or not subject_call.later_offers:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
-    offered = [f"{ALWAYS}: {grant_in_words(offer, subject_call)}" for offer in subject_call.grants]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, subject_call)}" for offer in subject_call.later_offers]
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 
@@ -297,13 +320,9 @@ def typed_answers(question: WaitingOnUser) -> list[str]:
     """Return the answers that can be typed when asked whether a call or a plan may run; empty for any other question."""
     if question.kind not in ("approval", "plan_review") or DENY not in answer_form(question.schema).choices:
         return []
-    grants = [] if question.about is None else [typed_grant(offer) for offer in question.about.grants]
+    about = question.about
+    grants = [] if about is None else [typed_always(offer.reach, offer.rule) for offer in about.later_offers]
     return [*approving_choices(question), *grants, f"{DENY}: REASON"]
-
-
-def typed_grant(offer: GrantOffer) -> str:
-    """Return the answer that makes a grant, as it is typed."""
-    return f"{ALWAYS} in {offer.reach}: {offer.rule}"
 
 
 def author(asked: AskedQuestion) -> str:

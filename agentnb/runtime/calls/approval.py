@@ -173,14 +173,17 @@ def approval_question(
     grants = grants_about(call, tool, work_dir, reaches=reaches, settles=settles) if may_remember else ()
     command = (value_of_subject(tool, call.arguments) or "") if kind_of_subject(tool) == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
-    shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
+    shown: dict[str, Any] = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before}
+    shown |= {"grants": grants, "origin": origin_of(tool)}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
     folder = reaching.folder if reaching is not None and "project" in [grant.reach for grant in grants] else ""
-    judged = judged_call(call, rule, effects, folder=folder, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
+    if may_remember and (agent := getattr(tool, "remembering_agent", None)) is not None:  # tools of external agents
+        shown["agent"], shown["agent_words"] = agent(call.id)
+    judged = judged_call(call, rule, effects, folder=folder, cannot_undo=cannot_undo, **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
-    schema = approval_schema(approvals, tool.spec.input_schema, judged.grants)
-    words_of = getattr(tool, "words_of", None)  # tools of external agents
+    schema = approval_schema(approvals, tool.spec.input_schema, judged.later_offers)
+    words_of = getattr(tool, "words_of", None)  # likewise
     lines = [ask.question, KEY_FILE if change.may_hold_keys else "", words_of(call.id) if words_of is not None else ""]
     return new_question("approval", "\n".join(filter(None, lines)), schema, call.id, judged)
 

@@ -25,7 +25,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants, check_saving
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
@@ -226,7 +226,9 @@ class Elicitation:
                 with self._around_held():  # a forwarded question pauses them itself
                     value = await program(question)
             if value is not None:
-                answer = answer_of(question.id, check_answer_to(question, value), by="program")
+                value = check_answer_to(question, value)
+                check_saving(question, value, by="program")
+                answer = answer_of(question.id, value, by="program")
             elif self._can_ask:
                 return
             elif self._parent is not None:

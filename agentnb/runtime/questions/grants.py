@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from agentnb.core.log.events import Warned
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
-from agentnb.core.questions import REACHES, GrantReach, JudgedCall, WaitingOnUser
-from agentnb.core.run.approvals import given_grant
+from agentnb.core.questions import BY_AGENT, REACHES, Answerer, GrantReach, JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import APPROVE, given_grant
 from agentnb.errors import SettingsError
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.model_code import as_code, check_person, giver
@@ -165,11 +165,15 @@ class ReachingGrants:
             yield from self._around._for_nested_runs()
 
 
-def check_saving(question: WaitingOnUser | None, answer: object) -> None:
-    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended."""
+def check_saving(question: WaitingOnUser | None, answer: object, by: Answerer = "person") -> None:
+    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended, or if anyone but the
+    person has an external agent remember it.
+    """
     grant = None if question is None else given_grant(question, answer)
-    if grant is not None and grant.reach == "project":
+    if grant is not None and grant.reach in ("project", BY_AGENT):
         check_person("Saving a rule", is_lasting=True)
+    if grant is not None and grant.reach == BY_AGENT and by != "person":
+        raise SettingsError(f"An answer that an agent remembers is reserved for the person: {grant.rule}", f"Return {APPROVE}")
 
 
 def is_copy(grant: GrantGiven) -> bool:

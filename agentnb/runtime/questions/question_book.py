@@ -17,7 +17,7 @@ from agentnb.core.log.events import (
     ToolStarted,
 )
 from agentnb.core.log.work_events import GrantGiven, StepStarted
-from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser, answer_of
+from agentnb.core.questions import BY_AGENT, Answer, AskedQuestion, WaitingOnUser, answer_of
 from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
@@ -69,13 +69,13 @@ class QuestionBook:
             self.emit(QuestionAsked, question=question)
 
     def answer(self, answer: Answer) -> None:
-        """Log the answer to an open question, and the grant if it allows further calls too."""
+        """Log the answer to an open question, and the grant if it allows further calls too. An external agent keeps its own."""
         question_id, by = answer.question_id, answer.by
         question = self._open_question(question_id)
         fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
         self.emit(QuestionAnswered, question_id=question_id, **fields)
         allowance = None if question is None else given_grant(question, answer.value)
-        if allowance is not None and question is not None and question.about is not None:
+        if allowance is not None and allowance.reach != BY_AGENT and question is not None and question.about is not None:
             tool = question.about.tool
             rule = allowance.rule if allowance.rule != tool else ""
             origin = question.about.origin

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.core.questions import GrantOffer, JudgedCall, WaitingOnUser, rule_parts
+from agentnb.core.questions import BY_AGENT, GrantOffer, JudgedCall, WaitingOnUser, rule_parts
 from agentnb.core.run.approvals import ALWAYS
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.question_labels import REACHES, is_fixed, is_of_key_file, later_calls, server_of_rule
+from agentnb.display.texts.question_labels import (
+    REACHES,
+    is_fixed,
+    is_of_key_file,
+    later_calls,
+    memory_in_words,
+    server_of_rule,
+)
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.policies.permissions.path_rules import with_tilde
 
@@ -25,12 +32,13 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     ``note``: a note about the parts of the call that were not opened.
     """
     about = question.about
-    if about is None or not about.grants:
+    if about is None or not about.later_offers:
         return NOTHING
-    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
+    grants, pattern = [*about.later_offers], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
     if pattern is not None:
         grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
-    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
+    choices = {grant.rule: _choice(grant, about) for grant in reversed(grants)}
+    calls = [tag("option", "", choices[rule], value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
     reaches = [tag("option", "", REACHES[reach], value=reach) for reach in dict.fromkeys(grant.reach for grant in grants)]
     sentences = [
         tag(
@@ -66,12 +74,17 @@ def _names(question: WaitingOnUser, name: str, label: str) -> dict[str, str]:
     return {"name_": name, "aria_label": label, "title": label, "data_key": f"{name}:{question.id}"}
 
 
-def _choice(rule: str, about: JudgedCall) -> Html:
-    return words("".join(later_calls(rule, about)) if rule != OTHER else "Another pattern…", MAX_RULE)
+def _choice(grant: GrantOffer, about: JudgedCall) -> Html:
+    if grant.reach == BY_AGENT:
+        return words(f"{visible_name(about.agent)}: '{visible(grant.rule)}'", MAX_RULE)
+    return words("".join(later_calls(grant.rule, about)) if grant.rule != OTHER else "Another pattern…", MAX_RULE)
 
 
 def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return a sentence on what a grant allows without asking."""
+    if grant.reach == BY_AGENT:
+        agent = visible_name(about.agent)
+        return f"'{visible(grant.rule)}', {memory_in_words(about)}. {agent} decides which later calls this allows."
     tool, server = visible_name(about.tool), server_of_rule(grant.rule)
     subject = visible(rule_parts(grant.rule)[1])
     limits = f"; {_LIMITS} only as written in the pattern" if about.command else ""

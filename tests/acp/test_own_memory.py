@@ -1,0 +1,151 @@
+"""Answers that an external agent remembers itself: offered in its own words, and chosen by the person alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from waiting import wait_until
+
+from agentnb import Agent, RunOptions, Store, tables
+from agentnb.core.log.events import QuestionAsked
+from agentnb.core.log.work_events import GrantGiven
+from agentnb.core.questions import JudgedCall
+from agentnb.core.run.approvals import APPROVE
+from agentnb.display.texts.question_labels import answer_told
+from agentnb.errors import SettingsError
+from agentnb.notebook.card.actions import ACTIONS
+from agentnb.notebook.commands.answer import answer_command, answers_to_offer
+from agentnb.policies.gates.gate_verdicts import Ask
+from agentnb.runtime.host.live_run import LiveRun
+from agentnb.runtime.questions.model_code import as_code
+from agentnb.session.session import Session
+
+Make = Callable[..., Agent]
+WORDS = "Yes, always"
+BY_AGENT = {"always": WORDS, "reach": "agent"}
+LONG = 30
+
+
+def asked(live: LiveRun) -> JudgedCall:
+    """Wait for the question of a run, and return the call that it is about."""
+    wait_until(lambda: bool(live.run.waiting))
+    about = live.run.waiting[0].about
+    assert about is not None
+    return about
+
+
+def in_card(live: LiveRun) -> None:
+    ACTIONS["always"](live, {"rule": WORDS, "reach": "agent", "key": live.run.waiting[0].id})
+
+
+def in_command(live: LiveRun) -> None:
+    session = cast("Session", SimpleNamespace(running=lambda: [live]))
+    offered = answers_to_offer(session)
+    assert offered[-2:] == [f"always in agent: {WORDS}", "deny: REASON"]
+    answer_command(session, cast("Any", None), f"{live.run_id} {offered[-2]}")
+
+
+@pytest.mark.parametrize(
+    "answer", [in_card, in_command, lambda live: live.answer(BY_AGENT), lambda live: live.answer("always in agent")]
+)
+def test_agent_remembers_only_what_the_person_chose(fake: Make, answer: Callable[[LiveRun], None], tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    live = fake().start("blind", RunOptions(can_ask=True, store=store))
+    about = asked(live)
+    assert (about.agent, about.agent_words) == ("fake", (WORDS,))
+    answer(live)
+    assert live.result(LONG).text == "ever"
+    run = store.load(live.run_id)
+    assert not [event for event in run.events if isinstance(event, GrantGiven)]
+    (closed,) = run.questions
+    assert answer_told(closed) == f"You approved; fake remembers it: '{WORDS}'"
+    (row,) = tables.questions(run).to_dict("records")
+    assert json.loads(row["answer"]) in (BY_AGENT, f"always in agent: {WORDS}", "always in agent")
+
+
+@pytest.mark.parametrize("answer", [APPROVE, "always", "always in run", {"always": "bash", "reach": "run"}])
+def test_other_approvals_are_answered_with_allow_once(fake: Make, answer: Any) -> None:
+    live = fake().start("blind", RunOptions(can_ask=True))
+    asked(live)
+    live.answer(answer)
+    assert live.result(LONG).text == "yes"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"approve": "auto"},
+        {"approve": lambda call, run: True},
+        {"permissions": {"bash": "allow"}},
+        {"permissions": {"bash(*)": "allow"}, "approve": "ask", "answer": lambda question: "approve"},
+    ],
+)
+def test_no_rule_mode_or_function_makes_it_remember(fake: Make, options: dict[str, Any]) -> None:
+    assert fake().run_sync("blind", **options).text == "yes"
+
+
+def test_function_in_the_persons_place_cannot_choose_it(fake: Make) -> None:
+    run = fake().run_sync("blind", answer=lambda question: BY_AGENT)
+    assert run.text == "no"
+    assert "An answer that an agent remembers is reserved for the person" in " ".join(run.warnings)
+
+
+def test_code_of_a_model_cannot_choose_it_later(fake: Make) -> None:
+    live = fake().start("blind", RunOptions(can_ask=True))
+    asked(live)
+    with as_code(cast("Any", SimpleNamespace(is_over=True))):
+        with pytest.raises(SettingsError, match="reserved for the person"):
+            live.answer(BY_AGENT)
+        live.answer(APPROVE)
+    assert live.result(LONG).text == "yes"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"permissions": {"write_file(*.txt)": "deny"}},
+        {"permissions": {"bash(rm *)": "deny"}},
+        {"gates": [lambda call, run: Ask("Really?")]},
+    ],
+)
+def test_it_is_not_offered_where_later_calls_must_be_judged(fake: Make, options: dict[str, Any]) -> None:
+    live = fake(gates=options.pop("gates", ())).start("blind", RunOptions(can_ask=True, **options))
+    assert asked(live).agent_words == ()
+    with pytest.raises(SettingsError):
+        live.answer(BY_AGENT)
+    live.answer(APPROVE)
+    assert live.result(LONG).text == "yes"
+
+
+OFFERED = [
+    ("a", "", "allow_always"),
+    ("b", " For\n ls", "allow_always"),
+    ("c", WORDS, "allow_always"),
+    ("d", "Yes", "allow_once"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), [("For ls", "b yes"), (WORDS, "c ever"), ("", "d yes")])
+def test_each_option_is_offered_in_its_words(fake: Make, words: str, told: str) -> None:
+    live = fake().start(f"choices {json.dumps(OFFERED)}", RunOptions(can_ask=True))
+    assert asked(live).agent_words == ("For ls", WORDS)
+    for wrong in ({**BY_AGENT, "always": "Yes"}, {**BY_AGENT, "reach": "run"}, {**BY_AGENT, "always": "bash"}):
+        with pytest.raises(SettingsError):
+            live.answer(wrong)
+    live.answer({**BY_AGENT, "always": words} if words else APPROVE)
+    assert live.result(LONG).text == told, "another request about the call gets the same words, or allow_once"
+
+
+def test_inner_call_offers_it_too(fake: Make) -> None:
+    live = fake().start("subagent", RunOptions(can_ask=True))
+    assert asked(live).agent_words == ()
+    live.answer(APPROVE)
+    wait_until(lambda: sum(isinstance(event, QuestionAsked) for event in live.run.events) == 2)
+    assert asked(live).agent_words == (WORDS,)
+    live.answer(BY_AGENT)
+    assert live.result(LONG).text == "ever"
