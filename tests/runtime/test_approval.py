@@ -99,7 +99,7 @@ def test_approved_call_runs_and_denied_call_does_not(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("KX.5")
-def test_declined_question_is_not_an_approval() -> None:
+def test_declined_question_does_not_approve_the_call() -> None:
     written = Written()
     live = begin(written, write())
     live.decline()
@@ -170,7 +170,7 @@ def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
     assert not of_kind(run, e.QuestionAsked)
 
 
-def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
+def test_unknown_or_invalid_call_asks_no_question(subtests: pytest.Subtests) -> None:
     def count(number: int, kind: Literal["a", "b"] = "a") -> int:
         """Counts."""
         return number
@@ -234,7 +234,7 @@ def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) 
 
 
 @pytest.mark.req("KX.5")
-def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> None:
+def test_approve_function_decides_instead_of_the_person(subtests: pytest.Subtests) -> None:
     async def later(call: ToolCall, run: Run) -> Any:
         await asyncio.sleep(0)
         return call.arguments["path"] == "a"
@@ -265,7 +265,7 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert told != "decides for them failed" or "did not allow" not in results(run)[0].text
 
 
-def test_person_decides_where_the_function_does_not() -> None:
+def test_person_decides_when_the_approve_function_returns_none() -> None:
     written = Written()
     live = agent(written, write()).start("go", RunOptions(approve=lambda call, run: None))
     wait_until(lambda: live.run.waiting or live.done)
@@ -303,7 +303,7 @@ def test_undecided_call_of_a_dead_process_is_asked_again(
             assert (written.paths, len(questions)) == (paths, asked)
 
 
-def test_queued_call_of_a_dead_process_runs_without_new_judgement() -> None:
+def test_queued_call_of_a_dead_process_is_not_judged_again() -> None:
     whole = agent(Written(), write("a"), gates=()).run_sync("go")
     events = list(whole.events[: of_kind(whole, e.ToolStarted)[0].seq])
     call = whole.rounds[0].calls[0]
@@ -352,7 +352,7 @@ def test_answers_and_gate_reasons_are_logged_without_keys(subtests: pytest.Subte
             assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
 
 
-def test_in_place_changes_by_a_function_do_not_run() -> None:
+def test_approve_function_cannot_change_arguments_in_place() -> None:
     def approve(call: ToolCall, run: Run) -> bool:
         call.arguments["path"] = "elsewhere"
         return True
@@ -362,7 +362,7 @@ def test_in_place_changes_by_a_function_do_not_run() -> None:
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
 
 
-def test_in_place_changes_by_a_gate_do_not_run(subtests: pytest.Subtests) -> None:
+def test_gate_cannot_change_arguments_in_place(subtests: pytest.Subtests) -> None:
     def meddles(call: ToolCall, run: Run) -> Verdict:
         call.arguments["path"] = "elsewhere"
         return None

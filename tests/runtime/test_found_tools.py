@@ -65,7 +65,7 @@ def names(run: Run) -> list[str]:
 MANY = bench("many", "200")
 
 
-def test_few_tools_are_all_offered_and_many_are_found(servers: Servers) -> None:
+def test_few_tools_are_all_offered_and_many_are_searchable(servers: Servers) -> None:
     few = bench()
     run = played([find("add")], [mine, few], servers)
     assert len(names(run)) < MAX_OFFERED and FIND_TOOLS not in names(run)
@@ -104,7 +104,7 @@ def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, m
     assert tokens[0] <= tokens[1] / 5, tokens
 
 
-def test_named_tool_is_offered_and_hidden_one_after_its_call(servers: Servers) -> None:
+def test_selected_tool_is_offered_and_hidden_tool_after_a_call(servers: Servers) -> None:
     named = ServerTools("bench", "export_cargo", MANY)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {})), [ToolCall("zzqqy")]], [named, MANY], servers)
     assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]
@@ -174,7 +174,7 @@ def test_tool_names_clashing_during_a_run_get_digests(servers: Servers) -> None:
     assert all(any(f"'{name}'" in warning.message for warning in run.warned) for name in ("a.b", "a_b"))
 
 
-def test_impossible_tool_change_is_a_warning(servers: Servers) -> None:
+def test_conflicting_tool_change_keeps_earlier_tools_with_a_warning(servers: Servers) -> None:
     @tool(name="mcp_bench_c_d")
     def own() -> str:
         """Return a word."""
@@ -248,7 +248,7 @@ def test_server_tools_may_change_during_a_run() -> None:
     assert not tools.hidden
 
 
-def test_all_tools_of_the_run_count() -> None:
+def test_tool_search_threshold_counts_all_tools_of_the_run() -> None:
     many_own = [own(f"own{number}") for number in range(30)]
     for count, servers, is_found in ((30, 10, False), (30, 11, True), (1, 39, False), (1, 40, True)):
         tools, log = run_tools(many_own[:count])

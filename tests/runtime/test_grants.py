@@ -106,7 +106,7 @@ def test_grants_of_an_ended_session_do_not_apply_on_resume(tmp_path: Path, subte
             assert bool(run.grants) == is_same
 
 
-def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
+def test_always_answer_applies_to_runs_nested_at_any_depth(tmp_path: Path) -> None:
     store = Store(tmp_path)
     middle = delegating(agent([WRITE]), [ToolCall("delegate")])
     outer = delegating(middle, [WRITE], [ToolCall("delegate")])
@@ -121,7 +121,7 @@ def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
         assert not one.questions
 
 
-def test_always_to_a_nested_run_allows_the_tool_outside() -> None:
+def test_always_answer_in_a_nested_run_allows_the_tool_outside() -> None:
     outer = delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE])
     run = asyncio.run(outer.run("go", approve="ask", answer=lambda question: "always"))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["delegate", "write"]

@@ -83,7 +83,7 @@ def test_nested_run_without_remaining_budget_is_refused_with_an_error(name: str)
     assert "The budget is used up" in run.rounds[0].results[0].text
 
 
-def test_tool_of_a_cell_spends_from_the_session_budget(tmp_path: Path) -> None:
+def test_runs_started_by_tools_spend_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "10")
     inner: list[Run] = []

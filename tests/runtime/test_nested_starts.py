@@ -108,7 +108,7 @@ def test_pause_reaches_nested_runs_and_no_time_counts_meanwhile(subtests: pytest
             assert commands(run) == commands(inner) == ["pause", "resume"]
 
 
-def test_nested_run_of_a_paused_run_begins_paused() -> None:
+def test_nested_run_of_a_paused_run_starts_paused() -> None:
     def outer_of(live: Callable[[], LiveRun], inner: list[Run]) -> Any:
         async def delegate(context: ToolContext) -> str:
             """Begin a run after the pause."""

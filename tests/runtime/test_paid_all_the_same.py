@@ -48,7 +48,7 @@ def streaming(*items: Any) -> Reckons:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_interrupted_thinking_is_paid_with_and_without_text() -> None:
+def test_interrupted_thinking_is_charged_with_and_without_text() -> None:
     gone = ModelError("gone")
     run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
     assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
@@ -94,7 +94,7 @@ def test_interrupted_summary_counts_only_its_last_attempt() -> None:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_stopped_summary_is_paid_by_run_table_log_and_session(tmp_path: Path) -> None:
+def test_stopped_summary_is_charged_in_run_table_log_and_session(tmp_path: Path) -> None:
     begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
 
     live = bare(summing_up("It was ", begun, FOREVER), [work], history=SMALL).start(

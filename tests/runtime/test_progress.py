@@ -63,7 +63,7 @@ def test_progress_from_loop_and_thread_is_reported_and_last_kept(subtests: pytes
     assert run_of(waits)[1] == [Progress(1, None, "reading")]
 
 
-def test_tight_loop_does_not_flood_watchers_and_last_progress_arrives() -> None:
+def test_progress_of_a_tight_loop_is_throttled_but_ends_complete() -> None:
     seen = threading.Event()
 
     @tool(parallel_safe=True)

@@ -159,7 +159,7 @@ def test_content_of_the_last_attempt_is_kept_as_interrupted() -> None:
 
 @each_format
 @pytest.mark.req("R0.11")
-def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
+def test_streamed_and_unstreamed_requests_are_retried_alike(wire: str) -> None:
     script = [Status(500), ADD, Status(429), "It is 3."]
     with LoopbackServer(script) as one, LoopbackServer(script) as other:
         streamed, whole = agent_of(one, wire).run_sync("go"), agent_of(other, wire, stream="no").run_sync("go")
@@ -173,7 +173,7 @@ def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
 
 @each_format
 @pytest.mark.req("R2.40", "K0.12")
-def test_many_refused_runs_end_with_every_attempt_logged(wire: str) -> None:
+def test_many_rate_limited_runs_end_with_every_attempt_logged(wire: str) -> None:
     lock, count = threading.Lock(), 0
 
     def answer(body: Any) -> Any:

@@ -287,7 +287,7 @@ def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
     assert [nested_run.parent_id for nested_run in nested(run, store)] == [run.id]
 
 
-def test_agent_in_an_agent_travels_to_another_process() -> None:
+def test_agent_used_as_a_tool_can_be_pickled() -> None:
     for called in (helper("Found it."), tool(helper("Found it.", name="other"), name="helper", parallel_safe=True)):
         there = from_portable(portable(bare(ScriptedModel([asks(), "Done."]), [called])))
         assert results(there.run_sync("Go."))[0].text == "Found it."

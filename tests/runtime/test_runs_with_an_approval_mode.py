@@ -65,7 +65,7 @@ def messages(run: Run) -> list[str]:
     return [f"{question.question.message.partition('?')[0]}?" for question in run.questions]
 
 
-def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests) -> None:
+def test_mode_ask_asks_about_every_call_not_read_only(subtests: pytest.Subtests) -> None:
     first = "May write run?"
     both = [first, "May send run?"]
     cases: list[tuple[list[Any], list[str], list[str]]] = [
@@ -108,7 +108,7 @@ def careful(call: ToolCall, run: Run) -> Verdict:
     return Ask("May it look?") if call.name == "look" else Allow()
 
 
-def test_a_gate_of_ones_own_decides_before_the_mode(subtests: pytest.Subtests) -> None:
+def test_custom_gate_decides_before_the_mode(subtests: pytest.Subtests) -> None:
     for mode, done, asked in [("ask", ["write a", "look a"], ["May it look?"]), ("read_only", ["look a"], ["May it look?"])]:
         with subtests.test(mode):
             desk = Desk()
@@ -218,7 +218,7 @@ def test_recovered_run_keeps_its_mode_unless_another_is_given(subtests: pytest.S
             assert store.load(run.id) == run
 
 
-def test_mode_given_at_recovery_holds_at_the_next_recovery(tmp_path: Path) -> None:
+def test_mode_given_at_recovery_persists_at_the_next_recovery(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([LOOK]).run_sync("go", store=store)
     for word in ("read_only", None):
@@ -274,7 +274,7 @@ def test_invalid_mode_is_refused_before_anything_runs() -> None:
     assert desk.done == []
 
 
-def test_always_to_an_own_gate_grants_nothing(subtests: pytest.Subtests) -> None:
+def test_always_answer_to_a_custom_gate_grants_nothing(subtests: pytest.Subtests) -> None:
     def write(path: str) -> str:
         return f"wrote {path}"
 

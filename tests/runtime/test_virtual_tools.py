@@ -40,7 +40,7 @@ def agent(*replies: Any, tools: Any = (work,), **settings: Any) -> Agent:
 
 
 @pytest.mark.req("R3.35")
-def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
+def test_handlers_are_called_first_with_unchanged_arguments() -> None:
     taken.clear()
     run = agent(CALLS, "Done.").run_sync("go")
     first, second = run.rounds[0].results
