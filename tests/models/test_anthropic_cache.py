@@ -30,7 +30,7 @@ def wire_of(request: Request, **options: Any) -> Any:
     return json.loads(ANTHROPIC.body("m", request, Options(**options)))
 
 
-def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
+def test_system_prompt_and_last_lasting_block_have_cache_marks() -> None:
     for number, request in enumerate(requests_of_a_run()):
         body = wire_of(request)
         last = len(body["messages"]) - 1
@@ -38,7 +38,7 @@ def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
         assert marks(body) == [("system", 0), *before, (last, len(body["messages"][last]["content"]) - 2)]
 
 
-def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
+def test_each_request_repeats_the_last_mark_of_its_predecessor() -> None:
     """The next request looks up the cache entry of its predecessor."""
     bodies = [wire_of(request) for request in requests_of_a_run(8)]
     for before, after in pairwise(bodies):
@@ -70,11 +70,11 @@ def test_a_reply_of_the_model_is_never_marked() -> None:
     assert marks(body) == [("system", 0), (2, 0)]
 
 
-def test_blank_last_block_is_skipped_by_the_mark() -> None:
+def test_cache_mark_skips_a_blank_last_block() -> None:
     assert marks(sent(ANTHROPIC, user("Go", PNG, " "))) == [(0, 1)]
 
 
-def test_results_moved_to_the_front_do_not_move_the_mark() -> None:
+def test_reordered_results_keep_the_cache_mark_in_place() -> None:
     items = [user("Go"), assistant(call(1)), results("Said", result(1, "1"))]
     transient = Message("tool", (*items[-1].parts, Text("In passing")))
     body = wire_of(Request("", Sent(items, 3, transient, {})))

@@ -60,7 +60,7 @@ def test_provider_models_have_window_and_price_of_the_table(subtests: pytest.Sub
 
 
 @pytest.mark.req("R2.36")
-def test_own_server_has_unknown_window_and_only_a_given_price() -> None:
+def test_custom_server_has_unknown_window_and_only_a_stated_price() -> None:
     prices.load()
     with LoopbackServer([]) as server:
         assert capabilities_of(make_model(server.model("openai"))) == Capabilities()
@@ -68,7 +68,7 @@ def test_own_server_has_unknown_window_and_only_a_given_price() -> None:
         assert capabilities_of(make_model(server.model("anthropic", price="0"))).has_price
 
 
-def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capabilities_do_not_load_the_price_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x" * 40)
     monkeypatch.setattr(prices, "is_loaded", lambda: False)
     monkeypatch.setattr(prices, "load", lambda: pytest.fail("it was read"))

@@ -100,7 +100,7 @@ def test_blank_key_counts_as_missing(subtests: pytest.Subtests) -> None:
                 make_model("anthropic:some-model")
 
 
-def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests) -> None:
+def test_key_is_required_to_make_a_model_not_an_agent(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             agent = Agent(f"{provider}:some-model")
@@ -108,7 +108,7 @@ def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests)
                 agent.run_sync("hello")
 
 
-def test_a_server_on_this_machine_needs_no_key(subtests: pytest.Subtests) -> None:
+def test_local_server_needs_no_key(subtests: pytest.Subtests) -> None:
     for provider, host in product([*WITH_KEY, "ollama", "compatible"], ["localhost:8000", "127.0.0.1", "[::1]:8000"]):
         with subtests.test(provider=provider, host=host):
             model = make_model(f"{provider}:some-model?url=http://{host}/v1")
@@ -222,7 +222,7 @@ def test_invalid_model_error_contains_no_possible_key() -> None:
         make_model("anthropik:claude-5-20260101")
 
 
-def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_key_never_appears_in_messages_or_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in WITH_KEY.values():
         monkeypatch.setenv(variable, SECRET)
     said: list[str] = []
@@ -244,7 +244,7 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
-def test_value_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
+def test_value_that_is_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
     class Nameless:
         async def stream(self, request: Any) -> Any:
             yield
@@ -283,7 +283,7 @@ def test_agent_refuses_an_unknown_model_at_creation() -> None:
         Agent("simulatd:disciplined")
 
 
-def test_offered_names_make_models() -> None:
+def test_offered_names_create_models() -> None:
     assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()
 
