@@ -47,7 +47,7 @@ def test_defaults_set_the_sandbox_and_the_repository(kernel: Any) -> None:
     assert kernel.value("session.tool_groups()") == "{}"
 
 
-def test_workflows_name_builtin_tools(kernel: Any) -> None:
+def test_workflows_can_name_builtin_tools(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')")
     cell = "%%workflow -o out\nworkflow:\n  - {type: tool, name: read_file, args: {path: notes.txt}}"
     assert kernel.run(cell).status == "ok"

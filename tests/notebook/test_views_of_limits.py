@@ -77,7 +77,7 @@ def test_terminal_calls_a_run_that_waited_resumed(
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])
-def test_display_fed_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
+def test_display_updated_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
     shown: list[dict[str, str]] = []
 
     def recovered() -> None:
@@ -91,7 +91,7 @@ def test_display_fed_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
     assert "Done." in shown[-1]["text/plain"] and RECOVERED in shown[-1]["text/plain"]
 
 
-def test_card_fed_from_another_thread_uses_the_run_loop() -> None:
+def test_card_updated_from_another_thread_uses_the_run_loop() -> None:
     view = CardView(OpenWidgets(), blocks=False)
     loops: list[Any] = []
 

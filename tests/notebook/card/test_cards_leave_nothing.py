@@ -81,7 +81,7 @@ def test_many_unseen_cards_leave_nothing_behind(story_kernel: Any) -> None:
     nothing_is_left(story_kernel)
 
 
-def test_no_card_is_made_where_nobody_watches(story_kernel: Any) -> None:
+def test_card_is_not_created_when_nobody_watches(story_kernel: Any) -> None:
     cell = story_kernel.run("go(3, 0.05)")
     assert cell.status == "ok"
     assert not any(VIEW in output.get("data", {}) for output in cell.outputs)
@@ -99,7 +99,7 @@ def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> Non
 
 
 @pytest.mark.slow("eleven cells, one after the other")
-def test_vanished_browser_leaves_a_bounded_number_of_cards(story_kernel: Any) -> None:
+def test_vanished_browser_leaves_a_limited_number_of_cards(story_kernel: Any) -> None:
     browser = Browser(story_kernel)
     for _ in range(MAX_LEFT_OPEN + 3):
         request = browser.start_card("go(1, 0.3)")

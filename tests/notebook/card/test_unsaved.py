@@ -10,7 +10,7 @@ from agentnb.notebook.card.actions import DRAWN
 from agentnb.notebook.card.unsaved import unsaved_html
 
 
-def test_unsaved_output_says_how_to_get_it_back() -> None:
+def test_unsaved_output_explains_how_to_restore_it() -> None:
     for stored in (True, False):
         html = unsaved_html("20261122-101010-abcdef01234", stored=stored)
         assert "This output is lost when the kernel ends" in html and 'data-do="page"' in html

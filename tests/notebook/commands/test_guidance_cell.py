@@ -67,7 +67,7 @@ def test_set_can_be_assigned_to_a_variable(kernel: Any) -> None:
     assert kernel.value("run.settings['guidance']['set']") == "own"
 
 
-def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
@@ -107,13 +107,13 @@ def test_workflow_mode_continues_until_the_model_declares_completion(kernel: Any
     assert kernel.value("run.stop_reason, len(run.rounds), run.text") == "('workflow_complete', 2, 'All of it.')"
 
 
-def test_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
+def test_completion_marker_is_not_shown_while_text_streams(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}model = ScriptedModel(['All of it.\\n[WORKFLOW_COMPLETE]'])")
     cell = kernel.run("%%agent -m model --workflow-mode\nDo it.")
     assert not any("WORKFLOW_COMPLETE" in str(output) for output in cell.outputs)
 
 
-def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
+def test_next_run_knows_todos_ticked_by_the_person(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}first = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m first -t add --max-rounds 3\nDo it.")
     assert kernel.run("%agent todos").printed.splitlines() == [

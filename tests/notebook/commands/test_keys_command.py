@@ -94,7 +94,7 @@ def test_key_is_read_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: 
     assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
 
 
-def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_never_appears_in_output_or_history(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run("%history -n")
     kernel.run("%agent key")
@@ -174,7 +174,7 @@ def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked,
     assert kernel.value("Memory.held") == "{}"
 
 
-def test_forgetting_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_forget_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
@@ -226,7 +226,7 @@ def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> 
             assert str(caught.value).startswith(expected)
 
 
-def test_line_is_taken_verbatim(kernel: Any) -> None:
+def test_key_command_does_not_expand_variables(kernel: Any) -> None:
     kernel.run("mine = 'anthropic'")
     for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
         assert "That is not the name of a key" in kernel.run(line).error
@@ -255,7 +255,7 @@ def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests)
 # Without a person to ask
 
 
-def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
+def test_frontend_without_input_explains_what_to_do(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext agentnb", "%agent key anthropic")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
@@ -265,7 +265,7 @@ def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {expected}")
 
 
-def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:
+def test_key_is_not_requested_in_a_terminal_that_echoes(tmp_path: Path) -> None:
     code = "ip = get_ipython()\nip.run_line_magic('load_ext', 'agentnb')\nip.run_cell('%agent key anthropic')\n"
     (tmp_path / "script.py").write_text(code)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]

@@ -33,14 +33,14 @@ def listing(status: int, body: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.port}/v1"
 
 
-def test_without_a_provider_each_kind_has_a_line(snapshot: Snapshot) -> None:
+def test_model_list_without_a_provider_has_one_line_per_kind(snapshot: Snapshot) -> None:
     lines = model_lines()
     assert lines[: len(PERSONAS)] == [f"simulated:{persona}" for persona in PERSONAS]
     assert lines[len(PERSONAS) : -1] == snapshot
     assert lines[-1] == snapshot
 
 
-def test_lines_say_which_keys_exist_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_list_shows_which_keys_exist_but_not_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
     lines = "\n".join(model_lines())
@@ -126,7 +126,7 @@ def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.S
             assert expected in str(caught.value)
 
 
-def test_cell_lists_models(kernel: Any) -> None:
+def test_models_command_lists_models_in_a_cell(kernel: Any) -> None:
     kernel.run("from agentnb.testing import LoopbackServer\nserver = LoopbackServer()\nserver.__enter__()")
     query = kernel.value("server.model('ollama').partition('?')[2]").strip("'")
     assert kernel.run(f"%agent models ollama?{query}").printed == f"ollama:loopback?{query}\n"

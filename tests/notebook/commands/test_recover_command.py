@@ -89,7 +89,7 @@ def test_recovery_behaves_like_an_ordinary_cell(kernel: Any) -> None:
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
-def test_recovery_has_a_live_card_if_a_person_is_there(kernel: Any) -> None:
+def test_recovery_shows_a_live_card_to_a_person(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id}", attended=True)
     assert cell.status == "ok", cell.error
@@ -115,7 +115,7 @@ def test_interrupt_ends_a_recovery_like_a_cell(kernel: Any, attended: bool) -> N
     kernel.run(TOOLS)
 
 
-def test_tools_are_found_by_name_wherever_they_are(kernel: Any) -> None:
+def test_tools_of_recovered_runs_are_found_by_name(kernel: Any) -> None:
     kernel.run(
         "from agentnb import tool\n@tool(name='twice')\ndef double(a: int) -> int:\n    return 2 * a\n"
         "def triple(a: int) -> int:\n    return 3 * a\n"
@@ -176,7 +176,7 @@ def test_missing_guidance_set_is_rebuilt_from_the_log(kernel: Any) -> None:
     assert "Be brief." in value and "anew" not in value and version.strip("'") in value
 
 
-def test_limits_of_the_run_still_apply(kernel: Any) -> None:
+def test_recovered_run_keeps_its_limits(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
     kernel.run("%%agent -m model -t add -p minimal --max-rounds 3\nGo.")
     kernel.run("cut_off(run)\nmodel = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
@@ -287,7 +287,7 @@ def test_run_list_shows_the_notebook_of_each_run(mine: Any) -> None:
     assert mine.value("run.events[0].notebook") == "mine.ipynb"
 
 
-def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, expected in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
