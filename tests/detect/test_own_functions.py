@@ -79,7 +79,7 @@ def test_detector_can_be_called_as_its_function() -> None:
     assert slow(three().run) == "3 rounds"
 
 
-def test_impossible_detector_is_refused() -> None:
+def test_invalid_detector_is_refused() -> None:
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
