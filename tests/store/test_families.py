@@ -26,7 +26,7 @@ def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]
 
 
-def test_nested_runs_are_below_their_parent_oldest_first() -> None:
+def test_nested_runs_are_listed_below_their_parent_oldest_first() -> None:
     top = run("top", 0)
     child = run("child", 2, top.id)
     later = [run("grandchild", 4, child.id), run("second", 6, top.id), run("other", 8)]

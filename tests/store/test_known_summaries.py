@@ -178,7 +178,7 @@ def test_few_summaries_and_unwritable_folders_are_not_cached(tmp_path: Path, rea
     assert store.summaries() == store.summaries() == plain(store)
 
 
-def test_newest_only_listing_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
+def test_listing_only_the_newest_reads_only_their_logs(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ids = [ended_log_of(store, f"number {number}") for number in range(6)]
     assert [summary.id for summary in store.summaries(2)] == sorted(ids)[:-3:-1]

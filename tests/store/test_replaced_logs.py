@@ -119,7 +119,7 @@ def test_replacement_of_a_log_is_left_unchanged(tmp_path: Path) -> None:
     assert b"\0" not in log.read_bytes()
 
 
-def test_moved_log_is_whole_in_its_new_place(tmp_path: Path) -> None:
+def test_moved_log_is_complete_at_its_new_location(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     def move() -> str:
