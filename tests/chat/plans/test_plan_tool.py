@@ -99,7 +99,7 @@ def test_model_cannot_approve_its_own_or_an_unknown_draft() -> None:
 
 
 @pytest.mark.req("R3.20", "R3.42", "K3.4", "K3.11")
-def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
+def test_reviewer_decides_but_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
     documented = loaded("results.json")
     cases: dict[str, tuple[Any, dict[str, Any], str, str]] = {
         "approved": (APPROVED, {}, "executed", "executed after review"),
@@ -232,7 +232,7 @@ def test_independent_steps_run_in_parallel_and_others_in_order() -> None:
     )
 
 
-def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
+def test_step_calls_need_approval_and_denial_fails_the_step() -> None:
     @tool(effects=["write"])
     async def delete_table(name: str) -> str:
         """Delete a table."""
