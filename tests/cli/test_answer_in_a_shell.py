@@ -37,7 +37,7 @@ def command_of(done: Done) -> list[str]:
 
 
 @pytest.mark.req("R4.32")
-def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
+def test_last_line_is_a_command_to_answer_and_continue(cli: Call) -> None:
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
@@ -96,7 +96,7 @@ def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests
     assert missing.code == 1 and "There is no run 'nowhere'" in missing.err
 
 
-def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtests: pytest.Subtests) -> None:
+def test_question_can_be_declined_or_cancelled_instead_of_answered(cli: Call, subtests: pytest.Subtests) -> None:
     text = "workflow:\n  - {id: sure, type: human, ask: 'Sure?', confirm: true}\n"
     for word, outcome in (("--decline", "declined"), ("--cancel", "cancelled")):
         with subtests.test(word):
@@ -106,7 +106,7 @@ def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtes
             assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 
-def test_run_without_questions_says_so(cli: Call) -> None:
+def test_answering_a_run_without_questions_is_refused(cli: Call) -> None:
     cli(
         "exec",
         written("one.yaml", "workflow:\n  - {type: tool, name: look, args: {n: 1}}\n"),
@@ -125,7 +125,7 @@ def test_budget_still_applies_after_the_answer(cli: Call) -> None:
         assert isinstance(recreated, Orchestration) and recreated.budget == budget
 
 
-def test_advice_of_list_and_show_is_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
+def test_runs_and_show_give_advice_as_shell_commands(cli: Call, subtests: pytest.Subtests) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     failing = "workflow: [{id: look, type: tool, name: look, args: {n: []}}]"
     for text, last in {
