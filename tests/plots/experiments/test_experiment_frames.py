@@ -47,7 +47,7 @@ def png(figure: Figure) -> bytes:
 
 @pytest.mark.nightly("by day each picture is that of the docs")
 @pytest.mark.slow("runs 144 runs and draws six figures")
-def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
+def test_figures_are_complete_without_overlapping_text(subtests: pytest.Subtests) -> None:
     for name, figure in (*figures(), *long_named()):
         with subtests.test(name):
             figure.draw_without_rendering()
@@ -78,7 +78,7 @@ def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
 
 @pytest.mark.nightly("by day the light style")
 @pytest.mark.slow("draws six figures twice")
-def test_dark_style_of_the_user_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_dark_style_of_the_user_is_ignored(subtests: pytest.Subtests) -> None:
     from matplotlib import style
 
     before = {name: png(figure) for name, figure in figures()}
