@@ -306,7 +306,7 @@ OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
 """Other questions: source, text on each surface, and answer in a live card."""
 
 
-def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_gates_drafts_and_plans_can_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (start, wanted, answers) in OTHERS.items():
         with subtests.test(name):
             seen = Seen(start(), servers, of_draft=True)
