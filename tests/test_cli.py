@@ -231,7 +231,7 @@ def test_foreign_file_is_named_and_the_rest_is_written(cli: Call) -> None:
 # Errors
 
 
-def test_wrong_usage_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
+def test_usage_error_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
     for argv, told in {
         (): "Commands: runs, show, table",
         ("rnus",): "Did you mean runs?",
@@ -358,7 +358,7 @@ def test_unknown_home_folder_is_reported_in_one_line(cli: Call) -> None:
         assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1
 
 
-def test_replay_prints_recorded_beside_hypothetical(cli: Call) -> None:
+def test_replay_command_prints_the_replay_with_its_options(cli: Call) -> None:
     found = cli("replay", "complex-fails", "--workflow-mode")
     assert found.code == 0 and found.out == replay_text(replay("complex-fails", workflow_mode=True)) + "\n"
     assert cli("replay", "simple-fail", "-p", "minimal", "-g", "off").out.startswith(

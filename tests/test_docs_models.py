@@ -247,7 +247,7 @@ def test_documented_waits_match_the_policy() -> None:
     assert f"({defaults.MAX_TOKENS:,}, and" in WORDS
 
 
-def test_silence_is_retried_as_often_as_documented() -> None:
+def test_silent_server_is_retried_as_often_as_documented() -> None:
     """Check it with time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
     policy, elapsed, attempts, waited = RetryPolicy(), 0.0, 0, 0.0
     silence, wait = broken_connection("anthropic", TimeoutError()), 0.0
@@ -337,7 +337,7 @@ def test_price_is_unknown_at_another_servers_url() -> None:
     assert prices.add_cost(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
 
 
-def test_stop_reasons_with_own_endings_are_documented() -> None:
+def test_stop_reasons_with_special_handling_are_documented() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons

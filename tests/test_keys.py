@@ -138,7 +138,7 @@ def test_invalid_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyP
             assert settings.find_key("openai") is None
 
 
-def test_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
+def test_blank_key_is_not_stored(subtests: pytest.Subtests) -> None:
     for blank in ["", "  \n"]:
         with subtests.test(repr(blank)):
             with pytest.raises(SettingsError, match="it is empty"):
@@ -154,7 +154,7 @@ def test_white_space_around_a_key_is_stripped() -> None:
 # Keeping and forgetting
 
 
-def test_key_can_be_kept_in_the_keyring_too(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_can_also_be_stored_in_the_keyring(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert memory.held == {("agentnb", "ANTHROPIC_API_KEY"): SECRET}
     monkeypatch.setattr(settings, "_held", settings._Held())  # a new kernel

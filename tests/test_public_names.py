@@ -144,7 +144,7 @@ def python(code: str, given: str = "") -> str:
     return done.stdout
 
 
-def test_public_names_are_exactly_these() -> None:
+def test_public_names_match_the_expected_list() -> None:
     assert sorted(agentnb.__all__) == sorted([*NAMES, "__version__"])
 
 
@@ -297,7 +297,7 @@ def test_import_of_agentnb_loads_nothing_heavy(subtests: pytest.Subtests) -> Non
             assert {"IPython", *HEAVY} & set(names) == set()
 
 
-def test_loading_the_extension_is_light_and_silent() -> None:
+def test_loading_the_extension_imports_little_and_prints_nothing() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "import sys\n"
@@ -340,5 +340,5 @@ def test_misspelled_module_attribute_is_answered_with_similar_names(subtests: py
         getattr(agentnb, "__wrapped__")  # noqa: B009  # as doctest looks for it
 
 
-def test_dir_lists_public_names_only() -> None:
+def test_dir_lists_only_public_names() -> None:
     assert {name for name in dir(agentnb) if not name.startswith("__")} == {*agentnb.__all__} - {"__version__"}

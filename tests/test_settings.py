@@ -39,7 +39,7 @@ def test_provider_has_a_key_when_its_variable_is_set(monkeypatch: pytest.MonkeyP
     assert settings.providers_with_key() == ["anthropic", "openai", "openai-responses"]
 
 
-def test_provider_has_a_key_when_one_is_kept() -> None:
+def test_provider_has_a_key_when_one_is_stored() -> None:
     settings.keep_key("openai", SECRET)
     assert settings.providers_with_key() == ["openai", "openai-responses"]
 

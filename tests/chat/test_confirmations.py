@@ -113,7 +113,7 @@ def test_confirmations_are_asked_in_every_asking_mode(subtests: pytest.Subtests)
             assert ran == (["look"] if not expected else [one.name for one in CALLS]) * 2, run.rounds
 
 
-def test_question_offers_no_grant_and_names_its_rule() -> None:
+def test_confirmation_question_offers_no_grant_and_names_its_rule() -> None:
     live = keeper().start("go")
     wait_until(lambda: live.run.waiting)
     (question,) = live.run.waiting

@@ -181,7 +181,7 @@ def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     assert done.code == 0 and last_run().status == "completed"
 
 
-def test_gate_of_a_workflow_applies_and_is_named_again(cli: Call) -> None:
+def test_workflow_gate_applies_and_is_repeated_in_the_command(cli: Call) -> None:
     name = module(GATED)
     text = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow: [{type: agent, name: a}]\n"
     file, prompt = written("gated.yaml", text), "- Look with `look(1)`"

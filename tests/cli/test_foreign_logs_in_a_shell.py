@@ -65,7 +65,7 @@ def test_refused_log_asks_again_and_is_own_afterwards(cli: Call, tools: tuple[st
     assert cli(*command_of(again)).code == 0 and done() == "a"
 
 
-def test_accepted_log_is_resumed_as_it_is(cli: Call, tools: tuple[str, ...]) -> None:
+def test_accepted_log_is_resumed_unchanged(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     assert cli("recover", run_id, "--trust-log", *tools).code == 0

@@ -159,7 +159,7 @@ def test_agent_state_follows_each_event(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R3.13")
-def test_failed_or_stopped_run_has_no_state(subtests: pytest.Subtests) -> None:
+def test_failed_or_stopped_run_has_no_agent_state(subtests: pytest.Subtests) -> None:
     assert (Run().agent_state, RunBuilder().run.agent_state) == (None, None)
     for status in ("failed", "stopped", "cancelled"):
         with subtests.test(status):

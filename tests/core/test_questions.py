@@ -85,7 +85,7 @@ def test_paused_run_waits_until_it_is_resumed() -> None:
 
 
 @pytest.mark.req("R3.13")
-def test_resume_answers_no_question() -> None:
+def test_resuming_does_not_answer_a_question() -> None:
     story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.CommandReceived, command="resume")
     assert state(story) == ("waiting_on_user", ["q1"])
 
@@ -135,7 +135,7 @@ def test_unanswerable_question_is_withdrawn(subtests: pytest.Subtests) -> None:
             assert (question.outcome, question.closed_at) == ("withdrawn", when)
 
 
-def test_second_answer_changes_nothing() -> None:
+def test_second_answer_is_ignored() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.QuestionAnswered, question_id="q1", answer="blue").add(e.QuestionAnswered, question_id="q9", answer="blue")
     assert [record.answer for record in Run.from_events(story.events).questions] == ["red"]

@@ -206,7 +206,7 @@ def test_start_of_an_escape_is_held_back_only_briefly() -> None:
     assert stream.rest(KNOWN) == "\\" * 64
 
 
-def test_end_that_cannot_be_a_key_is_shown_at_once() -> None:
+def test_text_end_that_cannot_be_a_key_is_shown_immediately() -> None:
     stream = StreamRedactor()
     pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]
     pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]

@@ -83,7 +83,7 @@ def followed(tale: Story) -> list[bool | None]:
     return [verdict.followed for verdict in tale.last.followed]
 
 
-def test_tool_call_follows_every_cell() -> None:
+def test_tool_call_follows_guidance_of_every_cell() -> None:
     for cell in CELLS:
         assert followed(Story().called("look", guidance=(guidance_of(cell),))) == [True]
 

@@ -193,7 +193,7 @@ def test_other_round_reasons_are_not_counted(subtests: pytest.Subtests) -> None:
 # Guidance
 
 
-def test_ignored_guidance_is_counted_in_a_row() -> None:
+def test_consecutive_ignored_guidance_is_counted() -> None:
     tale = Story().said("Hm.", guidance_of("text")).said("Hm.", guidance_of("todos_text"))
     assert tallied(tale).ignored == 2
     assert tallied(tale.called("look", guidance=(guidance_of("text"),))).ignored == 0
@@ -226,7 +226,7 @@ def test_repeated_answers_are_counted() -> None:
     assert tallied(tale.called("look").said("Something else.")).repeated == 3
 
 
-def test_fully_blocked_rounds_are_counted_in_a_row() -> None:
+def test_consecutive_fully_blocked_rounds_are_counted() -> None:
     tale = Story().called("look").refused("look").refused("look", "look")
     assert tallied(tale).all_blocked == 2
     assert tallied(tale.said()).all_blocked == 2

@@ -40,7 +40,7 @@ def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
     return [" ".join(line.split()) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
 
 
-def test_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labelled_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = scores(capsys, str(labelled(tmp_path)))
     assert found[:3] == [
         "quiet no 1 0 of 1 0 (0-79)",

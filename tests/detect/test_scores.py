@@ -95,7 +95,7 @@ def test_groups_have_separate_rows() -> None:
     assert set(lengths["rounds_from"]) == {3}  # one threshold for all
 
 
-def test_presets_and_own_detectors_have_separate_rows() -> None:
+def test_presets_and_custom_detectors_have_separate_rows() -> None:
     @detector
     def two_calls(run: RunFacts) -> str | None:
         return "two rounds" if len(run.rounds) == 2 else None

@@ -72,7 +72,7 @@ def test_unchanged_shadow_equals_the_run(rounds: list[str]) -> None:
     assert [*shadow.messages] == [*story.run.messages]
 
 
-def test_shadow_has_own_guidance_and_recorded_replies_and_results() -> None:
+def test_shadow_has_its_own_guidance_but_recorded_replies() -> None:
     recorded = RunBuilder("Go").round("Hm.").round("Hm.", reason="open_todos", guidance=(guidance_of("intervention"),))
     shadow = ShadowRun()
     for one in walk_rounds(recorded.run):

@@ -162,7 +162,7 @@ def test_pictures_are_sent_in_prompts_and_results() -> None:
     assert blind[0][1] == told and blind[2][0]["content"][1] == told and blind[2][1] == told
 
 
-def test_pictures_of_an_error_are_described() -> None:
+def test_pictures_in_an_error_result_are_described() -> None:
     answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
     assert answer["content"][1] == {"type": "text", "text": words_for(PNG, "error results cannot contain pictures")}
     blind = contents(user("Go"), assistant(call(1)), results(result(1, PNG, error=True)), images=False)[2][0]

@@ -59,13 +59,13 @@ def test_each_request_reads_the_cache_of_its_predecessor(subtests: pytest.Subtes
                 written += count.usage.cache_write or 0
 
 
-def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
+def test_last_tool_is_marked_if_there_is_no_system_prompt() -> None:
     assert marks(sent(ANTHROPIC, tools=(ADD, NOW))) == [("tools", 1), (0, 0)]
     assert marks(sent(ANTHROPIC, tools=(ADD, NOW), system="Be.")) == [("system", 0), (0, 0)]
     assert marks(sent(ANTHROPIC)) == [(0, 0)]
 
 
-def test_a_reply_of_the_model_is_never_marked() -> None:
+def test_model_replies_are_never_marked() -> None:
     body = sent(ANTHROPIC, user("Go"), assistant(call(1)), results(result(1, "1")), assistant("Paused"), system="Be brief.")
     assert marks(body) == [("system", 0), (2, 0)]
 
@@ -90,7 +90,7 @@ def test_all_marks_have_the_requested_lifetime(subtests: pytest.Subtests) -> Non
             assert [body["messages"][at]["content"][0]["cache_control"] for at in (0, 2)] == [mark, mark]
 
 
-def test_without_a_cache_there_are_no_marks() -> None:
+def test_disabled_cache_sets_no_marks() -> None:
     assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6
 
 

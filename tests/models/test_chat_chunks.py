@@ -76,7 +76,7 @@ def test_unmarked_fragments_repeating_a_name_are_one_call() -> None:
     assert calls_of(*pieces) == (ToolCall("add", {"a": 1}),)
 
 
-def test_fragments_of_one_call_are_joined_for_any_marks(subtests: pytest.Subtests) -> None:
+def test_call_fragments_are_joined_however_marked(subtests: pytest.Subtests) -> None:
     for name, fragments in ONE.items():
         with subtests.test(name):
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
@@ -200,7 +200,7 @@ TAGGED = {
 }
 
 
-def test_leading_think_tags_are_thinking_however_split(subtests: pytest.Subtests) -> None:
+def test_content_of_leading_think_tags_is_thinking_however_split(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in TAGGED.items():
         with subtests.test(text=text[:40]):
             cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
@@ -436,7 +436,7 @@ class Broken(httpx2.AsyncByteStream):
 
 
 @pytest.mark.parametrize("breaks", [True, False])
-def test_stream_cut_at_any_byte_is_complete_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_truncated_at_any_byte_is_complete_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -468,7 +468,7 @@ def test_complete_message_needs_no_stop_reason() -> None:
         read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
 
 
-def test_stream_with_end_marker_needs_no_stop_reason_if_readable(subtests: pytest.Subtests) -> None:
+def test_complete_stream_with_end_marker_needs_no_stop_reason(subtests: pytest.Subtests) -> None:
     add = fragment(0, "a", "add", '{"a":1}')
     text = chunk(content="So")
     for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():

@@ -180,7 +180,7 @@ def test_permission_lasts_for_the_process_if_unsavable(person: Path) -> None:
     assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
 
 
-def test_damaged_line_allows_nothing(person: Path) -> None:
+def test_damaged_permission_line_allows_nothing(person: Path) -> None:
     person.mkdir()
     (person / FILE).write_bytes(b"*\nhttps://*\n\n&key=MY_KEY\nhttps://far.example&key=my\n")
     assert refused(f"compatible:m?url={FAR}") == [FAR]

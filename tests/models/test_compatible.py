@@ -85,7 +85,7 @@ def test_optional_fields_are_sent_only_on_request() -> None:
     assert set(asked) - FIELDS == {"reasoning_effort", "tool_choice"}
 
 
-def test_reply_without_calls_is_requested_without_tools() -> None:
+def test_tools_are_omitted_when_calls_are_not_allowed() -> None:
     asked = wire(COMPATIBLE, tools=(ADD,), settings={"tool_choice": "none"})
     assert not {"tools", "tool_choice"} & set(asked)
     assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
@@ -180,7 +180,7 @@ def test_calls_without_ids_are_separated_by_names_and_ends(subtests: pytest.Subt
             assert answer.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
-def test_name_starts_a_call_without_index_and_id() -> None:
+def test_call_without_index_and_id_starts_at_its_name() -> None:
     named = calls(fragment(name="now"), fragment(name="now"), fragment(name="add", arguments='{"a":1}'))
     answer = reply(COMPATIBLE, *named, chunk("stop"))
     assert answer.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))

@@ -83,7 +83,7 @@ def test_ambiguous_urls_are_refused(subtests: pytest.Subtests) -> None:
             destination_of(f"http://a.example:{port}")
 
 
-def test_scheme_host_port_and_variable_make_the_destination() -> None:
+def test_scheme_host_port_and_variable_identify_the_destination() -> None:
     own = destination_of("https://A.Example/v1", "MY_KEY")
     assert own == Destination("https", "a.example", 443, "MY_KEY") == destination_of("HTTPS://a.example:443", "MY_KEY")
     others = ("http://a.example", "https://a.example.", "https://b.a.example", "https://a.example:444")

@@ -170,13 +170,13 @@ SAID_AGAIN = [
 ]
 
 
-def test_repeated_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
+def test_resent_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
     for chunk in SAID_AGAIN:
         with subtests.test(chunk=chunk):
             assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
 
 
-def test_each_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
+def test_each_new_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
     blocks = [{"type": "content_block_start", "index": index, "content_block": {}} for index in range(9)]
     items = [{"type": "response.output_item.added", "output_index": index, "item": {}} for index in range(9)]
     calls = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}"}]}}]} for index in range(9)]
@@ -259,13 +259,13 @@ ONLY_SIGNS = [
 ]
 
 
-def test_chunks_with_content_make_progress(subtests: pytest.Subtests) -> None:
+def test_chunks_with_content_count_as_progress(subtests: pytest.Subtests) -> None:
     for chunk in OF_A_REPLY:
         with subtests.test(chunk=chunk):
             assert Progress().is_made_by(chunk)
 
 
-def test_keepalives_make_no_progress(subtests: pytest.Subtests) -> None:
+def test_keepalives_do_not_count_as_progress(subtests: pytest.Subtests) -> None:
     for chunk in ONLY_SIGNS:
         with subtests.test(chunk=chunk):
             assert not Progress().is_made_by(chunk)

@@ -222,7 +222,7 @@ def test_earlier_waiter_keeps_its_place_after_rechecking(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("why", ["full", "closed"])
-def test_wait_for_a_slot_is_cancelled_at_once_without_traces(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_wait_for_a_slot_leaves_no_trace(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def cancel() -> None:
@@ -247,7 +247,7 @@ def test_wait_for_a_slot_is_cancelled_at_once_without_traces(why: str, monkeypat
     assert run(lambda: free_places(limiter)) == 1
 
 
-def test_waiter_cancelled_at_admission_passes_its_slot_on() -> None:
+def test_waiter_cancelled_at_admission_passes_on_its_slot() -> None:
     place = Place(Limiter(1))
 
     async def race() -> None:

@@ -109,7 +109,7 @@ def test_ephemeral_text_comes_last() -> None:
         assert not any("<system-reminder>" in str(other) for other in [*others, *last["content"][:-1]])
 
 
-def test_reasoning_returns_unchanged_before_its_items() -> None:
+def test_reasoning_is_sent_back_unchanged_before_its_items() -> None:
     came = {**REASONING, "status": None, "content": None}
     for item in (came, {**came, "summary": [], "status": "completed"}):
         said = reply(RESPONSES, end(item, message("So."), function("{}"))).message
@@ -404,7 +404,7 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
             assert [item["type"] for item in made[4]["output"]] == ["input_image", "input_text"]
 
 
-def test_streamed_text_is_the_text_of_a_reply_without_items() -> None:
+def test_reply_without_items_gets_the_streamed_text() -> None:
     told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
     last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
     deltas, answer = read(RESPONSES, [*told, last])

@@ -26,7 +26,7 @@ SECRET = "sk-never-to-be-seen-0123456789"
 WITH_KEY = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-responses": "OPENAI_API_KEY"}
 
 
-def test_the_default_needs_no_key() -> None:
+def test_default_model_needs_no_key() -> None:
     model = make_model(DEFAULT)
     assert isinstance(model, SimulatedModel) and model.name == DEFAULT
 
@@ -78,7 +78,7 @@ def test_unknown_name_without_a_near_match_explains_the_syntax(snapshot: Snapsho
         make_model("zzzzzz")
 
 
-def test_missing_key_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
+def test_missing_key_error_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
     for provider, variable in WITH_KEY.items():
         with subtests.test(provider=provider, variable=variable):
             with pytest.raises(MissingKey) as caught:
@@ -150,7 +150,7 @@ def test_model_location_comes_from_name_then_environment_then_provider(monkeypat
     assert endpoint("anthropic:m").url is None
 
 
-def test_key_choice_in_the_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_named_in_the_model_name_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MY_KEY", "sk-of-my-own-0123456789")
     for provider in ("openai", "openai-responses"):

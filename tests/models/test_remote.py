@@ -252,7 +252,7 @@ def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
             assert len(server.requests) == 1 and isinstance(items[0], ContextOverflow)
 
 
-def test_an_overflow_inside_a_stream_is_not_sent_again(subtests: pytest.Subtests) -> None:
+def test_request_is_not_resent_after_overflow_in_a_stream(subtests: pytest.Subtests) -> None:
     for failed, stream in product([False, True], ["yes", "no"]):
         with subtests.test(failed=failed, stream=stream):
             with LoopbackServer([ErrorInStream("context_length_exceeded", 1, failed=failed)] * 2) as server:
@@ -482,7 +482,7 @@ def test_paused_reply_with_calls_is_returned_to_be_answered() -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_endlessly_paused_reply_ends() -> None:
+def test_endlessly_paused_reply_is_cut_off() -> None:
     with LoopbackServer([PAUSED], repeat=True) as server:
         reply = ask(server, "anthropic")[-1]
     assert len(server.requests) == MAX_TURNS and reply.stop_reason == "pause_turn"

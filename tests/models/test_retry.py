@@ -232,7 +232,7 @@ def test_abandoned_stream_closes_its_attempt_and_returns_its_slot() -> None:
     asyncio.run(leave())
 
 
-def test_exception_that_is_not_a_provider_failure_passes_unchanged() -> None:
+def test_exception_that_is_not_a_provider_failure_is_unchanged() -> None:
     async def broken() -> AsyncIterator[object]:
         raise ZeroDivisionError
         yield

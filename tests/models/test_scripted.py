@@ -37,7 +37,7 @@ def test_each_call_gets_the_next_reply() -> None:
     assert [round_.text for round_ in run.rounds] == ["One.", "Two.", "Three."]
 
 
-def test_list_is_one_reply_with_text_and_calls() -> None:
+def test_list_in_a_script_is_one_reply() -> None:
     run = do(["Both.", CALL, ToolCall("add", {"a": 3, "b": 4})], "Done.")
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
 

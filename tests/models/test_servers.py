@@ -259,7 +259,7 @@ def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
         assert "text_content=yes" in str(run.warnings[0])
 
 
-def test_no_tools_are_sent_to_templates_without_tools() -> None:
+def test_tools_are_omitted_for_templates_without_tool_support() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         assert run_at(server, "compatible", tools="no").text == "Yes."
         assert "tools" not in server.requests[0].body
@@ -279,7 +279,7 @@ def test_retries_can_be_limited(subtests: pytest.Subtests) -> None:
             assert len(server.requests) == 1
 
 
-def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_url_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key-of-azure-0123456789")
     with pytest.raises(SettingsError, match="AZURE_OPENAI_ENDPOINT"):
         make_model("azure:gpt")

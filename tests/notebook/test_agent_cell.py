@@ -67,7 +67,7 @@ def test_blank_cell_is_an_error_without_a_model_call(kernel: Any) -> None:
         assert kernel.value("run") == "mine"
 
 
-def test_continue_extends_the_conversation(kernel: Any) -> None:
+def test_continue_option_extends_the_conversation(kernel: Any) -> None:
     kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert kernel.value("run.status, run.stop_reason") == "('limited', 'max_rounds')"
     cell = kernel.run("%%agent -t add --continue\nGo on.")
@@ -213,7 +213,7 @@ def test_sync_tools_run_on_the_main_thread_with_notebook_variables(kernel: Any) 
     assert kernel.value("seen, made") == "([True], 1)"
 
 
-def test_tool_displays_are_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
+def test_tool_displays_appear_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
     kernel.run(
         "def draw(n: int) -> str:\n    'Draw.'\n    import matplotlib.pyplot as plt\n    plt.plot(range(n))\n    plt.show()\n"
         "    display('a display')\n    print('a print')\n    return 'drawn'\n"

@@ -8,7 +8,7 @@ CELL = "%%agent -m simulated:disciplined -t {tools} -o out\n- read it `{call}`"
 RESULTS = "[result.text for each in out.rounds for result in each.results if result.name != 'todo_operations']"
 
 
-def test_cell_names_builtin_tools_beside_functions(kernel: Any) -> None:
+def test_cell_can_name_builtin_tools_and_functions(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')\nfiles = ['a.csv', 'b.csv']")
     assert kernel.run(CELL.format(tools="files ask_person think", call='read_file("notes.txt")')).status == "ok"
     assert kernel.value(RESULTS) == "['low water']"

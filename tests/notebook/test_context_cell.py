@@ -65,7 +65,7 @@ def test_cell_options_override_the_context_and_the_context_defaults(kernel: Any)
     assert kernel.value("run.text, run.settings['max_seconds']") == "('Deep.', 12.0)"
 
 
-def test_chat_policy_is_an_option_and_profiles_name_models(kernel: Any) -> None:
+def test_chat_policy_can_be_chosen_for_a_cell(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a'])")
     kernel.run("%%agent -p chat -m talker\nHello")
     value = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")

@@ -134,7 +134,7 @@ def told(number: int) -> Run:
     )
 
 
-def test_reminders_are_judged_singly_with_their_reply() -> None:
+def test_reminders_are_judged_individually_with_their_reply() -> None:
     bench = label([told(0), told(1)], "labels.csv", followed=True)
     assert bench.told == "Reminder 1 of 4, 0 judged" and [subject.reminder for subject in bench.subjects] == ["2.1", "3.1"] * 2
     shown = bench.subjects[0].html

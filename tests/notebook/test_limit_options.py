@@ -145,7 +145,7 @@ def test_reached_limit_is_the_stop_reason_and_shows_a_card(clean: Any, subtests:
             assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
 
 
-def test_budget_may_have_a_sign_or_be_a_variable(clean: Any) -> None:
+def test_budget_accepts_a_dollar_sign_or_a_variable(clean: Any) -> None:
     clean.run("most = 0.2")
     for written in ("0.2", "$0.2", "{most}", "$most"):
         clean.run("model = ScriptedModel([[ToolCall('add', {'a': 1})]] + [paid()])")

@@ -74,7 +74,7 @@ def test_server_names_are_completed_and_suggested(noted: Any) -> None:
     assert PROGRAM in noted.value(f"{offered}['mcp:bench']")
 
 
-def test_server_tools_are_listed_and_dry_starts_no_server(noted: Any) -> None:
+def test_server_tools_are_listed_and_dry_runs_start_none(noted: Any) -> None:
     assert "mcp:bench" in noted.run("%agent tools").printed
     assert "are listed when the run starts" in noted.run("%agent tools mcp:bench").printed
     dry = noted.run("%%agent -m simulated:disciplined -t mcp:bench look --dry\nLook.")

@@ -59,7 +59,7 @@ def asks_first(call: ToolCall, run: Any) -> Ask:
     return Ask("May it look?")
 
 
-def test_terminal_calls_a_run_that_waited_resumed(
+def test_terminal_reports_a_run_that_waited_as_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     asks = Workflow.from_yaml("workflow: [{id: h, type: human, ask: Which?}]").orchestration()

@@ -138,7 +138,7 @@ workflow:
 """
 
 
-def test_cell_warns_refuses_with_strict_and_dry_runs_nothing(kernel: Any) -> None:
+def test_strict_refuses_workflow_warnings_and_dry_run_starts_nothing(kernel: Any) -> None:
     kernel.run("calls.clear()")
     warned = kernel.run(f"%%workflow -t fetch -o warned\n{FREE_TEXT}")
     assert warned.status == "ok" and "W_UNDECLARED_PATH" in warned.printed and "Using" not in warned.printed

@@ -76,7 +76,7 @@ def test_guidance_is_drawn_by_cell_and_level_with_followed_shares() -> None:
 # Todos
 
 
-def test_open_todos_are_a_step_line_naming_change_authors(run: Run) -> None:
+def test_open_todos_are_drawn_as_steps_with_change_authors(run: Run) -> None:
     axes = plots.todos(run).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
     assert list(lines["open todos"].get_xdata()) == [0, 1, 2, 3, 4, 5, 6]

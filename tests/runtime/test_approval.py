@@ -152,7 +152,7 @@ def test_question_blocks_calls_that_are_not_parallel_safe() -> None:
     assert [result.text for result in results(run)] == ["wrote a", "seen", "wrote c"]
 
 
-def test_limit_reached_during_a_question_applies() -> None:
+def test_limit_reached_during_a_question_denies_the_approved_call() -> None:
     written = Written()
     questions = (lambda call, run: Ask("May I?") if call.name == "write" else None,)
     live = begin(written, write("a"), ToolCall("look", {"path": "b"}), gates=questions, max_tool_calls=1)
@@ -216,7 +216,7 @@ def test_unknown_or_invalid_call_asks_no_question(subtests: pytest.Subtests) -> 
             assert len(of_kind(run, e.QuestionAsked)) == 1 and expected in results(run)[0].text
 
 
-def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) -> None:
+def test_question_closes_if_arguments_became_invalid_during_suspension(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store, suspend=True)
     assert run.is_suspended and len(run.waiting) == 1

@@ -34,7 +34,7 @@ class Speaker:
         yield Reply(Message("assistant", (Text("".join(self._pieces)),)))
 
 
-def test_each_checkpoint_is_an_event_and_the_reply_replaces_them() -> None:
+def test_checkpoints_are_logged_and_replaced_by_the_reply() -> None:
     run = Agent(Speaker("One ", "two.\ud800")).run_sync("go")
     parts = [event.parts for event in run.events if isinstance(event, ReplyStreamed)]
     assert parts == [(Text("One "),), (Text("two.\ufffd"),)]

@@ -109,7 +109,7 @@ def test_earlier_time_counts_and_exceeding_the_limit_rings_at_once(quick: OnQuic
     assert quick.run(steps) == [0.0, 2.0]
 
 
-def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
+def test_clock_without_a_limit_only_counts_time(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock()
         clock.start(quick.up)

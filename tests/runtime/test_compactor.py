@@ -208,7 +208,7 @@ def test_long_summary_is_passed_in_full_to_the_next() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_every_summary_has_the_current_open_todos() -> None:
+def test_every_summary_lists_the_current_open_todos() -> None:
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4)]
     script += [complete(2), start(3), do(5), do(6), do(7), do(8), complete(3), do(9), do(10), do(11), "All three are done now."]
     model = Summarising(script)
@@ -228,7 +228,7 @@ def test_every_summary_has_the_current_open_todos() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.7")
-def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path: Path) -> None:
+def test_repository_instructions_are_in_every_system_prompt(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text("Be kind to tables.")
     run, model = running(8, work_dir=tmp_path)
@@ -270,7 +270,7 @@ def test_interventions_are_counted_across_a_compaction() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.9")
-def test_summary_cost_counts_for_the_run() -> None:
+def test_summary_cost_counts_towards_the_run() -> None:
     used = priced("What was done.", cost=0.25, tokens=(100, 20))
     run, _ = running(3, summaries=[used])
     (event,) = compactions(run)
@@ -298,7 +298,7 @@ def test_interrupted_summary_cost_is_unknown_and_refused_one_is_free() -> None:
 
 
 @pytest.mark.req("KX.9", "KX.2")
-def test_model_estimate_counts_for_an_interrupted_summary() -> None:
+def test_interrupted_summary_is_charged_at_the_models_estimate() -> None:
     class Reckons(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Usage:
             assert request.system == SUMMARY
@@ -455,7 +455,7 @@ def test_compaction_takes_precedence_over_truncation() -> None:
 
 
 @pytest.mark.req("K2.4")
-def test_truncation_is_the_fallback_where_a_compaction_leaves_too_many() -> None:
+def test_truncation_applies_if_compaction_leaves_too_many_messages() -> None:
     run, model = running(8, history=History(compact_above=8, keep_recent=6, max_messages=5))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5, 5, 5, 5, 5, 5]
     for request in model.requests[4:]:

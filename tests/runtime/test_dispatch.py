@@ -131,7 +131,7 @@ def test_only_read_only_tools_are_parallel_safe_by_default() -> None:
 
 
 @pytest.mark.req("R0.72")
-def test_tools_without_settings_never_run_at_the_same_time() -> None:
+def test_tools_without_settings_never_run_concurrently() -> None:
     running: list[int] = []
     most: list[int] = []
 
@@ -348,7 +348,7 @@ def test_first_frame_among_several_values_becomes_the_table() -> None:
     assert display is not None and display.columns == ("a",)
 
 
-def test_result_without_a_table_has_none() -> None:
+def test_result_without_a_table_has_no_display() -> None:
     def add(a: int) -> int:
         return a
 

@@ -93,7 +93,7 @@ def test_watchers_receive_all_events_and_deltas_in_order() -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_deltas_arrive_during_the_round_before_the_whole_reply() -> None:
+def test_deltas_arrive_during_the_round_before_the_complete_reply() -> None:
     heard: list[str] = []
     do(an_agent(), watch=lambda item: heard.append(type(item).__name__))
     assert heard[1:4] == ["RoundStarted", "TextDelta", "ModelReplied"]

@@ -93,7 +93,7 @@ def test_found_tools_join_the_next_request_in_stable_order(servers: Servers) -> 
     assert described[-1]["mcp_bench_list_berth"].startswith("A tool that came later")
 
 
-def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_search_shrinks_a_200_tool_request_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for most in (MAX_OFFERED, 10_000):
         monkeypatch.setattr(tool_search, "MAX_OFFERED", most)
@@ -114,7 +114,7 @@ def test_selected_tool_is_offered_and_hidden_tool_after_a_call(servers: Servers)
     assert "mcp_bench_archive" not in texts(run)[2], "a name like none lists no hidden tools"
 
 
-def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers) -> None:
+def test_hidden_tools_need_approval_but_the_search_does_not(servers: Servers) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -128,7 +128,7 @@ def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers)
     assert names(run) == [FIND_TOOLS, "delete_vessel", "count_crew"], "what was denied is not offered"
 
 
-def test_invalid_and_empty_searches_have_advice(servers: Servers) -> None:
+def test_invalid_and_empty_searches_give_advice(servers: Servers) -> None:
     replies = [[ToolCall(FIND_TOOLS, arguments)] for arguments in ({}, {"query": "x", "limit": 0}, {"query": "zzqqy"})]
     run = played(replies, [MANY], servers)
     assert [result.error_code for result in results(run)] == ["invalid_arguments", "invalid_arguments", "nothing_found"]

@@ -232,7 +232,7 @@ def of_mode(make: Any, mode: str) -> Any:
     return lambda *given, **options: make(*given, **{**options, "mode": mode})
 
 
-def test_server_sees_own_variables_and_folder_without_key_or_model(
+def test_server_gets_its_variables_and_folder_but_no_keys(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")

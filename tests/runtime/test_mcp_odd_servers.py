@@ -50,7 +50,7 @@ def test_invalid_tools_are_left_out_with_a_warning() -> None:
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
 
 
-def test_unsupported_schema_check_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+def test_unsupported_schema_check_causes_a_warning(servers: Servers, snapshot: Snapshot) -> None:
     properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
     schema = {"type": "object", "properties": properties, "required": ["c"]}
     tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})

@@ -143,7 +143,7 @@ def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Sub
             assert Run.from_events(run.events) == run
 
 
-def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers) -> None:
+def test_server_grant_does_not_cover_servers_with_longer_names(servers: Servers) -> None:
     tools = [bench(), bench(name="bench_b")]
     other = ToolCall("mcp_bench_b_add", {"a": 1, "b": 2})
     for rule in ("mcp:bench", "mcp_bench_add"):
@@ -151,7 +151,7 @@ def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers)
     assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
 
 
-def test_rule_misspelling_a_server_tool_ends_the_run_before_rounds(servers: Servers) -> None:
+def test_misspelled_server_tool_rule_ends_the_run_before_rounds(servers: Servers) -> None:
     for rule in ("mcp_bench_ad", "mcp:bench/ad"):
         with pytest.raises(SettingsError, match="mcp_bench_add"):
             play([[ADD]], servers, permissions={rule: "deny"}, approve="auto")
@@ -217,13 +217,13 @@ def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytes
             assert len(changes) == 2, "each change is logged once"
 
 
-def test_new_tool_of_a_granted_server_is_not_asked_about(servers: Servers) -> None:
+def test_new_tool_of_a_granted_server_needs_no_approval(servers: Servers) -> None:
     run, asked = play([[ADD], grow("late"), called("late")], servers, {"always": "mcp:bench"})
     assert asked == ["bench_add"]
     assert not [event for event in run.events if isinstance(event, ServerChanged)]
 
 
-def test_mode_auto_asks_nothing_and_logs_the_change(servers: Servers) -> None:
+def test_mode_auto_logs_server_changes_without_asking(servers: Servers) -> None:
     replies = [grow("quiet"), called("quiet"), grow("quiet"), called("quiet"), called("quiet")]
     run, asked = play(replies, servers, approve="auto")
     assert (set(codes(run)), asked) == ({None}, [])
@@ -253,7 +253,7 @@ def accept_now(servers: Servers, server: MCPServer) -> list[str]:
     return changed
 
 
-def test_accepted_command_is_covered_by_rules_beside_the_earlier_one(servers: Servers) -> None:
+def test_rules_cover_the_accepted_command_and_the_earlier_one(servers: Servers) -> None:
     assert play([[ADD]], servers, permissions=RULES)[1] == []
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
     assert "add" in accept_now(servers, OTHER)
@@ -351,7 +351,7 @@ def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path:
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 
 
-def test_run_with_server_grants_is_reproduced(servers: Servers) -> None:
+def test_run_with_server_grants_is_reproducible(servers: Servers) -> None:
     session = SessionGrants()
     play([[ADD]], servers, "always in session", grants=session)
     for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):

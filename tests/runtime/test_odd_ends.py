@@ -186,7 +186,7 @@ def test_abandoned_tool_prints_nothing_to_the_terminal(subtests: pytest.Subtests
             assert (done.stdout, done.stderr) == ("cancelled\n", "")
 
 
-def test_run_collected_after_its_loop_closed_prints_nothing() -> None:
+def test_run_garbage_collected_after_its_loop_closed_prints_nothing() -> None:
     async def never() -> None:
         """Wait for ever."""
         await asyncio.Event().wait()

@@ -83,7 +83,7 @@ def test_invalid_parts_are_refused_with_the_syntax() -> None:
         Extension(name="mine", tools=write)  # type: ignore[arg-type]
 
 
-def test_mistyped_guidance_fact_warns_once() -> None:
+def test_misspelled_guidance_fact_causes_one_warning() -> None:
     guidance = Guidance("mine", "call", "Call a tool.", asks=("caled",))
     run = agent(extensions=[Extension(name="mine", guides=(lambda run: guidance,))]).run_sync("go")
     (warning,) = [one for one in run.warned if "caled" in one.message]

@@ -171,7 +171,7 @@ def test_paused_run_starts_no_step_until_resumed() -> None:
     assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
 
 
-def test_nested_question_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
+def test_nested_question_reaches_the_person_at_the_top(tmp_path: Path) -> None:
     store = Store(tmp_path)
     asks = bare(Steady("a", ToolCall("ask_person", {"question": "Which?"})), [ask_person])
     run = played(
@@ -218,7 +218,7 @@ def test_nested_run_has_its_own_options(tmp_path: Path) -> None:
     assert (run.status, kinds[0], kinds[-1]) == ("completed", "RunStarted", "RunFinished")
 
 
-def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
+def test_orchestration_can_be_nested_like_an_agent(tmp_path: Path) -> None:
     store = Store(tmp_path)
     outer = side_by_side(worker("a"), side_by_side(worker("b"), worker("c")), lambda texts: len(texts))  # type: ignore[arg-type]
     run = outer.start("Go.", RunOptions(store=store)).result(30)

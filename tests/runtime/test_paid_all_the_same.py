@@ -70,7 +70,7 @@ def test_reported_usage_counts_for_a_reply_completed_before_the_failure() -> Non
 
 
 @pytest.mark.req("KX.9")
-def test_reported_summary_usage_counts_although_the_connection_fails_afterwards() -> None:
+def test_reported_summary_usage_counts_even_if_the_connection_fails() -> None:
     run = ended(summing_up(priced("What was done.", cost=0.5), ModelError("gone")), history=SMALL)
     assert (run.status, run.cost) == ("completed", 0.5)
 

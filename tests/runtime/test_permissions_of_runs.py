@@ -82,7 +82,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.15")
-def test_defaults_ask_about_declared_effects_and_run_functions(desk: Desk) -> None:
+def test_defaults_ask_about_declared_effects_but_not_plain_functions(desk: Desk) -> None:
     live = desk.agent([STATUS, SAVE, MEASURE]).start("go")
     run = answered(live, "approve", "deny: not there")
     assert desk.done == ["git status -s", "measure"] and codes(run) == [None, DENIED, None]
@@ -101,7 +101,7 @@ def test_denial_without_asking_names_the_rule_that_allows_the_command(desk: Desk
     assert codes(run) == [None] and desk.done == ["pytest -q | tail"]
 
 
-def test_without_a_person_code_denies_with_reason_and_stores_suspend(desk: Desk, tmp_path: Path) -> None:
+def test_calls_without_a_person_are_denied_or_suspended(desk: Desk, tmp_path: Path) -> None:
     run = desk.agent([STATUS, MEASURE]).run_sync("go")
     assert codes(run) == [DENIED, None] and "o person is attached" in results(run)[0].text
     store = Store(tmp_path / "runs")
@@ -237,7 +237,7 @@ def test_file_changing_at_every_question_is_not_written(desk: Desk) -> None:
     assert "keeps changing" in results(run)[0].text
 
 
-def test_foreign_large_or_binary_files_show_no_change_in_log(desk: Desk) -> None:
+def test_changes_to_foreign_large_or_binary_files_are_not_logged(desk: Desk) -> None:
     (desk.folder / "data" / "bytes").write_bytes(b"\xff\xfe")
     (desk.folder / "data" / "large").write_text("x\n" * 600_000)
     (desk.folder / "data" / "out").symlink_to("/etc")

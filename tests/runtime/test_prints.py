@@ -52,7 +52,7 @@ def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtes
                 assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
 
 
-def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_truncated_output_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
         for end in ("", "\rend"):  # the end replaces the previous line: the text cut far above is shown

@@ -104,7 +104,7 @@ def test_reordered_or_reworded_questions_are_asked_again(tmp_path: Path, subtest
             assert (person.asked, results(run)[0].text) == ([*asked], answers)
 
 
-def test_open_question_is_asked_again_once_and_survives_another_death(tmp_path: Path) -> None:
+def test_open_question_is_asked_again_once_after_each_crash(tmp_path: Path) -> None:
     store, second, third = Store(tmp_path), Person(11), Person(21)
     run = died(store, agent_with(asking("ab")), Person())
     cut_log(store.path(run.id), "question_answered", 1, before=True)  # when "b" was open

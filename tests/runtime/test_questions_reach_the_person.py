@@ -46,7 +46,7 @@ def answers(run: Run) -> list[tuple[Any, str]]:
 
 
 @pytest.mark.req("KX.5")
-def test_awaited_run_is_answered_by_its_function(subtests: pytest.Subtests) -> None:
+def test_answer_function_answers_an_awaited_run(subtests: pytest.Subtests) -> None:
     async def later(question: WaitingOnUser) -> str:
         await asyncio.sleep(0)
         return "blue"

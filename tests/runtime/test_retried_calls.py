@@ -198,7 +198,7 @@ def test_many_rate_limited_runs_end_with_every_attempt_logged(wire: str) -> None
 
 @each_format
 @pytest.mark.req("R2.40", "KX.3")
-def test_run_waiting_for_others_reports_attempt_0_and_counts_one(wire: str, no_waits: None, tmp_path: Path) -> None:
+def test_wait_before_the_first_attempt_is_reported_as_attempt_0(wire: str, no_waits: None, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer(["Warm.", Status(503), "Here."]) as server, counted_limiters() as limiters:
         agent = agent_of(server, wire)

@@ -208,7 +208,7 @@ def test_nested_questions_are_answered_through_the_outer_run() -> None:
     assert live.result(PATIENCE).status == "completed"
 
 
-def test_approval_mode_allows_the_tool_and_judges_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_approval_mode_allows_agent_tools_but_judges_their_runs(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for mode, code in {"read_only": "denied", "auto": None}.items():
         with subtests.test(mode):
             store = Store(tmp_path / mode)
@@ -272,7 +272,7 @@ def test_failed_agent_step_has_the_reason() -> None:
         Workflow.from_yaml(text.replace("prompt:", "promt:"), tools=[helper()], checks_actions=True)
 
 
-def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
+def test_recovered_run_requires_its_agent_tool_again(tmp_path: Path) -> None:
     def careful(call: ToolCall, run: Run) -> Ask:
         return Ask("May it?")
 

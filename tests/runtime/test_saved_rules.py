@@ -98,7 +98,7 @@ def test_saved_rule_applies_to_later_sessions_in_its_folder(here: Path) -> None:
     assert allowed(here, LOG) == [False] and not [*rules_folder().iterdir()]
 
 
-def test_withdrawn_rule_ends_in_live_runs_too(here: Path) -> None:
+def test_withdrawn_rule_stops_applying_in_live_runs_too(here: Path) -> None:
     answer(here, LOG, ALWAYS)
 
     async def forget() -> None:
@@ -111,7 +111,7 @@ def test_withdrawn_rule_ends_in_live_runs_too(here: Path) -> None:
     assert codes(run) == [None, None, DENIED] and not run.grants
 
 
-def test_file_is_private_and_names_rule_folder_and_date(here: Path) -> None:
+def test_rule_file_is_private_and_records_rule_folder_and_date(here: Path) -> None:
     old = os.umask(0)
     try:
         answer(here, LOG, ALWAYS)

@@ -261,7 +261,7 @@ def test_interrupt_after_a_swallowed_stop_is_raised_at_the_waiter(
 
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["outer", "middle", "inner"])
-def test_stop_of_nested_runs_ends_its_target_and_inner_runs(which: int) -> None:
+def test_stopping_a_nested_run_ends_it_and_its_inner_runs(which: int) -> None:
     sleeper = Nap()
     lives: list[LiveRun] = []
 

@@ -62,7 +62,7 @@ def test_no_terminal_line_without_terminal_with_watcher_or_opt_out(subtests: pyt
     assert written(lambda: agent_of().run_sync("go"), to=io.StringIO()) == ""
 
 
-def test_many_runs_share_the_line() -> None:
+def test_many_runs_share_the_terminal_line() -> None:
     async def main() -> None:
         await asyncio.gather(*[agent_of().run(f"part {n}") for n in range(5)])
 

@@ -59,7 +59,7 @@ def texts(tools: list[Any], start: str) -> list[str]:
 
 
 @pytest.mark.req("R0.72")
-def test_plain_tools_use_the_waiting_thread_safe_ones_a_pool() -> None:
+def test_sync_tools_use_the_waiting_thread_or_a_pool() -> None:
     waiting, beside, on_loop = texts([where, where_beside, where_async], "run_sync")
     assert waiting == threading.current_thread().name
     assert beside.startswith("agentnb-tool")
@@ -67,7 +67,7 @@ def test_plain_tools_use_the_waiting_thread_safe_ones_a_pool() -> None:
 
 
 @pytest.mark.req("R0.72")
-def test_awaited_run_uses_pool_for_sync_tools_loop_for_async() -> None:
+def test_awaited_run_uses_pool_for_sync_and_loop_for_async() -> None:
     plain, beside, on_loop = texts([where, where_beside, where_async], "run")
     assert plain.startswith("agentnb-tool")
     assert beside.startswith("agentnb-tool")

@@ -70,12 +70,12 @@ def test_question_mentions_a_key_in_the_new_content(desk: Desk) -> None:
     assert noted(run) and about is not None and KEY not in about.arguments
 
 
-def test_run_without_a_store_adds_no_note(desk: Desk) -> None:
+def test_run_without_a_store_adds_no_undo_note(desk: Desk) -> None:
     run = desk.agent(writes("key.txt", "new"), approve=lambda *_: False).run_sync("Go.")
     assert not noted(run)
 
 
-def test_repeated_question_notes_undo_for_the_current_file(desk: Desk) -> None:
+def test_undo_note_is_updated_when_the_question_is_repeated(desk: Desk) -> None:
     agent = desk.agent(writes("plain.txt", "new"), approve=None)
     run = asyncio.run(agent.run("Go.", RunOptions(suspend=True), store=desk.store))
     assert not noted(run)

@@ -85,7 +85,7 @@ def test_file_is_confirmed_first_and_after_each_change(personal: Path, subtests:
     assert len(load(person)) == 2 and person.asked
 
 
-def test_changed_header_is_asked_about(personal: Path) -> None:
+def test_changed_header_needs_a_new_confirmation(personal: Path) -> None:
     written(harbour=HARBOUR)
     load(Person())
     written(harbour={**HARBOUR, "headers": {"Authorization": "Bearer ${OTHER_TOKEN}"}})

@@ -183,7 +183,7 @@ def test_call_gated_only_by_code_is_judged_again(tmp_path: Path) -> None:
     assert not desk.done and [question.kind for question in run.waiting] == ["approval"]
 
 
-def test_foreign_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_requires_consent_only_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for trust in (True, False):
         with subtests.test(trust=trust):
             desk = Desk(tmp_path / str(trust))

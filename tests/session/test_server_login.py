@@ -82,7 +82,7 @@ def login_files(person: Path) -> list[Path]:
     return [*(person / "mcp-logins").iterdir()]
 
 
-def test_browser_login_serves_runs_and_later_processes(
+def test_browser_login_works_for_runs_and_later_processes(
     docs: ProtectedServer, servers: Servers, person: Path, snapshot: Snapshot
 ) -> None:
     with pytest.raises(ServerFailed) as refused:

@@ -75,7 +75,7 @@ def test_logs_beside_a_deep_one_are_listed_and_loaded(store: Store, deep: tuple[
         ("tool_finished", b'"seconds":0'),
     ],
 )
-def test_excessive_depth_anywhere_raises_our_error(store: Store, kind: str, key: bytes) -> None:
+def test_excessive_depth_anywhere_raises_only_agentnb_errors(store: Store, kind: str, key: bytes) -> None:
     good, bad = good_run(store), good_run(store)
     path = store.path(bad)
     spoil(path, kind=kind, key=key)

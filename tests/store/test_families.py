@@ -46,7 +46,7 @@ def test_run_without_its_parent_counts_as_top_level() -> None:
     assert listed(run("orphan", 0, "20200101-000000-gone")) == [[("orphan", 0, 0)]]
 
 
-def test_family_listing_reads_no_more_than_needed() -> None:
+def test_family_listing_reads_only_what_it_needs() -> None:
     read: list[int] = []
 
     def found() -> Iterator[RunSummary]:

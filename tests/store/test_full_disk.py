@@ -53,7 +53,7 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 
 
 @needs_limits
-def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
+def test_run_on_a_full_disk_stops_with_advice(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert "could not be written" in outcome.said and "File too large" in outcome.said, outcome.fault
         assert "free some disk space and run it again" in outcome.said and outcome.signal == 0

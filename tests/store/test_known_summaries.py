@@ -157,7 +157,7 @@ def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads:
     assert not torn.exists()
 
 
-def test_two_processes_at_once_keep_all_summaries(tmp_path: Path, reads: list[str]) -> None:
+def test_concurrent_processes_keep_all_summaries(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     for number in range(6):
         ended_log_of(store, f"number {number}")

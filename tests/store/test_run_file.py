@@ -85,7 +85,7 @@ def test_existing_log_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_closing_twice_reports_it_once(tmp_path: Path) -> None:
+def test_closing_a_log_twice_is_reported_once(tmp_path: Path) -> None:
     closed: list[int] = []
     file = RunFile(tmp_path / "r.jsonl", on_close=lambda: closed.append(1))
     file.close()

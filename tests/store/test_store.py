@@ -34,7 +34,7 @@ def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
     return play(*(replies or ["Done."]), prompt=prompt, store=store, **how)
 
 
-def test_run_is_a_file_named_by_its_timed_id(tmp_path: Path) -> None:
+def test_run_file_is_named_by_its_timestamped_id(tmp_path: Path) -> None:
     store = Store(tmp_path / "deep" / "runs")
     run = do(store)
     assert [path.name for path in store.folder.iterdir()] == [f"{run.id}.jsonl"]
@@ -171,7 +171,7 @@ def replied(cost: float | None, tokens: int | None = 3) -> Reply:
     return Reply(Message("assistant", (ToolCall("gone"),)), Usage(tokens, tokens, cost=cost), "tool_use", {})
 
 
-def test_summary_sums_tokens_and_cost_as_the_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_summary_tokens_and_cost_equal_those_of_the_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = [
         ([(0.1, 3), (0.2, 4)], 14, 0.1 + 0.2),
         ([(0.1, 3), (None, 4)], 14, None),

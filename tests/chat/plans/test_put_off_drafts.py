@@ -29,7 +29,7 @@ def closing(question: Any) -> Any:
     raise QuestionCancelled("later")
 
 
-def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_undecided_question_stays_open_and_can_be_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, answer in {"the person closes it": None, "a function fails": failing, "a function closes it": closing}.items():
         with subtests.test(name):
             store, fetched = Store(tmp_path / name.replace(" ", "-")), Fetched()
@@ -69,7 +69,7 @@ def test_answer_function_that_keeps_changing_a_draft_suspends_it(tmp_path: Path,
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
 
 
-def test_message_written_before_the_draft_approves_nothing() -> None:
+def test_message_written_before_the_draft_does_not_approve_it() -> None:
     lives: list[Any] = []
 
     def planner(request: Any) -> str:
@@ -118,7 +118,7 @@ def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Sub
             assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
 
 
-def test_turn_ended_by_another_policy_after_a_plan_ends() -> None:
+def test_another_policy_can_end_the_turn_after_a_plan() -> None:
     def end(run: Any) -> Stop | None:
         return Stop("enough") if run.rounds and run.last_round.records else None
 

@@ -50,7 +50,7 @@ def test_persona_with_fault_probability_0_acts_disciplined(subtests: pytest.Subt
             ]
 
 
-def test_mixed_persona_has_faults_at_their_rates_one_per_reply() -> None:
+def test_mixed_persona_shows_one_fault_per_reply_at_configured_rates() -> None:
     faults = Counter(reply(SimulatedModel("mixed", seed=seed)).metadata.get("fault") for seed in range(2 * SEEDS))
     for fault in FAULTS:
         assert abs(faults[fault.option] / (2 * SEEDS) - fault.mixed) < 0.05

@@ -118,6 +118,6 @@ def test_long_list_is_planned_in_parts() -> None:
     assert len(calls(reply(query, [result(name, args) for name, args in first]))) == 2
 
 
-def test_arguments_outside_json_are_planned() -> None:
+def test_arguments_that_json_cannot_represent_are_planned() -> None:
     ((_, arguments),) = calls(reply(r"- `look('\ud800', day={1e999})`"))
     assert arguments["where"] != r"\ud800" and arguments["day"] == [None]

@@ -152,7 +152,7 @@ def mended_after_a_failure() -> tuple[Agent, Any, Run]:
     return agent, look, first
 
 
-def test_reopened_failed_step_is_retried_after_the_person_wrote() -> None:
+def test_reopened_failed_step_is_retried_after_a_message() -> None:
     agent, look, first = mended_after_a_failure()
     left = agent.run_sync("I mended it.", continue_from=first)
     assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"

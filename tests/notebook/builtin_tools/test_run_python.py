@@ -160,7 +160,7 @@ def test_tools_called_by_code_are_inner_calls_of_one_round(kernel: Kernel) -> No
 
 
 @pytest.mark.req("KX.5")
-def test_denied_tool_raises_and_an_absent_person_denies(kernel: Kernel) -> None:
+def test_denied_call_raises_and_absent_person_means_denial(kernel: Kernel) -> None:
     options = "tools=[write], permissions={'run_python': 'allow'}, approve='ask', suspend=True, can_ask=False"
     result = ran(kernel, "write('x')", options)
     assert result["error"] == "python_error" and result["inner"] == [["write", False]]
@@ -197,7 +197,7 @@ def test_figures_become_pictures_in_the_result_only(kernel: Kernel, subtests: py
             assert kernel.value("plt.get_fignums()") == "[]"
 
 
-def test_long_output_is_cut_without_leaking_part_of_a_key(kernel: Kernel) -> None:
+def test_long_output_is_truncated_without_leaking_parts_of_keys(kernel: Kernel) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'k' * 40")
     result = ran(kernel, "print('a' * 9_975 + os.environ['ANTHROPIC_API_KEY'] + 'b' * 100_000)")
     kernel.run("del os.environ['ANTHROPIC_API_KEY']")

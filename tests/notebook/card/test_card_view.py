@@ -61,7 +61,7 @@ def stopped(browser: Browser, request: str) -> None:
 
 
 @pytest.mark.req("R3.37")
-def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> None:
+def test_connecting_page_gets_the_full_card_then_changes(browser: Browser) -> None:
     request = dozing(browser)
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]

@@ -135,7 +135,7 @@ def asks(*before):
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
-def test_unseen_question_is_declined_before_and_after_giving_up(story_kernel: Any, before: str) -> None:
+def test_unseen_question_is_declined_before_and_after_card_closes(story_kernel: Any, before: str) -> None:
     story_kernel.run(ASKS)
     cell = story_kernel.run(f"asks({before})", attended=True)
     assert (cell.status, cell.error) == ("ok", "")

@@ -116,7 +116,7 @@ def test_only_the_newest_runs_keep_a_button(page: Page) -> None:
     assert page.click(runs[0].id)["error"] == "This run is no longer in memory"
 
 
-def test_closed_buttons_free_their_runs_and_the_widget(page: Page) -> None:
+def test_closing_replay_buttons_releases_their_runs_and_widget(page: Page) -> None:
     buttons = ReplayButtons()
     buttons.add(limited())
     buttons.close()

@@ -34,7 +34,7 @@ def todos_in(html: str) -> list[str]:
     return [words_of(match) for match in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
 
 
-def test_cell_writes_a_set_and_the_next_uses_it(kernel: Any) -> None:
+def test_guidance_cell_defines_a_set_for_the_next_cell(kernel: Any) -> None:
     wrote = kernel.run("%%guidance brief\n# tools\nOnly numbers, round {{ round }}.\n")
     assert wrote.status == "ok"
     assert "brief, version " in wrote.printed and "Own parts: tools." in wrote.printed
@@ -87,13 +87,13 @@ def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, subtests
             assert expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
-def test_refused_set_leaves_the_previous_one(kernel: Any) -> None:
+def test_invalid_set_keeps_the_previous_one(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     assert kernel.run("%%guidance own\n# nonsense\nSpeak.").status == "error"
     assert "Speak." in kernel.run("%agent guidance own").printed
 
 
-def test_defaults_name_set_and_policy_for_all_cells(kernel: Any) -> None:
+def test_defaults_choose_set_and_policy_for_all_cells(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     kernel.run("%agent defaults guidance=own policy=minimal")
     kernel.run(f"%%agent -t add\n{PLAN}")
@@ -153,7 +153,7 @@ def test_todo_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     assert kernel.value("[t.title for t in run.todos]") == snapshot
 
 
-def test_impossible_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_invalid_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, expected in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "not a todo number"),
@@ -184,7 +184,7 @@ def test_card_shows_guidance_and_todos(kernel: Any) -> None:
     assert "Todos 0 of 2" in html
 
 
-def test_completion_knows_sets_policies_and_todo_words(kernel: Any) -> None:
+def test_sets_policies_and_todo_commands_are_completed(kernel: Any) -> None:
     kernel.run("%%guidance brief\nSpeak.")
     for code, offered in (
         ("%%agent -g br", "brief"),

@@ -87,7 +87,7 @@ def key_of(kernel: Any, name: str) -> str:
     return kernel.value(code + "'reveal', str)()")  # type: ignore[no-any-return]
 
 
-def test_key_is_read_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_is_read_without_echo_and_stored(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key anthropic", SECRET + "\n")
     assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
     assert cell.printed == snapshot
@@ -116,7 +116,7 @@ def read_if_there(file: Path) -> bytes:
         return b""
 
 
-def test_provider_with_a_kept_key_has_a_key(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_provider_with_a_stored_key_counts_as_having_one(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     asked("%agent key openai", SECRET)
     lines = kernel.run("%agent key").printed.splitlines()
     assert [line.split() for line in lines[:2]] == [
@@ -146,7 +146,7 @@ def test_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, sn
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "\x04"])
-def test_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
+def test_empty_key_is_not_stored(kernel: Any, asked: Asked, answer: str) -> None:
     cell, _ = asked("%agent key anthropic", answer)
     assert cell.status == "ok"
     assert cell.printed == "No key was entered: ANTHROPIC_API_KEY is unchanged\n"
@@ -191,7 +191,7 @@ def test_key_prompt_can_be_interrupted(kernel: Any) -> None:
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
-def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subtests) -> None:
+def test_key_in_the_key_command_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
     for line in [
         f"anthropic {SECRET}",
         f"{SECRET}",

@@ -85,7 +85,7 @@ def test_words_after_the_mcp_command_are_completed(monkeypatch: pytest.MonkeyPat
     assert "clock" in mcp_words([], session), "completion survives a variable that cannot be read"
 
 
-def test_unusable_lines_are_refused(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_invalid_mcp_add_commands_are_refused(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for line in (
         "add",
         "add clock",

@@ -312,7 +312,7 @@ def test_without_interrupted_runs_recovery_suggests_continuing(kernel: Any) -> N
     assert "recover" not in kernel.run("%agent history").listing["text/plain"]
 
 
-def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
+def test_history_and_loaded_run_explain_how_to_continue(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
     kernel.run(f"%agent load {run_id}")
@@ -335,7 +335,7 @@ def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
 
 
 @pytest.mark.req("R1.42", "KX.5")
-def test_question_of_a_dead_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
+def test_question_of_an_interrupted_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
     setup = """
 from agentnb import Store, Workflow
 weighed = []

@@ -132,7 +132,7 @@ def notebook() -> dict[str, Any]:
     return {**objects, "pd": pd, "np": np, "os": os, "lazy": lazy, "mine": mine, "Station": Station, "_private": json}
 
 
-def test_dotted_name_is_a_function_or_a_bound_method(subtests: pytest.Subtests) -> None:
+def test_dotted_name_resolves_to_a_function_or_bound_method(subtests: pytest.Subtests) -> None:
     variables = notebook()
     for name, tool in {
         "sales.describe": "describe",

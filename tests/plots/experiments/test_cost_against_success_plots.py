@@ -33,7 +33,7 @@ def test_variant_is_drawn_as_a_point_with_both_intervals() -> None:
     assert "passed: n = 16 runs of 8 tasks" in words(figure) and figure.axes[0].get_xlabel() == "US dollars per run (mean)"
 
 
-def test_tokens_replace_unknown_costs_with_a_note(subtests: pytest.Subtests) -> None:
+def test_tokens_are_drawn_with_a_note_without_known_costs(subtests: pytest.Subtests) -> None:
     fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
     for name, cost in {"free": 0.0, "unknown": None}.items():
         with subtests.test(name):

@@ -64,7 +64,7 @@ def test_figures_are_complete_without_overlapping_text(subtests: pytest.Subtests
             assert "n = " in " ".join(words(figure)) and "n = " in repr(figure)
 
 
-def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
+def test_variant_and_task_names_are_shortened_plain_text() -> None:
     values = {name: [1.0, 0.0] for name in (*HOSTILE, "t6")}
     comparison = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
     results = results_of(*[rows_of(name, values, rounds=2, cost=0.1, loop_round=1) for name in HOSTILE])
