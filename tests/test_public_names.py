@@ -324,7 +324,7 @@ def test_extension_views_are_named_as_expected(subtests: pytest.Subtests) -> Non
             assert callable(getattr(found, f"{name}_html")) and callable(getattr(found, f"{name}_text"))
 
 
-def test_misspelled_module_attribute_is_answered_with_similar_names(subtests: pytest.Subtests) -> None:
+def test_misspelled_module_attribute_suggests_similar_names(subtests: pytest.Subtests) -> None:
     for module, name, told in (
         ("agentnb", "Agnet", "Did you mean Agent?"),
         ("agentnb.tables", "rouns", "Did you mean rounds or runs or columns?"),

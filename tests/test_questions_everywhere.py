@@ -250,7 +250,7 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow("eighty runs, each of which asks, and is shown on nine surfaces")
-def test_questions_of_each_kind_show_their_call_and_are_answered(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_questions_of_each_kind_show_their_call_and_accept_answers(servers: Servers, subtests: pytest.Subtests) -> None:
     Path(FOUND).write_text("one\ntwo\n")
     for kind, asked in KINDS.items():
         for place in PLACES:

@@ -111,7 +111,7 @@ def test_command_line_uses_utf_8_in_any_locale() -> None:
     assert nested_runs()[0].prompt == "Marées"
 
 
-def test_prints_of_tools_and_calls_of_agents_are_progress(cli: Call) -> None:
+def test_tool_prints_and_agent_calls_are_shown_as_progress(cli: Call) -> None:
     tools = module(LOOK)
     calls = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow:\n  - {type: agent, name: a}\n"
     done = cli("exec", written("a.yaml", calls), "- Look with `look(n=7)`", "--tools", f"{tools}:look")

@@ -57,7 +57,7 @@ def test_changed_log_is_refused_with_the_command_to_type(cli: Call, tools: tuple
     assert cli("show", run_id).code == cli("runs").code == 0
 
 
-def test_refused_log_asks_again_and_is_own_afterwards(cli: Call, tools: tuple[str, ...]) -> None:
+def test_refused_log_asks_again_and_counts_as_own_afterwards(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     again = cli("answer", run_id, "approve", "--no-trust-log", *tools)

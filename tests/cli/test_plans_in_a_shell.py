@@ -162,7 +162,7 @@ def test_plan_accepts_results_but_no_prompt_or_inputs(cli: Call) -> None:
 
 
 @pytest.mark.req("R1.45")
-def test_question_of_a_plan_is_answered_by_the_last_line(cli: Call) -> None:
+def test_command_in_the_last_line_answers_a_plan_question(cli: Call) -> None:
     text = "steps:\n- {name: tides_fetch, args: {station: brest}}\n- {type: elicitation, content: Which day?}\n"
     done = cli("exec", written("p.yaml", text), "-t", f"{module(TOOLS)}:tides_fetch", "--no-input")
     assert done.code == 4 and done.out == "" and fetched(done) == 1
@@ -209,7 +209,7 @@ def test_printed_planner_can_be_copied_changed_and_run(cli: Call, planner: Plann
 
 
 @pytest.mark.req("R1.19", "R1.46", "R1.47")
-def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
+def test_planner_accepts_the_documented_inputs(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(TOOLS)}:both,web")
     written("plan.md", "Only this: {{ query }}\n")
     cases = {
@@ -367,7 +367,7 @@ def test_validate_command_reports_the_same_as_validate_plan(cli: Call, subtests:
                 assert (count is None) == (not expected) and (count is None or int(count[1]) == len(expected))
 
 
-def test_tool_names_are_checked_only_with_tools(cli: Call, subtests: pytest.Subtests) -> None:
+def test_tool_names_are_checked_only_if_tools_are_given(cli: Call, subtests: pytest.Subtests) -> None:
     path = written(
         "p.yaml", "steps:\n- {name: tides.fetsch, args: {}}\n- {name: mcp_clock_now, args: {}}\n- {name: read_file}\n"
     )

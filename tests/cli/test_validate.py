@@ -16,7 +16,7 @@ workflow:
 """
 
 
-def test_valid_file_is_reported_and_nothing_runs(cli: Call) -> None:
+def test_valid_file_is_reported_without_running_it(cli: Call) -> None:
     path = str(EXAMPLES / "qa-loop.yaml")
     assert cli("validate", path)[::2] == (0, "")
     assert f"{path}: a valid workflow" in cli("validate", path).out

@@ -65,7 +65,7 @@ def test_round_without_a_reply_has_an_unknown_verdict(subtests: pytest.Subtests)
             assert verdict == Followed(None, "the model did not reply")
 
 
-def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
+def test_every_verdict_has_a_reason(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             for name in FACTS:

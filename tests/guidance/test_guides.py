@@ -61,7 +61,7 @@ def test_only_the_previous_round_decides_the_cell() -> None:
 
 
 @pytest.mark.req("R0.19", "K0.8")
-def test_blocked_todos_are_open_and_misspelled_completed_ones_closed() -> None:
+def test_blocked_todos_count_as_open_and_capitalized_completed_as_done() -> None:
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("blocked"))) == "todos_text"
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("Completed"))) == "text"  # type: ignore[arg-type]
 
@@ -359,7 +359,7 @@ def test_first_request_preview_equals_the_request_sent() -> None:
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "pause_turn"])
-def test_continued_reply_gets_no_cell(reason: str) -> None:
+def test_continued_reply_gets_no_guidance_cell(reason: str) -> None:
     cut = Reply(Message("assistant", (Text("It is half a sen"),)), stop_reason=reason)
     model = ScriptedModel([ToolCall("look"), cut, "tence."])
 

@@ -11,7 +11,7 @@ from agentnb.guidance.parts import PARTS, part_name, read_parts
 
 
 @pytest.mark.req("R0.14")
-def test_there_are_four_cells() -> None:
+def test_there_are_four_guidance_cells() -> None:
     assert CELLS == ("todos_tools", "todos_text", "tools", "text")
     assert PARTS[:4] == CELLS
 

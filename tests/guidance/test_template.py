@@ -60,7 +60,7 @@ def test_open_todos_are_listed_one_per_line_with_status(snapshot: Snapshot) -> N
     assert render("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
 
 
-def test_todos_are_all_listed_under_a_counting_heading(snapshot: Snapshot) -> None:
+def test_all_todos_are_listed_under_a_heading_with_counts(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"))
     assert render("{{ todos }}", tool_run(todos=todos)).splitlines() == snapshot
     assert render("{{ todos }}", tool_run()) == NO_TODO

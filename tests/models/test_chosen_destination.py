@@ -125,20 +125,20 @@ def test_permission_covers_only_its_address_and_key(
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_key_is_sent_to_this_machine_if_allowed() -> None:
+def test_key_is_sent_to_a_local_server_if_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
 
 
-def test_a_missing_key_is_named_once_the_address_is_allowed() -> None:
+def test_missing_key_is_reported_after_the_address_is_allowed() -> None:
     allow_urls([f"{FAR}&key=NOT_SET"])
     for make in (make_model, check_key):
         with pytest.raises(MissingKey, match="NOT_SET"):
             make(FileModelName(f"compatible:m?url={FAR}&key=NOT_SET"))
 
 
-def test_several_models_are_refused_together_with_the_options_to_type(snapshot: Snapshot) -> None:
+def test_refused_models_are_listed_together_with_the_needed_options(snapshot: Snapshot) -> None:
     names = ["compatible:m?url=https://a.example", f"openai:m?url={FAR}", "simulated:disciplined", "anthropic:m"]
     with pytest.raises(UrlNotAllowed) as caught:
         check_destinations([*map(FileModelName, names), f"compatible:m?url={FAR}", object(), None])

@@ -160,7 +160,7 @@ def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
         items += [assistant("1" * 100), user("2" * 100)]
 
 
-def test_continued_reply_encodes_nothing_again_and_leaves_conversation_unchanged() -> None:
+def test_continued_reply_reencodes_nothing_and_leaves_the_conversation_unchanged() -> None:
     items, kept, make = conversation(5), {}, Maker()
     sent = Sent(items, 5, user("4", "in passing"), kept)
     sent.map_messages("form", make, 4)

@@ -67,7 +67,7 @@ def test_reply_stop_reason_depends_on_calls() -> None:
     assert (reply_to(CALL).stop_reason, reply_to("hi").stop_reason) == ("tool_use", "end_turn")
 
 
-def test_a_scripted_reply_costs_nothing_and_its_tokens_are_unknown() -> None:
+def test_scripted_reply_is_free_and_its_tokens_are_unknown() -> None:
     assert reply_to("hi").usage == Usage(cost=0.0)
 
 

@@ -178,7 +178,7 @@ def test_valid_reply_is_unchanged_by_checking() -> None:
     assert sanitize_reply(reply) == reply
 
 
-def test_omitted_messages_leave_no_comma() -> None:
+def test_omitted_messages_leave_no_stray_comma() -> None:
     assert join_fragments([b"", b"1", b"", b"2", b""]) == b"1,2"
 
 

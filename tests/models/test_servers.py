@@ -240,7 +240,7 @@ def test_think_tags_stay_in_the_text_only_on_request() -> None:
         assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
 
 
-def test_a_system_prompt_can_begin_the_first_message() -> None:
+def test_system_prompt_can_be_merged_into_the_first_message() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         Agent(server.model("compatible", system="user"), system="Be brief.", guidance="off", todos=False).run_sync("Hello")
         (message,) = server.requests[0].body["messages"]

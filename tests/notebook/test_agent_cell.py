@@ -109,7 +109,7 @@ def test_context_option_names_the_kind_of_task(kernel: Any) -> None:
     assert kernel.value("run.context_type") == ""
 
 
-def test_mistake_raises_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_raises_a_one_line_error_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, says in [
         ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
         ("%%agent -m simulated:forgetfull\nhi", "no persona 'forgetfull'"),

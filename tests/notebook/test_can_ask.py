@@ -30,7 +30,7 @@ model = ScriptedModel([ToolCall("ask_person", {"question": "Which?"}), lambda re
         (False, False, True, False),
     ],
 )
-def test_kernel_can_ask_only_a_person_it_can_hear(
+def test_kernel_can_ask_only_if_it_can_receive_answers(
     stdin: bool, blocks: bool, hears: bool, can: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HEARS_WHILE_BUSY", hears)

@@ -65,7 +65,7 @@ def test_cell_completes_only_its_own_options(kernel: Any) -> None:
     assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 
 
-def test_completion_works_above_a_body(kernel: Any) -> None:
+def test_completion_works_in_a_cell_with_a_body(kernel: Any) -> None:
     assert complete(kernel, "%%agent --back\nDo it.", 14) == ["--background"]
 
 

@@ -13,7 +13,7 @@ from agentnb.notebook.variable_names import find_gates, find_model, find_tools, 
 from agentnb.tools.function import as_tool
 
 
-def test_variable_holds_a_model_or_its_name() -> None:
+def test_variable_may_contain_a_model_or_its_name() -> None:
     model = ScriptedModel(["hi"])
     variables = {"mine": model, "named": "simulated:disciplined"}
     assert find_model("mine", variables) is model

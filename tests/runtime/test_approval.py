@@ -163,7 +163,7 @@ def test_limit_reached_during_a_question_denies_the_approved_call() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
+def test_question_without_a_person_becomes_a_denial_with_a_reason() -> None:
     written = Written()
     run = agent(written, write()).run_sync("go")
     assert codes(run) == [DENIED] and "o person is attached" in results(run)[0].text and written.paths == []
@@ -275,7 +275,7 @@ def test_person_decides_when_the_approve_function_returns_none() -> None:
 
 
 @pytest.mark.req("KX.11", "KX.5")
-def test_undecided_call_of_a_dead_process_is_asked_again(
+def test_undecided_call_of_a_dead_process_asks_again(
     subtests: pytest.Subtests,
 ) -> None:
     live = begin(Written(), write("a"))
@@ -314,7 +314,7 @@ def test_queued_call_of_a_dead_process_is_not_judged_again() -> None:
     assert written.paths == ["a"] and codes(run) == [None]
 
 
-def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
+def test_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store)
     assert run.settings["gates"] == ["asks"]

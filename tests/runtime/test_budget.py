@@ -47,7 +47,7 @@ def test_budget_is_over_when_it_or_its_parent_is_closed() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_earlier_nested_spending_counts_beside_own_spending() -> None:
+def test_earlier_nested_spending_is_added_to_own_spending() -> None:
     budget = Budget(1.0, spent=0.2, inside=0.5)
     assert (budget.spent, budget.left()) == (0.7, pytest.approx(0.3))
     budget.settle(0.3)
@@ -223,7 +223,7 @@ def test_parallel_nested_runs_share_the_remaining_budget() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_nested_unknown_price_is_refused_under_a_budget() -> None:
+def test_nested_run_of_unknown_price_is_refused_under_a_budget() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(Priceless(["Done."])), runs)
     outer = bare(ScriptedModel([ToolCall(made.__name__), "Done."]), [made], budget=2.0).run_sync("go")
@@ -244,7 +244,7 @@ def test_next_run_in_the_same_task_has_its_own_budget() -> None:
 # Nested runs that outlive their parent
 
 
-def test_background_run_outlives_the_run_of_its_tool() -> None:
+def test_background_run_outlives_the_run_that_started_it() -> None:
     lives: list[Any] = []
 
     def begins(n: int = 0) -> str:

@@ -111,7 +111,7 @@ def test_arguments_within_the_depth_limit_are_accepted(tmp_path: Path) -> None:
     assert_readable(run, store)
 
 
-def test_deep_call_does_not_prevent_the_others() -> None:
+def test_refused_deep_call_does_not_prevent_other_calls() -> None:
     calls = [ToolCall("take", nested(200), "1"), ToolCall("take", {"deep": [1]}, "2")]
     run = checked(bare(ScriptedModel([reply(*calls), "Done."]), [take]).run_sync("go"))
     assert codes(run) == ["invalid_arguments", None]

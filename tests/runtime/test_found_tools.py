@@ -159,7 +159,7 @@ def test_recorded_run_with_found_tools_replays_without_a_server(servers: Servers
         assert not [event for event in again.events if isinstance(event, ServerStarted)]
 
 
-def test_each_agent_has_its_own_search(servers: Servers) -> None:
+def test_each_agent_has_its_own_tool_search(servers: Servers) -> None:
     inner = Agent(ScriptedModel([find("delete a vessel", 1), "Inner."]), tools=[MANY], todos=False, name="inner")
     run = played([[ToolCall("inner", {"prompt": "Go."})], find("count crew")], [tool(inner), bench()], servers)
     assert FIND_TOOLS not in names(run)

@@ -50,7 +50,7 @@ async def asks(context: ToolContext) -> str:
     return str(await context.ask("Really?", {"type": "boolean"}))
 
 
-def test_run_takes_options_not_given_from_the_host(tmp_path: Path) -> None:
+def test_host_supplies_options_not_given_to_the_run(tmp_path: Path) -> None:
     seen, lives = Seen(), list[LiveRun]()
     beginnings: list[Beginning] = []
 

@@ -170,7 +170,7 @@ def test_interrupt_swallowed_by_python_during_preparation_ends_the_run() -> None
     assert kept() is None
 
 
-def test_interrupt_just_before_a_tool_prevents_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_just_before_a_tool_prevents_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     attempt = foreground_module.attempt
 

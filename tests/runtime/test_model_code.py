@@ -347,7 +347,7 @@ def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
     assert results(live.result(PATIENCE))[0].text == "MainThread"
 
 
-def test_a_stop_ends_code_on_the_main_thread() -> None:
+def test_stop_ends_code_on_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     begun, errors = threading.Event(), list[str]()
 

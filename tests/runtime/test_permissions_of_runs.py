@@ -176,7 +176,7 @@ def test_permission_granted_in_a_run_can_be_revoked_during_it(desk: Desk) -> Non
     waiting.stop()
 
 
-def test_other_arguments_are_checked_and_judged_again(desk: Desk) -> None:
+def test_edited_arguments_are_checked_and_judged_again(desk: Desk) -> None:
     live = desk.agent([STATUS, SAVE], permissions={"bash(rm *)": "deny", "save(secret/**)": "deny"}).start("go")
     wait_until(lambda: bool(live.run.waiting))
     for wrong in ({"edit": {"command": 3}}, {"edit": {}}, {"edit": {"command": "ls", "more": 1}}):
@@ -187,7 +187,7 @@ def test_other_arguments_are_checked_and_judged_again(desk: Desk) -> None:
     assert "The person changed the arguments" in results(run)[1].text
 
 
-def test_file_question_shows_the_change_and_repeats_when_it_changes(
+def test_file_question_shows_the_change_and_repeats_when_outdated(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path
 ) -> None:
     file = desk.folder / "data" / "a.txt"

@@ -82,7 +82,7 @@ class Place:
     size: int
 
 
-def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None:
+def test_agent_tool_result_is_run_text_or_json_output(subtests: pytest.Subtests) -> None:
     place, data = '{"name":"Bay","size":2}', {"name": "Bay", "size": 2}
     named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: look}]\noutput: a\n"
     cases: dict[str, tuple[Any, str, Any]] = {
@@ -107,7 +107,7 @@ def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None
             assert (run.status, codes(run), results(run)[0].text, values) == ("completed", [None], text, [value])
 
 
-def test_arguments_without_a_prompt_are_refused_without_a_run(subtests: pytest.Subtests) -> None:
+def test_agent_tool_call_without_a_prompt_starts_no_run(subtests: pytest.Subtests) -> None:
     cases: dict[str, Any] = {
         "none": {},
         "number": {"prompt": 3},
@@ -264,7 +264,7 @@ def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subte
             assert [stored.prompt for stored in map(store.load, store.ids()) if stored.agent == "helper"] == ["Find it."]
 
 
-def test_failed_agent_step_has_the_reason() -> None:
+def test_failed_agent_step_states_the_reason() -> None:
     text = "workflow: [{id: a, type: tool, name: helper, args: {prompt: Find it.}}]\n"
     with pytest.raises(WorkflowError, match="status failed, stop reason error"):
         Workflow.from_yaml(text, tools=[helper(ValueError("boom"))]).run_sync("Go.")

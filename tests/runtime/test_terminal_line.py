@@ -35,7 +35,7 @@ def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
     return err.getvalue()
 
 
-def test_terminal_shows_one_line_removed_at_the_end(subtests: pytest.Subtests) -> None:
+def test_terminal_line_is_removed_at_the_end(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
         "run": lambda: asyncio.run(agent_of().run("go")),
         "run_sync": lambda: agent_of().run_sync("go"),
@@ -70,7 +70,7 @@ def test_many_runs_share_the_terminal_line() -> None:
     assert "5 in progress" in text and "4 ended" in text and "\n" not in text
 
 
-def test_a_nested_run_has_no_line_of_its_own() -> None:
+def test_nested_run_has_no_separate_terminal_line() -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent_of("Inner.").run("part")).text

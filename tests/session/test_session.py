@@ -252,6 +252,6 @@ def test_answer_goes_to_the_newest_waiting_run(session: Session) -> None:
     first.result(30)
 
 
-def test_python_run_spends_from_the_session_budget(tmp_path: Path) -> None:
+def test_run_started_from_python_spends_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     assert session.host().budget is session.budget

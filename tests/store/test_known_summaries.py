@@ -140,7 +140,7 @@ def process_that(does: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", DYING, str(folder), does], stdout=subprocess.PIPE, text=True)
 
 
-def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads: list[str]) -> None:
+def test_crash_while_writing_keeps_the_earlier_summaries(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     old = {ended_log_of(store, f"number {number}") for number in range(4)}
     store.summaries()

@@ -113,7 +113,7 @@ def test_outcome_is_listed_with_the_state_and_can_be_filtered(tmp_path: Path) ->
     ]
 
 
-def test_outcome_words_name_their_source(subtests: pytest.Subtests) -> None:
+def test_outcome_text_names_its_source(subtests: pytest.Subtests) -> None:
     cases = {
         "reward 0": Assessment("failed", "trace", "reward", 0.0),
         "reward 0.25": Assessment("unknown", "trace", "reward", 0.25),

@@ -106,7 +106,7 @@ def test_many_nested_runs_at_once_need_few_open_files(tmp_path: Path) -> None:
     assert int(most) <= nested_file.MAX_OPEN + 20 and int(left) <= 12  # the event loop has some, too
 
 
-def test_nested_logs_count_as_running_until_their_process_dies(tmp_path: Path) -> None:
+def test_nested_runs_count_as_running_until_their_process_dies(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "waits\n"

@@ -200,7 +200,7 @@ file.close()
 """
 
 
-def test_log_of_another_own_process_is_recognized_as_own(tmp_path: Path) -> None:
+def test_own_log_from_another_process_is_recognized(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     subprocess.run([sys.executable, "-c", WRITES, str(path)], check=True, timeout=60)
     marks = own_logs.log_marks()

@@ -182,7 +182,7 @@ def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtest
             assert fetched.stations == stations
 
 
-def test_waiting_run_resumes_from_its_log_without_own_models(tmp_path: Path) -> None:
+def test_waiting_run_resumes_from_its_log_without_custom_models(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
         drafter = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})

@@ -85,7 +85,7 @@ def test_message_written_before_the_draft_does_not_approve_it() -> None:
     lives[0].result(PATIENCE)
 
 
-def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Subtests) -> None:
+def test_model_sees_the_draft_result_along_with_other_messages(subtests: pytest.Subtests) -> None:
     lives: list[Any] = []
 
     @tool(effects={"write"})

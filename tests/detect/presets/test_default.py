@@ -195,7 +195,7 @@ def test_planning_only_and_talking_with_open_todos_are_stalls() -> None:
     assert loops(Calls().reply("Hm.").reply("Well.").reply("So.")) == []
 
 
-def test_replies_whose_announced_calls_were_lost_are_not_talk() -> None:
+def test_replies_with_lost_announced_calls_are_not_talking() -> None:
     story = Calls(todos=(todo(1),))
     for number in range(6):
         story.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_use" if number % 2 else "end_turn")

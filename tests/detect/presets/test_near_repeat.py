@@ -60,7 +60,7 @@ def test_calls_with_different_words_are_different(subtests: pytest.Subtests) -> 
             assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == []
 
 
-def test_description_changes_a_todo_but_not_a_command() -> None:
+def test_description_distinguishes_todos_but_not_commands() -> None:
     aims = ("List the files", "Check the folder", "Find out where this is")
     shell, notes = Calls(), Calls()
     for aim in aims:

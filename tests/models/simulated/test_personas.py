@@ -94,7 +94,7 @@ def test_each_fault_heeds_only_its_own_guidance_words() -> None:
 
 
 @pytest.mark.slow("hundreds of runs, to count how often")
-def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None:
+def test_persona_heeds_guidance_at_its_configured_rate(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
             reminder = " ".join(fault.heeds[0])

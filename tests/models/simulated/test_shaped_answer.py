@@ -68,7 +68,7 @@ def test_completion_marker_follows_the_shaped_answer() -> None:
     assert (run.stop_reason, run.output) == ("workflow_complete", {"n": 0})
 
 
-def test_chatty_model_without_an_answer_fails() -> None:
+def test_chatty_model_without_valid_output_fails() -> None:
     run = Agent("simulated:chatty?p=1&heed=0", output=NUMBER, todos=False).run_sync("- Say it")
     assert run.status in ("failed", "completed") and (run.output is None) == (run.status == "failed")
     assert all(isinstance(part, Text) for message in run.messages for part in message.parts)

@@ -17,7 +17,7 @@ def test_unsaved_output_explains_how_to_restore_it() -> None:
         assert ("%agent load def01234" in html) is stored
 
 
-def test_save_button_writes_a_page_and_says_where(tmp_path: Path) -> None:
+def test_save_button_writes_a_page_and_reports_where(tmp_path: Path) -> None:
     live = Agent(ScriptedModel(["The <answer>."])).start("Go.")
     live.result(30)
     note = DRAWN["page"](live, {})

@@ -58,7 +58,7 @@ def test_answer_from_another_cell_resumes_the_run(kernel: Any) -> None:
     assert "It asks" not in kernel.run("%agent status").printed
 
 
-def test_short_id_names_the_run_but_other_words_answer(kernel: Any) -> None:
+def test_short_id_names_the_run_and_other_text_answers(kernel: Any) -> None:
     for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
         kernel.run("model = asking()")
         begin(kernel)

@@ -129,7 +129,7 @@ def test_next_run_knows_todos_ticked_by_the_person(kernel: Any) -> None:
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
 
 
-def test_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
+def test_person_can_move_todos_before_others_or_to_the_end(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     added = kernel.run('%agent todos add "Look at it"').printed

@@ -76,7 +76,7 @@ def test_adding_a_server_explains_how_to_use_it(snapshot: Snapshot, capsys: pyte
     assert SECRET in known_secrets(), "it is masked from then on"
 
 
-def test_words_after_the_mcp_command_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_of_the_mcp_command_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of("add clock x")
     assert {"add", "load", "remove", "clock"} <= {*mcp_words([], session)}
     assert mcp_words(["remove"], session) == ["clock"]

@@ -130,7 +130,7 @@ def test_tools_of_recovered_runs_are_found_by_name(kernel: Any) -> None:
     kernel.run("from agentnb import ask_person\ndel twice")
 
 
-def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
+def test_missing_tools_are_named_with_a_suggestion(kernel: Any) -> None:
     kernel.run("def gone(a: int) -> int:\n    return a\nmodel = ScriptedModel([ToolCall('gone', {'a': 1}), 'Done.'])")
     run_id = cut(kernel, "-m model -t gone add -p minimal", "Go.")
     kernel.run("del gone\nmodel = ScriptedModel(['Done.'])")
@@ -320,7 +320,7 @@ def test_history_and_loaded_run_explain_how_to_continue(kernel: Any) -> None:
     assert printed.startswith(run_id) and printed.count("%agent recover ") == 1
 
 
-def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
+def test_ids_of_interrupted_runs_and_options_are_completed(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     kernel.run("%%agent -o whole\nhello")
 

@@ -179,7 +179,7 @@ def test_attribute_of_the_object_itself_takes_precedence() -> None:
     assert find_dotted("station.read", variables) is json.dumps
 
 
-def test_unusable_dotted_name_is_refused_with_what_to_type(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unusable_dotted_name_is_refused_with_a_suggestion(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     variables = notebook()
     for name in [
         "sale.describe",

@@ -148,7 +148,7 @@ def test_panel_outside_a_notebook_suggests_what_to_type(snapshot: Snapshot) -> N
         agentnb.panel()
 
 
-def test_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
+def test_run_can_be_started_and_watched_in_the_panel(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     assert "No runs yet" in page.state("list")["html"]
@@ -322,7 +322,7 @@ workflow:
 """
 
 
-def test_workflow_is_listed_and_opens_to_its_graph_any_time(
+def test_workflow_in_the_list_opens_its_graph_at_any_time(
     fresh: tuple[Kernel, Page],
 ) -> None:
     kernel, page = fresh
@@ -412,7 +412,7 @@ def test_each_kernel_has_one_panel_without_leaks(fresh: tuple[Kernel, Page]) -> 
     assert page.show(kernel)[VIEW] != bundle[VIEW]
 
 
-def test_notebook_without_kernel_shows_a_sentence_instead(kernel: Kernel, page: Page) -> None:
+def test_notebook_without_kernel_shows_a_message_instead(kernel: Kernel, page: Page) -> None:
     bundle = page.show(kernel)
     assert set(bundle) == {VIEW, "text/plain", "text/html"}
     assert bundle["text/plain"].startswith("The agentnb panel starts runs without a cell.")
