@@ -146,7 +146,7 @@ def test_blank_key_is_not_stored(subtests: pytest.Subtests) -> None:
             assert not settings.has_key("anthropic")
 
 
-def test_white_space_around_a_key_is_stripped() -> None:
+def test_whitespace_around_a_key_is_stripped() -> None:
     settings.keep_key("anthropic", f" {SECRET}\n")
     assert revealed("anthropic") == SECRET
 

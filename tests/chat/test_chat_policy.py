@@ -36,7 +36,7 @@ def test_text_reply_ends_the_turn_even_with_open_todos() -> None:
 
 
 @pytest.mark.req("R3.9", "K3.1")
-def test_ninth_call_gets_one_answer_without_tools_and_warning() -> None:
+def test_ninth_call_triggers_one_final_answer_without_tools() -> None:
     model = ScriptedModel([*map(do, range(9)), "That is what I have."])
     run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
     records = [record for round in run.rounds for record in round.records]

@@ -63,7 +63,7 @@ def test_several_questions_are_answered_by_name(cli: Call) -> None:
     assert cli(*command_of(done)).code == 0
 
 
-def test_questions_of_nested_workflows_are_named_and_answered(cli: Call) -> None:
+def test_questions_of_nested_workflows_can_be_answered_by_name(cli: Call) -> None:
     written("inner.yaml", "workflow:\n  - {type: human, ask: Inner?}\n")
     steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))

@@ -58,7 +58,7 @@ def test_form_of_a_tool_starts_by_showing_its_call() -> None:
         )
 
 
-def test_typed_text_is_read_as_the_kind_of_answer(subtests: pytest.Subtests) -> None:
+def test_typed_text_is_parsed_as_the_expected_kind_of_answer(subtests: pytest.Subtests) -> None:
     approval = approval_schema(("always",))
     cases: list[tuple[dict[str, Any], str, Any]] = [
         ({"type": "string"}, " Vienna ", "Vienna"),

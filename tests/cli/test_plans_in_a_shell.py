@@ -118,7 +118,7 @@ def test_exit_code_reflects_how_a_plan_ended(cli: Call, subtests: pytest.Subtest
     assert (done.code, last_run().stop_reason) == (3, "max_plan_iterations")
 
 
-def test_interrupt_ends_a_plan_with_130() -> None:
+def test_interrupted_plan_exits_with_130() -> None:
     body = "    '''Wait.'''\n    print('It waits')\n    time.sleep(60)\n    return ''\n"
     name = module(f"import time\ndef wait() -> str:\n{body}")
     path = written("p.yaml", "steps: [{name: wait}]\n")

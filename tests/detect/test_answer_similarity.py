@@ -35,7 +35,7 @@ def test_answers_of_at_least_forty_characters_are_compared(length: int, found: i
 
 
 @pytest.mark.req("R0.81")
-def test_surrounding_blanks_do_not_change_an_answer() -> None:
+def test_surrounding_whitespace_does_not_change_an_answer() -> None:
     answers = Answers()
     answers.add(0, f"  {ANSWER[:39]} \n")
     assert answers.add(1, f"  {ANSWER[:39]} \n") is None
@@ -44,7 +44,7 @@ def test_surrounding_blanks_do_not_change_an_answer() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_answers_at_least_ninety_per_cent_alike_are_equal(subtests: pytest.Subtests) -> None:
+def test_answers_at_least_ninety_percent_similar_are_equal(subtests: pytest.Subtests) -> None:
     for count, found in [(0, 0), (9, 0), (10, 0), (11, None), (100, None)]:
         with subtests.test(count=count):
             answers = Answers()

@@ -161,7 +161,7 @@ def test_run_with_todo_violations_survives_saving_and_loading(tmp_path: Path) ->
 
 
 @pytest.mark.req("R0.2")
-def test_stored_run_is_equal_and_keeps_its_list(tmp_path: Path) -> None:
+def test_stored_run_equals_the_original_and_keeps_its_list(tmp_path: Path) -> None:
     store, run = Store(tmp_path / "runs"), everything().run
     file = asyncio.run(store.open(run.id))
     for event in run.events:

@@ -81,7 +81,7 @@ def verdicts(run: Run) -> list[bool | None]:
     return [one.followed for a_round in run.rounds for one in a_round.followed]
 
 
-def test_custom_rules_judge_live_runs_and_logs_alike(tmp_path: Path) -> None:
+def test_custom_rules_judge_live_runs_and_logs_equally(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(store)
     assert (run.stop_reason, [round_.status for round_ in run.rounds]) == (
@@ -98,7 +98,7 @@ def test_custom_rules_judge_live_runs_and_logs_alike(tmp_path: Path) -> None:
     assert findings == [*run.detected] and [one.sentence for one in findings] == [finding.sentence for finding in run.findings]
 
 
-def test_custom_rules_judge_foreign_runs_alike() -> None:
+def test_custom_rules_judge_foreign_runs_equally() -> None:
     foreign = RunBuilder("Prove it", origin=e.Origin("someone", "x.json"))
     ask = (guidance_of("proof", asks=("worked",), forbids=("repeats",)),)
     foreign.round("It is so.").round(ToolCall("check", {"n": 1}), reason=ASK_FOR_PROOF, guidance=ask)

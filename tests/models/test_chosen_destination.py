@@ -188,7 +188,7 @@ def test_damaged_permission_line_allows_nothing(person: Path) -> None:
     assert refused(f"compatible:m?url={FAR}") == [FAR]
 
 
-def test_the_question_shows_the_address_and_the_variable() -> None:
+def test_question_shows_the_address_and_the_variable() -> None:
     text = question(read_destination("http://far.example:8000&key=ANTHROPIC_API_KEY"))
     assert "http://far.example:8000" in text and "The key in ANTHROPIC_API_KEY would go there" in text
     assert "No key would go there" in question(read_destination(FAR))

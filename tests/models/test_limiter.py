@@ -157,7 +157,7 @@ def test_success_wakes_a_waiter() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_no_call_starts_before_the_requested_time_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_wait_for_the_requested_time_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(8))
     opens = clock.now + 15
     entered: list[float] = []

@@ -36,7 +36,7 @@ def test_background_run_shows_its_answer_in_its_display(kernel: Any) -> None:
     assert "The answer is 42." in cell.result["text/html"]
 
 
-def test_reload_keeps_live_runs(kernel: Any) -> None:
+def test_extension_reload_keeps_live_runs(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     kernel.run("%reload_ext agentnb")
     stopped = kernel.run(f"%agent stop {kernel.value('run.id')}")

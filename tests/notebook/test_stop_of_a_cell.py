@@ -77,7 +77,7 @@ def test_stopped_run_can_be_continued_at_once(kernel: Any) -> None:
     assert kernel.value("run.text") == "On I go."
 
 
-def test_stop_names_a_tool_that_could_not_be_stopped(kernel: Any) -> None:
+def test_tool_that_could_not_be_stopped_is_named(kernel: Any) -> None:
     kernel.run("import threading\nfree, ended, saved = threading.Event(), threading.Event(), []")
     kernel.run(
         "def save() -> str:\n    'Saves.'\n    try:\n        begun.set()\n        free.wait(60)\n        saved.append(1)\n"

@@ -49,7 +49,7 @@ def test_failed_reply_keeps_the_metadata_of_its_checkpoints() -> None:
     assert (run.run.last_round.text, run.run.last_round.metadata) == ("One ", {"session": "s1"})
 
 
-def test_key_split_over_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_split_across_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     heard: list[str] = []
     watch = lambda item: heard.append(item.text) if isinstance(item, TextDelta) else None  # noqa: E731

@@ -338,7 +338,7 @@ def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tu
 
 
 @pytest.mark.req("R2.36")
-def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens() -> None:
+def test_compaction_runs_before_a_request_exceeding_its_token_share() -> None:
     run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
     assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, False, False, True]
     (event,) = compactions(run)

@@ -86,7 +86,7 @@ def test_forked_process_can_run_each_kind_after_any_other(subtests: pytest.Subte
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None:
+def test_process_forked_by_a_tool_can_run_agents(subtests: pytest.Subtests) -> None:
     """The tool runs on the waiting thread, in its own thread, or on the event loop."""
     found: dict[str, list[str]] = {}
 

@@ -104,7 +104,7 @@ def test_tool_search_shrinks_a_200_tool_request_to_a_fifth(servers: Servers, mon
     assert tokens[0] <= tokens[1] / 5, tokens
 
 
-def test_selected_tool_is_offered_and_hidden_tool_after_a_call(servers: Servers) -> None:
+def test_selected_tool_is_offered_and_hidden_one_once_called(servers: Servers) -> None:
     named = ServerTools("bench", "export_cargo", MANY)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {})), [ToolCall("zzqqy")]], [named, MANY], servers)
     assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]

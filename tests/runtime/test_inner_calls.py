@@ -185,7 +185,7 @@ def test_unsafe_inner_calls_run_sequentially_and_safe_ones_in_parallel() -> None
     assert most == [1] * 4 and codes(run) == [None] and len(inner(run)) == 6
 
 
-def test_inner_calls_may_make_inner_calls() -> None:
+def test_inner_calls_can_be_nested() -> None:
     async def twice(context: ToolContext) -> str:
         return (await context.call("total", {"numbers": [1, 2]})).text
 

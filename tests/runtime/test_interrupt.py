@@ -128,7 +128,7 @@ def test_second_interrupt_does_not_cut_cleanup_short(monkeypatch: pytest.MonkeyP
     assert caught.value.closed
 
 
-def test_interrupt_returns_the_cell_while_a_tool_blocks_the_loop(
+def test_interrupt_frees_the_cell_while_a_tool_blocks_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(foreground_module, "GRACE", 0.05)

@@ -67,7 +67,7 @@ def test_connection_ends_with_its_run_or_a_stop() -> None:
         asyncio.run(live.start())
 
 
-def test_no_server_outlives_its_process() -> None:
+def test_servers_never_outlive_their_process() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys

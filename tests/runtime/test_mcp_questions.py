@@ -84,7 +84,7 @@ def test_server_that_asks_endlessly_gets_an_error_result(servers: Servers) -> No
     assert len(run.questions) == MAX_QUESTIONS
 
 
-def test_parallel_call_questions_reach_the_run_of_their_call(servers: Servers) -> None:
+def test_questions_of_parallel_calls_go_to_the_right_run(servers: Servers) -> None:
     both_are_asked = threading.Barrier(2)
 
     def text_of_run(seats: int) -> str:

@@ -281,7 +281,7 @@ def test_code_may_call_tools_from_its_own_threads() -> None:
     assert results(agent(source, add).run_sync("go"))[0].text == "[1,2,3]"
 
 
-def test_no_tool_is_called_after_the_code_ends() -> None:
+def test_tools_cannot_be_called_after_the_code_ends() -> None:
     kept: list[CodeScope] = []
     agent("kept.append(scope)", add, names={"kept": kept}).run_sync("go")
     with pytest.raises(ToolFailed, match="has ended"):

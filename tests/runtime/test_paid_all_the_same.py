@@ -153,7 +153,7 @@ def test_invalid_summary_is_dropped_and_invalid_cost_is_unknown() -> None:
     assert compaction_of(run).usage.cost is None and run.compacted is not None and run.cost is None
 
 
-def test_no_usage_is_logged_without_a_model_estimate() -> None:
+def test_usage_is_not_logged_without_a_model_estimate() -> None:
     model = streaming(ThinkingDelta("Well."), ModelError("gone"))
     model.used_until_cut = None  # type: ignore[assignment, method-assign]
     assert not [event for event in ended(model).events if isinstance(event, ExtraUsage)]

@@ -124,7 +124,7 @@ def test_retry_is_logged_before_its_wait(wire: str, tmp_path: Path) -> None:
 @each_format
 @pytest.mark.req("R0.12", "K0.12")
 @pytest.mark.parametrize(("line", "attempts", "kind"), [(Status(429), 6, RateLimited), (Status(529), 5, ProviderTrouble)])
-def test_the_last_failure_is_the_error_of_the_run(
+def test_last_failure_becomes_the_error_of_the_run(
     wire: str, line: Any, attempts: int, kind: type[ModelError], tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "runs")

@@ -180,7 +180,7 @@ def interrupted_copy(whole: Run, folder: Path, count: int) -> Path:
 
 
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
-def test_recovering_process_may_die_at_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
+def test_recovery_can_be_killed_at_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = interrupted_copy(whole, tmp_path / "template", DIED_AT)
     ((reported, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"

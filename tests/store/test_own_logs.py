@@ -119,7 +119,7 @@ def test_own_runs_and_own_logs_give_consent(tmp_path: Path) -> None:
     assert not loaded.gives_consent
 
 
-def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path) -> None:
+def test_refused_run_gives_consent_after_its_resumption_is_logged(tmp_path: Path) -> None:
     _, run = run_in(tmp_path)
     theirs = Run.from_events(run.events[:-1])
     nothing_left = RunOptions(trust_log=False, budget=Budget(1.0, name="session_budget", spent=1.0))

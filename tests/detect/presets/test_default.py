@@ -282,7 +282,7 @@ def of_rounds(*rounds: dict[str, bool]) -> Calls:
     return story
 
 
-def test_failing_tool_is_found_beside_a_working_one(subtests: pytest.Subtests) -> None:
+def test_failing_tool_is_found_even_beside_a_working_one(subtests: pytest.Subtests) -> None:
     fails, beside, both = {"fetch1": False}, {"fetch1": False, "look1": True}, {"fetch1": False, "fetch2": True}
     cases = {
         "alone": ((fails,) * 3, ["failing_tool"]),

@@ -123,7 +123,7 @@ def test_list_in_a_reminder_is_not_a_plan() -> None:
     assert right(reminder="Todos:\n- Do this `add(99)`\n- and that `add(98)`") == right()
 
 
-def test_heeding_forgetful_persona_also_marks_earlier_omissions() -> None:
+def test_forgetful_persona_that_heeds_also_marks_earlier_omissions() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0")
     messages, tools = forgot.messages[:7], conversation(0)[1]
     asked = Message("tool", (*messages[-1].parts, Text("<system-reminder>Mark it completed.</system-reminder>")))

@@ -148,7 +148,7 @@ def test_tokens_are_estimated_and_the_cost_is_zero() -> None:
     assert sent == sorted(sent) and sent[0] < sent[-1]
 
 
-def test_the_same_request_gets_the_same_reply() -> None:
+def test_same_request_gets_the_same_simulated_reply() -> None:
     request = user("- `add(1)`\n- `add(2)`")
     assert reply_to(request) == reply_to(request)
 

@@ -177,7 +177,7 @@ model = Slow()
 """
 
 
-def test_text_streamed_while_a_card_is_given_up_is_kept(story_kernel: Any) -> None:
+def test_text_streamed_while_a_card_closes_is_kept(story_kernel: Any) -> None:
     assert story_kernel.run(STREAMS).status == "ok"
     cell = story_kernel.run("%%agent -m model\nGo.", attended=True)
     assert cell.status == "ok", cell.error

@@ -56,7 +56,7 @@ def made_old(kernel: Kernel, run_id: str, days: int) -> None:
     path.write_text(re.sub(r'"at":"[^"]*"', f'"at":"{then}"', first, count=1) + "\n" + rest)
 
 
-def test_delete_shows_the_freed_space_and_asks(clean: Kernel) -> None:
+def test_delete_command_shows_the_freed_space_and_asks(clean: Kernel) -> None:
     clean.run("%%agent -o kept\nThis stays.")
     clean.run("%%agent -o gone\nThis goes.")
     kept, gone = clean.value("kept.id"), clean.value("gone.id")

@@ -174,7 +174,7 @@ def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked,
     assert kernel.value("Memory.held") == "{}"
 
 
-def test_forget_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_forget_option_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")

@@ -30,7 +30,7 @@ def begin(kernel: Any, name: str) -> str:
     return str(kernel.value(f"begun({name})"))
 
 
-def test_stop_names_the_runs_still_live(kernel: Any) -> None:
+def test_runs_still_live_are_listed_after_a_stop(kernel: Any) -> None:
     first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
     printed = kernel.run("%agent stop").printed.splitlines()
     assert printed[0].startswith(f"Run {third} is stopped. ")
