@@ -45,13 +45,13 @@ def logged(schema: int, line: bytes) -> object:
     return decode_lines([START % schema, head % kind + rest + b"}\n"], "run.jsonl")[1]
 
 
-def test_surface_has_a_command_for_each_kind(subtests: pytest.Subtests) -> None:
+def test_each_surface_has_a_command_for_every_kind(subtests: pytest.Subtests) -> None:
     for name, commands in {"python": PYTHON, "notebook": NOTEBOOK, "shell": SHELL}.items():
         with subtests.test(name):
             assert {kind for kind in KINDS if kind not in commands} == set()
 
 
-def test_advice_reads_differently_on_each_surface(subtests: pytest.Subtests) -> None:
+def test_advice_is_worded_for_each_surface(subtests: pytest.Subtests) -> None:
     cases = {
         TryAgain(lead="Try again", rest=", or wait"): (
             "Try again: agent.run(PROMPT, continue_from=run), or wait",
@@ -87,7 +87,7 @@ def test_advice_reads_differently_on_each_surface(subtests: pytest.Subtests) -> 
             assert (in_python([advice]), in_notebook([advice]), in_words([advice], SHELL)) == words
 
 
-def test_commands_are_separate_parts(snapshot: Snapshot) -> None:
+def test_commands_in_advice_are_separate_parts(snapshot: Snapshot) -> None:
     line = pieces("It broke", [ContinueRun(todo="2", lead="Continue"), Plain("Or wait")], NOTEBOOK)
     assert [piece for piece in line if isinstance(piece, Command)] == ["%agent todos open 2", "%%agent --continue"]
     assert "".join(line) == snapshot
@@ -99,20 +99,20 @@ def test_error_keeps_its_advice_in_another_process(snapshot: Snapshot) -> None:
     assert again.advice == error.advice and str(again) == snapshot
 
 
-def test_error_of_an_unknown_name_carries_the_names(snapshot: Snapshot) -> None:
+def test_unknown_name_error_keeps_its_suggestions_when_pickled(snapshot: Snapshot) -> None:
     (advice,) = suggest_names("ad", ["add", "sub", *map(str, range(9))])
     assert (advice.similar, advice.known, advice.more) == (("add",), ("add", "sub", "0", "1", "2", "3", "4", "5"), 3)
     error = pickle.loads(pickle.dumps(SettingsError("There is no tool 'ad'", (advice, Plain("Or define it")))))
     assert error.advice[0] == advice and str(error) == snapshot
 
 
-def test_advice_survives_its_line_in_a_log() -> None:
+def test_advice_survives_its_log_line() -> None:
     names = NameOne(("add",), ("add", "sub"), 3)
     event = Warned(1, None, "r", message="x", advice=(SetKey("A", lead="b"), Plain("c"), names))
     assert msgspec.json.decode(msgspec.json.encode(event), type=Warned) == event
 
 
-def test_hints_of_older_logs_become_advice(subtests: pytest.Subtests) -> None:
+def test_hints_in_older_logs_become_advice(subtests: pytest.Subtests) -> None:
     hints: dict[str, AnyAdvice] = {
         "Try again: %%agent --continue. Wait": TryAgain(lead="Try again", rest=". Wait"),
         "Continue with --continue, or ask": TryAgain(lead="Continue", rest=", or ask"),
@@ -132,7 +132,7 @@ def test_hints_of_older_logs_become_advice(subtests: pytest.Subtests) -> None:
             assert msgspec.json.encode(event.error).find(b"hint") < 0
 
 
-def test_warnings_of_older_logs_get_their_topic(subtests: pytest.Subtests) -> None:
+def test_warnings_in_older_logs_get_their_topic(subtests: pytest.Subtests) -> None:
     for message, topic in {
         "1 todo is still open:\\n1. x": "todos",
         "Filled in what the trace lacks. A": "filled",

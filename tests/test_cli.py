@@ -80,7 +80,7 @@ def test_runs_of_this_folder_are_listed_newest_first(cli: Call, snapshot: Snapsh
     assert "Done" in lines[0] and "2 rounds" in lines[0]
 
 
-def test_folder_may_hold_logs_or_be_a_project(cli: Call, tmp_path: Path) -> None:
+def test_folder_may_be_a_log_folder_or_a_project(cli: Call, tmp_path: Path) -> None:
     run = do(folder=tmp_path / "project" / RUNS)
     for folder in ("project", f"project/{RUNS}"):
         assert run.id in cli("runs", folder).out
@@ -95,14 +95,14 @@ def test_list_can_be_short_and_filtered(cli: Call) -> None:
     assert line.endswith("Count Two")
 
 
-def test_nested_runs_are_listed_when_asked_for(cli: Call) -> None:
+def test_nested_runs_are_listed_on_request(cli: Call) -> None:
     do_nested()
     (top,) = cli("runs").out.splitlines()[1:]
     assert top.endswith("Top  (1 nested)")
     assert [line.split("  ")[-1].strip() for line in cli("runs", "--nested").out.splitlines()[1:]] == ["(1 nested)", "↳ Nested"]
 
 
-def test_foreign_files_of_a_store_are_named(cli: Call) -> None:
+def test_foreign_files_in_a_store_are_named(cli: Call) -> None:
     run = do()
     for number in range(7):
         (RUNS / f"2020010{number}-000000-0000000000.jsonl").write_text("{broken\n")
@@ -127,7 +127,7 @@ def test_run_is_shown_by_id_suffix_or_file(cli: Call) -> None:
         assert cli("show", name) == (0, run_text(run) + "\n", "")
 
 
-def test_run_is_shown_as_a_page(cli: Call) -> None:
+def test_run_can_be_shown_as_a_web_page(cli: Call) -> None:
     run = do()
     assert cli("show", run.id, "--html").out == page_html(run)
     assert cli("show", run.id, "-o", "run.html") == cli("show", run.id, "--html", "-o", "page") == (0, "", "")
@@ -147,7 +147,7 @@ def several(path: str = "made.jsonl") -> list[Run]:
     return [*load_traces(path)]
 
 
-def test_file_of_several_runs_is_listed_and_one_shown(cli: Call, snapshot: Snapshot) -> None:
+def test_file_with_several_runs_is_listed_and_one_shown(cli: Call, snapshot: Snapshot) -> None:
     runs = several()
     code, out, err = cli("show", "made.jsonl")
     told, *lines = out.splitlines()
@@ -158,13 +158,13 @@ def test_file_of_several_runs_is_listed_and_one_shown(cli: Call, snapshot: Snaps
     assert refused(cli("show", "made.jsonl", "--run", "9")) and refused(cli("show", "made.jsonl", "-o", "x.html"))
 
 
-def test_example_is_shown_listed_and_tabled_by_its_name(cli: Call) -> None:
+def test_example_can_be_shown_listed_and_tabulated_by_name(cli: Call) -> None:
     assert cli("show", "simple-fail").out == run_text(load_trace("simple-fail")) + "\n"
     assert "Tell five bedtime stories" in cli("runs", "simple-fail").out
     assert pd.read_csv(StringIO(cli("table", "runs", "simple-fail", "healthy").out))["rounds"].tolist() == [6, 9]
 
 
-def test_runs_lists_any_format_and_names_omissions(cli: Call) -> None:
+def test_runs_command_lists_any_format_and_names_omissions(cli: Call) -> None:
     Path("traces").mkdir()
     several("traces/made.jsonl")
     Path("traces/notes.txt").write_text("none", "utf-8")
@@ -175,7 +175,7 @@ def test_runs_lists_any_format_and_names_omissions(cli: Call) -> None:
     assert pd.read_csv(StringIO(cli("table", "runs", "traces").out)).shape[0] == 3
 
 
-def test_damaged_file_is_refused_with_a_hint_and_read_loosely(cli: Call) -> None:
+def test_damaged_file_is_refused_unless_read_with_loose_option(cli: Call) -> None:
     several()
     text = Path("made.jsonl").read_text("utf-8")
     Path("made.jsonl").write_text(text.replace('"Task 1"', '"Task 1'), "utf-8")
@@ -231,7 +231,7 @@ def test_foreign_file_is_named_and_the_rest_is_written(cli: Call) -> None:
 # Errors
 
 
-def test_wrong_usage_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
+def test_usage_error_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
     for argv, told in {
         (): "Commands: runs, show, table",
         ("rnus",): "Did you mean runs?",
@@ -274,7 +274,7 @@ def test_input_output_errors_are_one_line_with_exit_code_1(subtests: pytest.Subt
             assert refused(done) and done.code == 1 and told in done.err and "%agent" not in done.err
 
 
-def test_interrupt_is_quiet(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_prints_no_traceback(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(given: object) -> str:
         raise KeyboardInterrupt
 
@@ -285,7 +285,7 @@ def test_interrupt_is_quiet(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 # Standard output
 
 
-def test_no_text_of_a_run_controls_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_text_cannot_control_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(TextIOWrapper):
         def isatty(self) -> bool:
             return True
@@ -307,7 +307,7 @@ def test_pipe_gets_utf_8_with_any_locale(monkeypatch: pytest.MonkeyPatch) -> Non
 # The program
 
 
-def test_help_names_every_command_and_explains_each(subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_and_explains_every_command(subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]) -> None:
     for argv, told in {
         ("--help",): list(COMMANDS),
         **{(name, "--help"): ["examples:", f"agentnb {name}"] for name in COMMANDS},
@@ -319,13 +319,13 @@ def test_help_names_every_command_and_explains_each(subtests: pytest.Subtests, c
         assert all(one in shown for one in told)
 
 
-def test_console_script_is_this_function() -> None:
+def test_console_script_points_to_main() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     module, _, name = project["scripts"]["agentnb"].partition(":")
     assert getattr(import_module(module), name) is main
 
 
-def test_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
+def test_closed_pipe_prints_no_error_and_loads_nothing_heavy() -> None:
     do()
     reader, writer = os.pipe()
     os.close(reader)
@@ -344,7 +344,7 @@ def test_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
     assert (done.returncode, done.stderr) == (141, "[]\n")
 
 
-def test_without_standard_output_the_error_is_one_line(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_standard_output_is_reported_in_one_line(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     run = do()
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["show", run.id]) == 1
@@ -352,13 +352,13 @@ def test_without_standard_output_the_error_is_one_line(cli: Call, monkeypatch: p
     assert main(["show", run.id]) == 1
 
 
-def test_unknown_home_is_reported_in_a_line(cli: Call) -> None:
+def test_unknown_home_folder_is_reported_in_one_line(cli: Call) -> None:
     for command in (("show", "~nobody-of-this-name/x"), ("table", "runs", "~nobody-of-this-name/x")):
         done = cli(*command)
         assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1
 
 
-def test_replay_prints_recorded_beside_hypothetical(cli: Call) -> None:
+def test_replay_command_prints_the_replay_with_its_options(cli: Call) -> None:
     found = cli("replay", "complex-fails", "--workflow-mode")
     assert found.code == 0 and found.out == replay_text(replay("complex-fails", workflow_mode=True)) + "\n"
     assert cli("replay", "simple-fail", "-p", "minimal", "-g", "off").out.startswith(
@@ -366,7 +366,7 @@ def test_replay_prints_recorded_beside_hypothetical(cli: Call) -> None:
     )
 
 
-def test_replay_takes_a_run_a_limit_and_guidance_markdown(cli: Call, snapshot: Snapshot) -> None:
+def test_replay_accepts_a_run_a_limit_and_guidance_markdown(cli: Call, snapshot: Snapshot) -> None:
     run = do()
     Path("brief.md").write_text("Call a tool.", encoding="utf-8")
     found = cli("replay", run.id[-6:], "-g", "brief.md", "--max-rounds", "1")

@@ -28,7 +28,7 @@ def ran() -> dict[str, Any]:
     return names
 
 
-def test_python_example_gives_the_documented_output() -> None:
+def test_python_example_produces_the_documented_output() -> None:
     names = ran()
     first, second = names["first"], names["second"]
     assert first.text == "Deleted." and [question.outcome for question in first.questions] == ["answered"]
@@ -41,7 +41,7 @@ def test_cells_run_in_the_order_of_the_page() -> None:
     assert "RESULT ('station', 'cork')" in shown and "Error" not in shown, shown
 
 
-def test_cells_write_and_use_a_context() -> None:
+def test_documented_cells_define_and_use_a_context() -> None:
     line, yaml = CELL.split("\n", 1)
     context = ContextType.read(yaml, line.removeprefix("%%context "), ran())
     assert context.load is not None and context.confirms and context.limits["max_seconds"] == 60
@@ -50,7 +50,7 @@ def test_cells_write_and_use_a_context() -> None:
     assert set(re.findall(r"-t ([\w ]+)\n", USE)[0].split()) <= ran().keys()
 
 
-def test_every_key_profile_context_and_limit_is_named() -> None:
+def test_chat_page_names_every_key_profile_context_and_limit() -> None:
     keys = [field.name for field in fields(ContextType) if field.init and field.name != "name"]
     chat, words = Chat(), " ".join(TEXT.split())
     numbers = [f"{chat.max_tool_calls_per_turn} tool calls", f"{chat.max_seconds} seconds", f"{chat.tool_seconds} seconds"]

@@ -14,12 +14,12 @@ from agentnb.models import ScriptedModel
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "detect.md").read_text(encoding="utf-8")
 
 
-def test_presets_that_the_page_names_exist() -> None:
+def test_presets_named_on_the_page_exist() -> None:
     named = set(re.findall(r"`(\w+)`", TEXT.partition("## Presets")[2].partition("\n## ")[0]))
     assert named <= {*presets.names()} and "default_without_texts" in named
 
 
-def test_cells_of_the_page_run() -> None:
+def test_cells_on_the_page_run() -> None:
     first, scores, own, asks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
     known: dict[str, object] = {}
     exec(first, known)
@@ -29,7 +29,7 @@ def test_cells_of_the_page_run() -> None:
     exec(asks, known)
 
 
-def test_rules_named_on_the_page_are_those_of_default() -> None:
+def test_rules_named_on_the_page_match_the_default_preset() -> None:
     rules = re.findall(r"\*\*`(\w+)`\*\*", TEXT)
     assert {*rules} == {*presets.describe("default").rule_names}
     agent = Agent(ScriptedModel(["Done."]), detect="default")

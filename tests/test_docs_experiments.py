@@ -17,7 +17,7 @@ from agentnb.experiments.views.comparison_facts import RATIO_NAMES, facts
 PAGE = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8")
 
 
-def test_first_experiment_of_the_page_runs() -> None:
+def test_first_experiment_on_the_page_runs() -> None:
     python, cell = re.findall(r"```(?:python)?\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
     exec(python, names)
@@ -53,7 +53,7 @@ def test_each_number_of_a_comparison_is_explained() -> None:
     assert all(name.lower() in section for name in RATIO_NAMES.values())
 
 
-def test_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
+def test_drawing_of_pairs_matches_an_actual_comparison() -> None:
     drawing = PAGE[PAGE.index("## Pairs") : PAGE.index("difference: the mean")]
     drawn = re.findall(r"^    (t\d) +(\w) +(\d) +([01?]) [a-z ]+? +([01?]) [a-z]+ +(left out|[-+]?\d)", drawing, re.MULTILINE)
     rows = [

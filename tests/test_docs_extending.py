@@ -12,7 +12,7 @@ TEXT = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
-def test_examples_of_the_page_run_in_their_order() -> None:
+def test_examples_on_the_page_run_in_order() -> None:
     names: dict[str, Any] = {"__name__": "page"}
     for example in EXAMPLES:
         exec(example, names)
@@ -25,7 +25,7 @@ def test_examples_of_the_page_run_in_their_order() -> None:
     assert names["greeting"] == "Hello."
 
 
-def test_names_of_the_page_are_public() -> None:
+def test_names_on_the_page_are_public() -> None:
     imported = re.findall(r"^from agentnb import (.*)$", "".join(EXAMPLES), re.MULTILINE)
     names = {name.strip() for line in imported for name in line.split(",")}
     assert names >= {"Ask", "Deny", "Extension", "Finding", "Orchestration", "StepOrchestrator", "Stop", "portable"}

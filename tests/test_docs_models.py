@@ -90,7 +90,7 @@ def run_alone(block: re.Match[str]) -> dict[str, Any]:
     return namespace
 
 
-def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
+def test_each_example_runs_on_its_own(providers: testing.LoopbackServer) -> None:
     Path("figure.png").write_bytes(DOT)
     made = [run_alone(block) for block in BLOCKS]
     assert len(made) > 7
@@ -110,7 +110,7 @@ def test_example_for_several_cells_runs_in_a_notebook() -> None:
 
 
 @pytest.mark.slow("starts IPython")
-def test_own_model_example_runs_its_tool_and_can_be_default() -> None:
+def test_custom_model_example_runs_its_tool_and_can_be_default() -> None:
     first, second = blocks_after("## A model of your own")[:2]
     again = second.replace(" -m adder", "")
     shown = in_notebook(
@@ -143,7 +143,7 @@ def _place(part: str) -> int:
 TESTED = "| provider | what the tests ran |"
 
 
-def test_servers_on_the_page_have_their_tried_features_listed() -> None:
+def test_servers_on_the_page_list_their_tested_features() -> None:
     tested = rows(TESTED)
     named = " ".join(name for name, _ in tested)
     never = " ".join(name for name, told in tested if told.startswith("never called"))
@@ -152,7 +152,7 @@ def test_servers_on_the_page_have_their_tried_features_listed() -> None:
     assert "Anthropic, OpenAI (both APIs)" in never
 
 
-def test_page_names_each_option_of_a_model() -> None:
+def test_page_names_every_model_option() -> None:
     named = quoted(TEXT[TEXT.index("## Options") : TEXT.index("## Local servers")])
     assert {*chain(*(provider.options for provider in REMOTE.values()))} <= named
     assert named_options(Options()) == ""
@@ -161,7 +161,7 @@ def test_page_names_each_option_of_a_model() -> None:
 KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama`, `compatible` |"
 
 
-def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Subtests) -> None:
+def test_capabilities_on_the_page_match_the_providers(subtests: pytest.Subtests) -> None:
     for name in quoted(KINDS):
         with subtests.test(name):
             told, provider = column(KINDS, name), REMOTE[name]
@@ -175,7 +175,7 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
             assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
 
 
-def test_named_servers_have_address_key_and_tried_features() -> None:
+def test_named_servers_have_address_key_and_tested_features() -> None:
     found = {}
     for write, address, key in rows("| write | address | key |"):
         (name,) = quoted(write)
@@ -196,7 +196,7 @@ def test_named_servers_have_address_key_and_tried_features() -> None:
 ERRORS = "| error | when | retried | what to do |"
 
 
-def test_errors_on_the_page_are_the_existing_ones() -> None:
+def test_errors_on_the_page_match_the_existing_ones() -> None:
     told = {name for row in rows(ERRORS) for name in quoted(row[0])}
     there = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.ModelError)}
     assert told == there - {"ModelError", "ScriptEnded", "ReplayDiverged"} | {"MissingKey", "UrlNotAllowed"}
@@ -219,7 +219,7 @@ def meant(status: int, message: str = "") -> Failure:
     return failure(Refusal("anthropic", "NAME", status, "", message))
 
 
-def test_waits_are_those_of_the_policy() -> None:
+def test_documented_waits_match_the_policy() -> None:
     policy = RetryPolicy()
     for (what, retries, seconds), status in zip(rows("| | retries | seconds before each |"), (429, 500), strict=True):
         waits = [policy.wait(meant(status), attempt, 0.0, 0.5) for attempt in range(1, 20)]
@@ -231,7 +231,7 @@ def test_waits_are_those_of_the_policy() -> None:
     assert f"({defaults.MAX_TOKENS:,}, and" in WORDS
 
 
-def test_silence_is_retried_as_often_as_documented() -> None:
+def test_silent_server_is_retried_as_often_as_documented() -> None:
     """Check it with time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
     policy, elapsed, attempts, waited = RetryPolicy(), 0.0, 0, 0.0
     silence, wait = broken_connection("anthropic", TimeoutError()), 0.0
@@ -268,7 +268,7 @@ def test_agents_without_a_key_ask_for_it_when_run() -> None:
     make_model("compatible:NAME?url=http://localhost:8000/v1")
 
 
-def test_key_in_place_of_a_name_is_refused_unrepeated() -> None:
+def test_key_given_as_model_name_is_refused_without_repeating_it() -> None:
     beginnings = re.findall(r"`(\w+[-_])\.\.\.`", TEXT)
     assert len(beginnings) > 1
     for beginning in beginnings:
@@ -278,19 +278,19 @@ def test_key_in_place_of_a_name_is_refused_unrepeated() -> None:
         assert key not in str(caught.value)
 
 
-def test_numeric_thinking_is_for_the_documented_models() -> None:
+def test_numeric_thinking_is_accepted_only_by_the_documented_provider() -> None:
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert "a number of tokens (only `anthropic`," in reference
     assert [name for name, provider in REMOTE.items() if provider.thinks_by_budget] == ["anthropic"]
 
 
-def test_picture_kinds_are_those_that_are_sent() -> None:
+def test_documented_picture_formats_match_the_supported_ones() -> None:
     told = re.search(r"\(all but ([A-Z, a-z]+)\)", WORDS)
     assert told is not None
     assert {f"image/{kind.lower()}" for kind in re.findall("[A-Z][A-Za-z]+", told[1])} == serialization.PICTURES
 
 
-def test_first_request_is_about_as_long_as_documented() -> None:
+def test_first_request_has_about_the_documented_length() -> None:
     def add(a: int) -> int:
         """Add one to a number."""
         return a + 1
@@ -315,20 +315,20 @@ def test_reply_without_an_end_marker_is_cut_off_everywhere() -> None:
         assert reading.reply().message.text == "Hello."
 
 
-def test_url_of_another_server_alone_decides_the_price() -> None:
+def test_price_is_unknown_at_another_servers_url() -> None:
     used, at = Usage(input=1_000, output=1_000), datetime.now(UTC)
     assert prices.add_cost(used, "openai", "gpt-4o", at, None).cost is not None
     assert prices.add_cost(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
 
 
-def test_stop_reasons_with_own_endings_are_documented() -> None:
+def test_stop_reasons_with_special_handling_are_documented() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons
     assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # written as a word there
 
 
-def test_failures_on_demand_are_named() -> None:
+def test_faults_on_demand_are_documented() -> None:
     wrong = {
         name
         for name in testing.__all__

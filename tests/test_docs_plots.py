@@ -22,7 +22,7 @@ TEXT = (ROOT / "docs" / "plots.md").read_text(encoding="utf-8")
 IMAGES = ROOT / "docs" / "images" / "plots"
 
 
-def test_page_and_folder_have_a_picture_of_each_plot() -> None:
+def test_page_and_folder_have_a_picture_for_each_plot() -> None:
     assert sorted(re.findall(r"\]\(images/plots/(\w+)\.png\)", TEXT)) == sorted(plots.__all__)
     assert sorted(path.stem for path in IMAGES.iterdir()) == sorted(plots.__all__)
     assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(plots.__all__)
@@ -38,7 +38,7 @@ def test_pictures_are_current() -> None:
             assert (IMAGES / f"{name}.png").stat().st_size < 60_000
 
 
-def test_cell_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cell_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = RunBuilder().round("Done.").run
     (tmp_path / ".agentnb" / "runs").mkdir(parents=True)

@@ -117,7 +117,7 @@ def test_readme_cells_run_in_order() -> None:
 
 
 @pytest.mark.slow("starts IPython twice: the page kills its kernel")
-def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
+def test_first_hour_page_runs_and_survives_its_kernels_death() -> None:
     numbered = cells(ROOT / "docs" / "first-hour.md")
     printed, complained = run(numbered)
     assert "ENDED" not in printed, "the kernel should have died"
@@ -131,7 +131,7 @@ def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
 
 @pytest.mark.slow("starts IPython and imports pandas")
 @pytest.mark.parametrize(("page", "first"), [("runs.md", A_RUN), ("difference.md", "")])
-def test_cells_of_page_run_and_print_what_it_quotes(page: str, first: str) -> None:
+def test_page_cells_run_and_print_the_quoted_output(page: str, first: str) -> None:
     printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / page))])
     assert "ENDED" in printed, printed + complained
     quoted = [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "text"]
@@ -150,7 +150,7 @@ def test_runs_page_explains_every_state_and_code() -> None:
         assert any(f"`{code}`" in row for row in rows), code
 
 
-def test_attributes_of_questions_on_their_page_exist() -> None:
+def test_question_attributes_on_the_page_exist() -> None:
     paragraph = text(ROOT / "docs" / "questions.md").partition("A question, open")[2].partition("## ")[0]
     names = {name for kind in (WaitingOnUser, AskedQuestion, JudgedCall) for name in dir(kind)}
     assert set(re.findall(r"`(\w+)`", paragraph)) - names == {WaitingOnUser.__name__, AskedQuestion.__name__}
@@ -164,7 +164,7 @@ def test_first_readme_screen_has_purpose_picture_installation_and_cell() -> None
     assert places == sorted(places)
 
 
-def test_every_link_of_a_page_resolves(subtests: pytest.Subtests) -> None:
+def test_every_link_on_a_page_resolves(subtests: pytest.Subtests) -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text(page))):
             if "://" in target:
@@ -193,7 +193,7 @@ def test_every_option_named_on_a_page_exists(subtests: pytest.Subtests) -> None:
             assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", told)) - known == set()
 
 
-def test_named_pythons_are_those_of_the_nightly_tests() -> None:
+def test_python_versions_named_match_the_nightly_tests() -> None:
     told = re.search(r"tested on (3\.\d+) to (3\.\d+)", text(ROOT / "README.md"))
     assert told is not None
     versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
@@ -210,7 +210,7 @@ def test_readme_commands_exist() -> None:
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
 
 
-def test_architecture_names_files_that_exist(subtests: pytest.Subtests) -> None:
+def test_files_named_in_the_architecture_exist(subtests: pytest.Subtests) -> None:
     page = text(ROOT / "docs" / "architecture.md")
     modules = {path.as_posix() for path in (ROOT / "agentnb").rglob("*.py")}
     for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):

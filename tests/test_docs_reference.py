@@ -25,11 +25,11 @@ def test_reference_page_is_generated_from_the_code() -> None:
     assert reference_page.text() == TEXT, "Run python tests/reference_page.py"
 
 
-def test_number_tables_in_the_docs_come_from_the_defaults() -> None:
+def test_tables_of_numbers_in_the_docs_match_the_defaults() -> None:
     assert default_tables.stale() == [], "Run python tests/default_tables.py"
 
 
-def test_reference_rows_all_have_a_meaning() -> None:
+def test_every_reference_row_has_a_meaning() -> None:
     rows: list[tuple[str, str]] = []
     at = 0
     for line in TEXT.splitlines():
@@ -50,6 +50,6 @@ def test_reference_names_each_setting_option_command_and_preset() -> None:
     assert [name for name in SHELL_COMMANDS if f"### agentnb {name}\n" not in TEXT] == []
 
 
-def test_reference_has_every_effort() -> None:
+def test_reference_lists_every_effort_level() -> None:
     (row,) = [line for line in TEXT.splitlines() if line.startswith("| `effort`")]
     assert re.findall(r"`(\w+)`", row)[1:] == list(EFFORTS)

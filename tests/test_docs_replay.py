@@ -24,7 +24,7 @@ def test_documented_fields_of_a_replay_exist() -> None:
         assert hasattr(replayed, name), name
 
 
-def test_page_code_runs() -> None:
+def test_code_on_the_page_runs() -> None:
     r = replay(load_trace("complex-fails"), workflow_mode=True)
     assert (len(r.table()), r.caught_at) == (7, 4) and r.first_divergence is not None and r.sentence
     run = load_trace("didnt-close-out")

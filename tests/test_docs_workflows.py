@@ -37,7 +37,7 @@ def first(text: str = "", **replies: Any) -> Run:
     return Workflow.from_yaml(text or block("agents:")).run_sync("Low water", replies={**REPLIES, **replies}, show=False)
 
 
-def test_first_example_gives_the_output_below_it() -> None:
+def test_first_example_produces_the_output_below_it() -> None:
     run, told = first(), block("run.text")
     assert told.splitlines()[0].endswith(f"# {run.text!r}")
     assert f"# {run.steps['translation']['runs']}" in told and f"# {dict(run.back_edges)}" in told
@@ -45,14 +45,14 @@ def test_first_example_gives_the_output_below_it() -> None:
     assert told.split("a row for each attempt: ")[1].removesuffix(", ...\n") == ", ".join(rows[:5])
 
 
-def test_giving_up_condition_ends_the_loop_before_its_limit() -> None:
+def test_give_up_condition_ends_the_loop_before_its_limit() -> None:
     never = ['{"is_approved": false}'] * 3
     text = re.sub(r'condition: ".*"', lambda _: block("condition:").strip(), block("agents:"))
     run = first(text, judge=never)
     assert (run.status, run.text) == ("completed", "Basse mer vers six heures.")
 
 
-def test_example_of_the_step_kinds_runs() -> None:
+def test_step_kinds_example_runs() -> None:
     said: list[Any] = []
 
     def fetch(station: str) -> str:
@@ -72,7 +72,7 @@ def test_example_of_the_step_kinds_runs() -> None:
     assert (run.text, said) == ("done", ["One", "Two"])
 
 
-def test_inputs_and_the_task_file_can_be_read() -> None:
+def test_example_inputs_and_task_file_can_be_read() -> None:
     spec = Workflow.from_yaml(block("inputs:") + "workflow: [{type: agent, name: translator}]\n").spec
     assert spec.inputs == {"station": "brest", "language": "French"}
     assert Workflow.from_yaml(block("init:").split("\nwf =")[0]).tasks is not None
@@ -106,7 +106,7 @@ def names_set_by(code: str, **more: Any) -> dict[str, Any]:
     return names
 
 
-def test_plan_example_gives_the_output_beside_it() -> None:
+def test_plan_example_produces_the_output_beside_it() -> None:
     names = names_set_by(block("heaviest ="))
     assert names["heaviest"].validate([means, largest]) == []
     assert f"# {names['run'].text!r}" in block("heaviest =")
@@ -121,6 +121,6 @@ def test_planner_example_runs() -> None:
     assert (run.text, len(run.plans), len(run.variables["results"])) == ("Gentoo.", 2, 1)
 
 
-def test_types_fields_places_and_actions_of_plans_are_named() -> None:
+def test_page_names_plan_types_fields_places_and_actions() -> None:
     for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})"):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

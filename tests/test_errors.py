@@ -30,7 +30,7 @@ def drawn() -> dict[str, str]:
     return parents
 
 
-def test_tree_in_the_docstring_is_the_real_one() -> None:
+def test_error_tree_in_the_docstring_is_current() -> None:
     assert drawn() == {name: kind.__bases__[0].__name__ for name, kind in CLASSES.items()}
 
 
@@ -42,21 +42,21 @@ def test_every_error_names_the_problem_and_the_next_step(subtests: pytest.Subtes
             assert str(kind("It is broken")) == "It is broken"
 
 
-def test_every_error_may_carry_its_run(subtests: pytest.Subtests) -> None:
+def test_every_error_can_carry_its_run(subtests: pytest.Subtests) -> None:
     for kind in CLASSES.values():
         with subtests.test(kind.__name__):
             run = Run()
             assert kind("x", run=run).run is run
 
 
-def test_every_error_can_be_pickled_to_another_process(subtests: pytest.Subtests) -> None:
+def test_every_error_can_be_pickled(subtests: pytest.Subtests) -> None:
     for kind in CLASSES.values():
         with subtests.test(kind.__name__):
             for again in (pickle.loads(pickle.dumps(kind("a", "b"))), copy.copy(kind("a", "b"))):
                 assert (type(again), again.what, again.hint) == (kind, "a", "b")
 
 
-def test_errors_derive_from_builtin_kinds(subtests: pytest.Subtests) -> None:
+def test_errors_derive_from_builtin_exceptions(subtests: pytest.Subtests) -> None:
     for kind, known in [
         (errors.SettingsError, ValueError),
         (errors.NotAvailable, ImportError),
@@ -69,7 +69,7 @@ def test_errors_derive_from_builtin_kinds(subtests: pytest.Subtests) -> None:
             assert issubclass(kind, known)
 
 
-def test_two_sentences_make_one_line(subtests: pytest.Subtests) -> None:
+def test_problem_and_hint_are_joined_into_one_line(subtests: pytest.Subtests) -> None:
     for what, hint, line in [
         ("It broke", "", "It broke"),
         ("It broke", "Mend it", "It broke. Mend it"),

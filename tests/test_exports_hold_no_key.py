@@ -130,14 +130,14 @@ def runs(tmp_path: Path) -> dict[str, tuple[Run, Path]]:
 
 
 @pytest.mark.slow("three runs in ten forms")
-def test_sharable_exports_hold_no_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
+def test_sharable_exports_contain_no_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     for (name, (run, log)), (export, make) in itertools.product(runs.items(), EXPORTS.items()):
         with subtests.test(run=name, export=export):
             assert held(make(run, log), (UNKNOWN, KNOWN)) == []
 
 
 @pytest.mark.slow("three logs in twelve tables and four plots")
-def test_no_view_of_a_log_holds_a_known_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
+def test_views_of_a_log_never_contain_a_known_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     """Return tables, plots and the text of ``agentnb show`` of a log written before the key was known."""
     views: dict[str, Callable[[Run], str]] = {
         **{name: partial(_table, name) for name in tables.NAMES},

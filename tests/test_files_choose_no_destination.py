@@ -311,7 +311,7 @@ ENTRY_POINTS: dict[str, EntryPoint] = {
 }
 
 
-def test_every_entry_needs_consent_of_the_user(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+def test_every_entry_point_requires_the_users_consent(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
     for entry_point, use in ENTRY_POINTS.items():
         with subtests.test(entry_point):
             with place.alone(), pytest.raises(UrlNotAllowed):
@@ -363,7 +363,7 @@ WORDS: dict[str, Callable[[Place, InteractiveShell], Any]] = {
 }
 
 
-def test_word_of_the_user_is_enough(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+def test_choice_by_the_user_is_sufficient_consent(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
     for word, use in WORDS.items():
         with subtests.test(word), place.alone():
             use(place, shell)
@@ -376,7 +376,7 @@ def test_conversation_continues_at_its_original_destination(place: Place, shell:
     assert place.received() == [200, 200]
 
 
-def test_reproduced_run_calls_nobody(place: Place, shell: InteractiveShell) -> None:
+def test_reproduced_run_contacts_no_server(place: Place, shell: InteractiveShell) -> None:
     run = Agent(ScriptedModel(["Done."], name=place.name)).run_sync("go", store=Store(RUNS), show=False)
     assert reproduce_sync(load_trace(RUNS / f"{run.id}.jsonl")).text == "Done."
     assert place.received() == []
@@ -428,7 +428,7 @@ def test_terminal_asks_about_a_url_before_anything_runs(
             assert f"--allow-url '{place.allowed}'" in capsys.readouterr().err
 
 
-def test_run_that_waits_again_names_its_allowances(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_waits_again_names_its_allowed_urls(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.workflow("asks.yaml", "{type: human, id: h, ask: 'Yes?', confirm: true}, ")
     assert main(["exec", str(path), "--allow-url", place.allowed]) == 4
     assert capsys.readouterr().err.splitlines()[-1].endswith(f" --allow-url '{place.allowed}'")
@@ -445,7 +445,7 @@ def test_local_server_gets_a_key_only_with_consent(place: Place, monkeypatch: py
     assert [request.answered for request in place.server.requests] == [200]
 
 
-def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
+def test_panel_does_not_offer_disallowed_models_from_logs(place: Place) -> None:
     unclear = "compatible:m?url=http://b\u00fccher.example"
     used = [place.name, "ollama:m", unclear, "anthropic:m?url=http://127.0.0.1:1"]
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == ["ollama:m"]
@@ -453,7 +453,7 @@ def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == [place.name, "ollama:m"]
 
 
-def test_own_log_keeps_only_the_consent_of_the_user(place: Place, subtests: pytest.Subtests) -> None:
+def test_own_log_keeps_only_consent_given_by_the_user(place: Place, subtests: pytest.Subtests) -> None:
     for kind in (str, FileModelName):
         with place.alone(place.allowed):
             run = Agent(kind(place.name)).run_sync("go", store=Store(RUNS), show=False)
@@ -464,7 +464,7 @@ def test_own_log_keeps_only_the_consent_of_the_user(place: Place, subtests: pyte
             assert type(from_log.logged_model(load_trace(RUNS / f"{run.id}.jsonl"))) is FileModelName
 
 
-def test_own_log_of_a_typed_workflow_is_consent(
+def test_own_log_of_a_typed_workflow_counts_as_consent(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     text = place.workflow().read_text("utf-8")

@@ -48,7 +48,7 @@ def outcome(entry_point: Callable[[], Run]) -> str:
         return "refused"
 
 
-def test_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: pytest.Subtests) -> None:
+def test_workflow_file_can_name_only_recorded_runs_beside_it(work: Path, subtests: pytest.Subtests) -> None:
     private = work.parent / "private"
     cases = {
         "beside it": (of_file("runs/a.jsonl"), True),
@@ -70,7 +70,7 @@ def test_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: 
             assert ended == ("completed" if allowed else "refused")
 
 
-def test_other_entries_take_no_path_from_a_file_or_log(work: Path, subtests: pytest.Subtests) -> None:
+def test_other_entry_points_accept_no_recorded_path_from_files(work: Path, subtests: pytest.Subtests) -> None:
     """A text has no folder, and a foreign log's own claims do not count."""
     text = 'agents: {a: {model: "recorded:runs"}}\nworkflow: [{type: agent, name: a, prompt: Go}]\n'
     (work / "sub" / "w.yaml").write_text(text)

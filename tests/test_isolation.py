@@ -53,9 +53,9 @@ def test_files_and_kernel_state_of_a_test_are_isolated(left: str) -> None:
     seen.append(Path.cwd())
 
 
-def test_requested_folder_is_the_working_folder(tmp_path: Path) -> None:
+def test_requested_folder_becomes_the_working_folder(tmp_path: Path) -> None:
     assert Path.cwd() == tmp_path.resolve()
 
 
-def test_no_limits_and_no_keys_come_from_this_machine() -> None:
+def test_limits_and_keys_of_this_machine_are_ignored() -> None:
     assert [name for name in os.environ if name.startswith(("AGENT_MAX", "COMPACT_", "TOOLS_")) or name.endswith("_KEY")] == []

@@ -21,7 +21,7 @@ notes.netrc.txt readme.md
 
 
 @pytest.mark.req("R2.20")
-def test_names_of_key_files_and_of_others(subtests: pytest.Subtests) -> None:
+def test_key_files_are_recognized_by_name(subtests: pytest.Subtests) -> None:
     for expected, names in ((True, HOLD_KEYS), (False, HOLD_NONE)):
         for name in names.split():
             with subtests.test(name):
@@ -29,5 +29,5 @@ def test_names_of_key_files_and_of_others(subtests: pytest.Subtests) -> None:
                 assert bool(re.match(PATTERN, name, re.IGNORECASE | re.DOTALL)) is expected
 
 
-def test_name_with_a_line_end_is_read_whole() -> None:
+def test_key_file_name_with_a_line_break_is_matched_completely() -> None:
     assert is_key_file("a\nb.pem") and not is_key_file("x.pem\nb") and not is_key_file(".env\n.txt")

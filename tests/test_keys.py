@@ -31,14 +31,14 @@ def revealed(name: str) -> str | None:
 # A key
 
 
-def test_key_shows_its_origin_and_never_itself() -> None:
+def test_key_repr_shows_its_origin_but_never_the_key() -> None:
     key = settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT)
     assert repr(key) == str(key) == f"{key}" == "<key ANTHROPIC_API_KEY from the environment>"
     assert SECRET not in str({"key": key}) and not hasattr(key, "__dict__")
     assert key.reveal() == SECRET
 
 
-def test_key_is_neither_pickled_nor_copied(subtests: pytest.Subtests) -> None:
+def test_key_cannot_be_pickled_or_copied(subtests: pytest.Subtests) -> None:
     for way in [pickle.dumps, copy.copy, copy.deepcopy]:
         with subtests.test(way.__name__):
             with pytest.raises(TypeError, match="cannot be pickled"):
@@ -57,7 +57,9 @@ def test_keys_of_the_same_text_are_equal() -> None:
 # Key lookup
 
 
-def test_kept_key_precedes_environment_and_keyring(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+def test_stored_key_takes_precedence_over_environment_and_keyring(
+    monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring
+) -> None:
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = "from-keyring"
     assert revealed("anthropic") == "from-keyring"
     monkeypatch.setenv("ANTHROPIC_API_KEY", " from-environment\n")
@@ -74,14 +76,14 @@ def test_key_names_its_origin(monkeypatch: pytest.MonkeyPatch, memory: MemoryKey
     assert [key.source for key in found if key] == ["the keyring", "the environment", "this kernel"]
 
 
-def test_keyring_is_asked_once_for_a_name(memory: MemoryKeyring) -> None:
+def test_keyring_is_queried_once_per_name(memory: MemoryKeyring) -> None:
     for _ in range(3):
         assert settings.find_key("anthropic") is None
         assert settings.find_key("openai-responses") is settings.find_key("openai") is None
     assert memory.asked == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
 
 
-def test_many_threads_ask_the_keyring_once(memory: MemoryKeyring) -> None:
+def test_many_threads_query_the_keyring_once(memory: MemoryKeyring) -> None:
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
     together = threading.Barrier(8)
 
@@ -97,7 +99,7 @@ def test_many_threads_ask_the_keyring_once(memory: MemoryKeyring) -> None:
     assert memory.asked == ["ANTHROPIC_API_KEY"]
 
 
-def test_checking_for_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
+def test_checking_for_a_key_does_not_query_the_keyring(memory: MemoryKeyring) -> None:
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
     assert not settings.has_key("anthropic")
     assert settings.providers_with_key() == []
@@ -105,7 +107,7 @@ def test_checking_for_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
     assert memory.asked == []
 
 
-def test_failing_keyring_has_no_key(locked: None) -> None:
+def test_failing_keyring_counts_as_having_no_key(locked: None) -> None:
     assert settings.find_key("anthropic") is None
 
 
@@ -124,7 +126,7 @@ def test_keyring_package_loads_only_to_look_for_a_key() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_impossible_key_is_refused_unrepeated(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_invalid_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for broken in ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"]:
         with subtests.test(broken):
             monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
@@ -136,7 +138,7 @@ def test_impossible_key_is_refused_unrepeated(monkeypatch: pytest.MonkeyPatch, s
             assert settings.find_key("openai") is None
 
 
-def test_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
+def test_blank_key_is_not_stored(subtests: pytest.Subtests) -> None:
     for blank in ["", "  \n"]:
         with subtests.test(repr(blank)):
             with pytest.raises(SettingsError, match="it is empty"):
@@ -144,7 +146,7 @@ def test_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
             assert not settings.has_key("anthropic")
 
 
-def test_white_space_around_a_key_is_stripped() -> None:
+def test_whitespace_around_a_key_is_stripped() -> None:
     settings.keep_key("anthropic", f" {SECRET}\n")
     assert revealed("anthropic") == SECRET
 
@@ -152,19 +154,19 @@ def test_white_space_around_a_key_is_stripped() -> None:
 # Keeping and forgetting
 
 
-def test_key_can_be_kept_in_the_keyring_too(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_can_also_be_stored_in_the_keyring(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert memory.held == {("agentnb", "ANTHROPIC_API_KEY"): SECRET}
     monkeypatch.setattr(settings, "_held", settings._Held())  # a new kernel
     assert revealed("anthropic") == SECRET
 
 
-def test_key_enters_no_keyring_unasked(memory: MemoryKeyring) -> None:
+def test_key_is_not_added_to_the_keyring_unasked(memory: MemoryKeyring) -> None:
     settings.keep_key("anthropic", SECRET)
     assert memory.held == {}
 
 
-def test_forgetting_names_where_the_key_was(memory: MemoryKeyring) -> None:
+def test_forgetting_a_key_reports_where_it_was(memory: MemoryKeyring) -> None:
     assert settings.forget_key("anthropic") == ()
     settings.keep_key("anthropic", SECRET)
     assert settings.forget_key("anthropic") == ("this kernel",)
@@ -174,7 +176,7 @@ def test_forgetting_names_where_the_key_was(memory: MemoryKeyring) -> None:
     assert settings.find_key("anthropic") is None
 
 
-def test_keyring_is_asked_again_after_keeping_or_forgetting(memory: MemoryKeyring) -> None:
+def test_keyring_is_queried_again_after_keeping_or_forgetting(memory: MemoryKeyring) -> None:
     assert settings.find_key("anthropic") is None
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
     assert settings.find_key("anthropic") is None
@@ -185,7 +187,7 @@ def test_keyring_is_asked_again_after_keeping_or_forgetting(memory: MemoryKeyrin
     assert settings.find_key("anthropic") is None
 
 
-def test_refusing_keyring_warns_and_the_kernel_keeps_the_key(locked: None, snapshot: Snapshot) -> None:
+def test_refused_keyring_write_warns_and_kernel_keeps_the_key(locked: None, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded) as caught:
         settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert SECRET not in repr(caught.value) and caught.value.__context__ is None
@@ -217,7 +219,7 @@ def test_unknown_name_is_refused_with_similar_ones(subtests: pytest.Subtests) ->
                 assert advice in str(caught.value)
 
 
-def test_key_in_place_of_its_name_is_not_repeated(subtests: pytest.Subtests) -> None:
+def test_key_given_instead_of_its_name_is_not_repeated(subtests: pytest.Subtests) -> None:
     for typed in [SECRET, "sk-ant-api03-Ab_9-zZ", "AKIA0123456789EXAMPLE", "gsk_0123456789abcdefgh"]:
         with subtests.test(typed):
             with pytest.raises(SettingsError) as caught:
@@ -235,7 +237,7 @@ def test_any_variable_can_name_a_key(monkeypatch: pytest.MonkeyPatch, name: str)
 # Secrets
 
 
-def test_secrets_are_all_known_keys_longest_first(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+def test_secrets_list_all_known_keys_longest_first(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "in-environment")
     monkeypatch.setenv("GATEWAY_API_KEY", "asked-for-in-environment")
     memory.held["agentnb", "OPENAI_API_KEY"] = "in-the-keyring"
@@ -264,14 +266,14 @@ def test_forgotten_key_stays_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(settings.secrets()) == set(settings.known_secrets()) == {SECRET, OTHER}
 
 
-def test_key_is_a_secret_from_its_creation() -> None:
+def test_key_becomes_a_secret_on_creation() -> None:
     assert settings.known_secrets() == ()
     settings.Key("MY_KEY", SECRET, settings.KERNEL)
     settings.Key("MY_KEY", "x", settings.KERNEL)
     assert settings.known_secrets() == (SECRET,)
 
 
-def test_many_threads_may_make_keys_at_once() -> None:
+def test_many_threads_can_create_keys_at_once() -> None:
     texts = [f"key-{number:04d}" for number in range(200)]
     threads = [threading.Thread(target=settings.Key, args=("MY_KEY", text, settings.KERNEL)) for text in texts]
     for thread in threads:

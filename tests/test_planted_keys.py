@@ -769,7 +769,7 @@ ENTRY_POINTS: dict[str, Callable[[Bench], object]] = {
 
 @pytest.mark.slow("a key at each of 83 entry points, most with their own run")
 @pytest.mark.req("R2.35", "R2.38")
-def test_key_planted_at_any_entry_is_exposed_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_planted_key_is_never_exposed_from_any_entry_point(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     for entry_point, plant in ENTRY_POINTS.items():
         with subtests.test(entry_point):
             bench = new_bench()
@@ -841,7 +841,7 @@ def test_key_named_only_by_a_file_is_masked_at_once(new_bench: Callable[[], Benc
     assert NAMED not in "".join(seen) and "[key]" in run_text(run)
 
 
-def test_errors_repeat_no_key_from_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_errors_never_repeat_a_key_from_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     bench = new_bench()
     bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
     settings.secrets()
@@ -878,7 +878,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("spelled", [KEY, ESCAPED, f"sk\\-{KEY[3:]}", f"sk&#45;{KEY[3:]}"], ids=["plain", "JSON", "md", "HTML"])
-def test_known_key_in_a_foreign_trace_is_exposed_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
+def test_known_key_in_a_foreign_trace_is_never_exposed(new_bench: Callable[[], Bench], spelled: str) -> None:
     bench = new_bench()
     call = {"id": spelled, "type": "function", "function": {"name": "look", "arguments": json.dumps({spelled: spelled})}}
     messages = [
@@ -922,7 +922,7 @@ def test_key_learned_later_is_masked_when_a_log_is_read(new_bench: Callable[[], 
         assert OTHER not in shown and NAMED not in shown and "[key]" in shown
 
 
-def test_foreign_file_masks_no_words_of_this_user(new_bench: Callable[[], Bench]) -> None:
+def test_foreign_file_cannot_cause_ordinary_values_to_be_masked(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     for name, text in {"HOMEFOLDER": "/home/somebody/data", "WHO": "somebody", "TERMINAL": "xterm-256color"}.items():
         bench.monkeypatch.setenv(name, text)
@@ -980,7 +980,7 @@ def test_text_that_looks_like_a_key_is_masked_in_exports(new_bench: Callable[[],
                 assert key not in text and json.dumps(key)[1:-1] not in text and key[:30] not in plain(text)
 
 
-def test_words_that_begin_like_keys_stay(new_bench: Callable[[], Bench]) -> None:
+def test_words_that_start_like_keys_are_not_masked(new_bench: Callable[[], Bench]) -> None:
     words = (
         "sk-folding-cube sk-circle-fade-dot task-force-one-hundred-twenty AKIA hf_transfer ghp_ risk-2024 eyJ xoxb gsk_ "
         "anthropic:claude-sonnet-4-5-20250929 20260504-120000-0001a2b3c4d 5D1F0B0E-7C2A-4E51-9B3D-0000000000A1 da39a3ee5e6b4b0d"

@@ -144,11 +144,11 @@ def python(code: str, given: str = "") -> str:
     return done.stdout
 
 
-def test_public_names_are_exactly_these() -> None:
+def test_public_names_match_the_expected_list() -> None:
     assert sorted(agentnb.__all__) == sorted([*NAMES, "__version__"])
 
 
-def test_models_for_users_are_in_one_place() -> None:
+def test_models_for_users_are_in_one_module() -> None:
     assert sorted(agentnb.models.__all__) == [
         "Image",
         "Message",
@@ -166,7 +166,7 @@ def test_models_for_users_are_in_one_place() -> None:
     ]
 
 
-def test_test_helpers_for_users_are_in_one_place() -> None:
+def test_test_helpers_for_users_are_in_one_module() -> None:
     assert sorted(agentnb.testing.__all__) == [
         "Answer",
         "BrokenJson",
@@ -247,7 +247,7 @@ def test_moved_modules_warn_and_name_their_successor(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.nightly("by day the names are those of the package, and tests import them")
 @pytest.mark.slow("imports each name in fresh processes")
-def test_public_name_can_be_imported_first_in_each_way(subtests: pytest.Subtests) -> None:
+def test_each_public_name_can_be_the_first_import(subtests: pytest.Subtests) -> None:
     ways = imports()
     told = json.loads(python(ONE_BY_ONE, json.dumps([code for code, _ in ways.values()])))
     for (way, (_, wanted)), found in zip(ways.items(), told, strict=True):
@@ -255,7 +255,7 @@ def test_public_name_can_be_imported_first_in_each_way(subtests: pytest.Subtests
             assert found == wanted
 
 
-def test_unpromised_name_is_missing(snapshot: Snapshot) -> None:
+def test_unknown_name_raises_an_attribute_or_import_error(snapshot: Snapshot) -> None:
     with pytest.raises(AttributeError, check=snapshot.worded):
         agentnb.nonsense  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
@@ -297,7 +297,7 @@ def test_import_of_agentnb_loads_nothing_heavy(subtests: pytest.Subtests) -> Non
             assert {"IPython", *HEAVY} & set(names) == set()
 
 
-def test_loading_the_extension_is_light_and_silent() -> None:
+def test_loading_the_extension_imports_little_and_prints_nothing() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "import sys\n"
@@ -314,7 +314,7 @@ def test_loading_the_extension_is_light_and_silent() -> None:
     assert python(code) == ""
 
 
-def test_extension_views_have_their_names(subtests: pytest.Subtests) -> None:
+def test_extension_views_are_named_as_expected(subtests: pytest.Subtests) -> None:
     for place, view in ipython_extension.VIEWS.items():
         with subtests.test(place):
             module, _, name = place.partition(":")
@@ -324,7 +324,7 @@ def test_extension_views_have_their_names(subtests: pytest.Subtests) -> None:
             assert callable(getattr(found, f"{name}_html")) and callable(getattr(found, f"{name}_text"))
 
 
-def test_misspelled_module_attribute_is_answered_with_similar_names(subtests: pytest.Subtests) -> None:
+def test_misspelled_module_attribute_suggests_similar_names(subtests: pytest.Subtests) -> None:
     for module, name, told in (
         ("agentnb", "Agnet", "Did you mean Agent?"),
         ("agentnb.tables", "rouns", "Did you mean rounds or runs or columns?"),
@@ -340,5 +340,5 @@ def test_misspelled_module_attribute_is_answered_with_similar_names(subtests: py
         getattr(agentnb, "__wrapped__")  # noqa: B009  # as doctest looks for it
 
 
-def test_dir_lists_public_names_only() -> None:
+def test_dir_lists_only_public_names() -> None:
     assert {name for name in dir(agentnb) if not name.startswith("__")} == {*agentnb.__all__} - {"__version__"}

@@ -250,7 +250,7 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow("eighty runs, each of which asks, and is shown on nine surfaces")
-def test_questions_of_each_kind_show_their_call_and_are_answered(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_questions_of_each_kind_show_their_call_and_accept_answers(servers: Servers, subtests: pytest.Subtests) -> None:
     Path(FOUND).write_text("one\ntwo\n")
     for kind, asked in KINDS.items():
         for place in PLACES:
@@ -306,7 +306,7 @@ OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
 """Other questions: source, text on each surface, and answer in a live card."""
 
 
-def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_gates_drafts_and_plans_can_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (start, wanted, answers) in OTHERS.items():
         with subtests.test(name):
             seen = Seen(start(), servers, of_draft=True)

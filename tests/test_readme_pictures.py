@@ -17,7 +17,7 @@ def test_readme_pictures_match_the_current_card() -> None:
     assert len(list(IMAGES.glob("*.png"))) == 4
 
 
-def test_changed_card_has_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_card_changes_the_picture_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
     before = made_from()
     for name, other in {"style_sheet": ".run { color: red }", "run_html": "<p>another card</p>"}.items():
         with monkeypatch.context() as changed:

@@ -12,7 +12,7 @@ from agentnb.errors import SettingsError
 SECRET = "sk-test-0123456789abcdef"
 
 
-def test_missing_variable_means_no_default_model() -> None:
+def test_default_model_is_none_without_its_variable() -> None:
     assert settings.default_model() is None
 
 
@@ -28,7 +28,7 @@ def test_variable_names_the_default_model(monkeypatch: pytest.MonkeyPatch) -> No
     assert settings.default_model() == "simulated:disciplined"
 
 
-def test_missing_variables_mean_no_keys() -> None:
+def test_providers_have_no_keys_without_their_variables() -> None:
     assert settings.providers_with_key() == []
 
 
@@ -39,7 +39,7 @@ def test_provider_has_a_key_when_its_variable_is_set(monkeypatch: pytest.MonkeyP
     assert settings.providers_with_key() == ["anthropic", "openai", "openai-responses"]
 
 
-def test_provider_has_a_key_when_one_is_kept() -> None:
+def test_provider_has_a_key_when_one_is_stored() -> None:
     settings.keep_key("openai", SECRET)
     assert settings.providers_with_key() == ["openai", "openai-responses"]
 
@@ -55,7 +55,7 @@ def test_unknown_provider_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not settings.has_key("nobody")
 
 
-def test_key_is_never_handed_out_incidentally(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_never_appears_in_answers_about_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     answers = [
         settings.has_key("anthropic"),
@@ -74,19 +74,19 @@ def test_variables_that_are_read_are_documented() -> None:
 # Addresses
 
 
-def test_replaced_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_os_environ_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined")
     monkeypatch.setattr(os, "environ", {"OPENAI_API_KEY": SECRET})
     assert settings.default_model() is None
     assert settings.find_key("openai") is not None and settings.secrets() == (SECRET,)
 
 
-def test_variable_unset_meanwhile_by_a_thread_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_unset_concurrently_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_VARIABLES", {settings._encoded("AGENTNB_MODEL")})
     assert settings.default_model() is None
 
 
-def test_missing_variables_mean_no_address(subtests: pytest.Subtests) -> None:
+def test_providers_have_no_address_without_their_variables(subtests: pytest.Subtests) -> None:
     for provider in [*settings.URL_VARIABLES, "simulated"]:
         with subtests.test(provider):
             assert settings.base_url(provider) is None

@@ -35,7 +35,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("R2.15", "K2.3")
-def test_unset_variables_give_the_documented_values() -> None:
+def test_unset_variables_have_the_documented_defaults() -> None:
     assert [read() for read, *_ in NUMBERS.values()] == [50, None, 40, 30, 10]
     assert [read() for read in SWITCHES.values()] == [True, True]
 
@@ -99,7 +99,7 @@ def test_number_of_any_variable_is_in_range_or_default(said: str, variable: str)
 
 
 @pytest.mark.req("R2.15")
-def test_switch_accepts_these_words_in_any_case(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_switch_accepts_its_words_in_any_case(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for variable, switch in SWITCHES.items():
         with subtests.test(variable):
             for yes, no in (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"), ("TRUE", "FALSE"), (" Yes ", " No ")):
@@ -118,7 +118,7 @@ def test_unclear_switch_counts_as_unset(variable: str, said: str, monkeypatch: p
 
 
 @pytest.mark.req("R2.15")
-def test_documentation_has_each_with_its_default() -> None:
+def test_every_variable_is_documented_with_its_default() -> None:
     source, table = Path(settings.__file__).read_text(encoding="utf-8"), settings.__doc__ or ""
     rows = {found[1]: found[2] for found in re.finditer(r"^``(\w+)`` +(.*)$", table, re.MULTILINE)}
     assert set(re.findall(r'_(?:number|switch|environment)\("(\w+)"', source)) == {
@@ -134,7 +134,7 @@ def test_documentation_has_each_with_its_default() -> None:
         assert rows[variable].endswith("; yes")
 
 
-def test_round_limit_equals_that_of_an_agent() -> None:
+def test_round_limit_default_equals_the_agents() -> None:
     assert Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS).max_rounds == settings.MAX_ITERATIONS
     with pytest.raises(SettingsError):
         Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS + 1)

@@ -43,7 +43,7 @@ def test_attack_does_no_damage(
 
 
 @pytest.mark.nightly("by day the same attacks, held off")
-def test_attack_succeeds_without_defence(
+def test_attack_succeeds_without_its_defence(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attack in ATTACKS:
@@ -55,7 +55,7 @@ def test_attack_succeeds_without_defence(
             assert [*scene.harms()]
 
 
-def test_the_table_has_many_attacks_of_each_kind() -> None:
+def test_table_has_many_attacks_of_each_kind() -> None:
     kinds = Counter(attack.kind for attack in ATTACKS)
     print(f"{len(ATTACKS)} attacks: {dict(kinds)}")
     assert len({(attack.kind, attack.name) for attack in ATTACKS}) == len(ATTACKS)

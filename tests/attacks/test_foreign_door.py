@@ -68,7 +68,7 @@ async def _answer(socket: Path, secret: bytes) -> str:
     return str(message["result"]["content"][0]["text"])
 
 
-def test_attacks_on_socket_leave_other_connections_served(
+def test_other_connections_are_served_during_socket_attacks(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "MAX_LINE_BYTES", 100_000)
@@ -113,7 +113,7 @@ STRANGERS: Mapping[str, bytes] = {
 }
 
 
-def test_strangers_at_the_socket_call_nothing(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_rejects_calls_from_strangers(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "MAX_LINE_BYTES", 100_000)
     called: list[str] = []
 

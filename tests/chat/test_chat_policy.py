@@ -25,7 +25,7 @@ from agentnb.tools.tool import ToolContext
 
 
 @pytest.mark.req("KX.1")
-def test_words_end_the_turn_even_with_open_todos() -> None:
+def test_text_reply_ends_the_turn_even_with_open_todos() -> None:
     todo = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "One", "status": "not-started"}]})
     model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
     run = Agent(model, tools=[look], policy="chat", instructions=False).run_sync("go")
@@ -36,7 +36,7 @@ def test_words_end_the_turn_even_with_open_todos() -> None:
 
 
 @pytest.mark.req("R3.9", "K3.1")
-def test_ninth_call_gets_one_answer_without_tools_and_warning() -> None:
+def test_ninth_call_triggers_one_final_answer_without_tools() -> None:
     model = ScriptedModel([*map(do, range(9)), "That is what I have."])
     run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
     records = [record for round in run.rounds for record in round.records]
@@ -47,7 +47,7 @@ def test_ninth_call_gets_one_answer_without_tools_and_warning() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_limits_are_policy_settings_and_agent_settings_win(subtests: pytest.Subtests) -> None:
+def test_agent_settings_override_policy_limits(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         "documented": ({"policy": "chat"}, (8, 90, "final_answer")),
         "of the policy": ({"policy": Chat(max_tool_calls_per_turn=3, max_seconds=None)}, (3, None, "final_answer")),
@@ -75,7 +75,7 @@ async def slow(seconds: float = 60) -> str:
 
 
 @pytest.mark.req("R3.36")
-def test_tool_without_own_timeout_has_that_of_the_policy() -> None:
+def test_tool_without_a_timeout_gets_the_policy_timeout() -> None:
     own = tool(timeout=60)(slow)
     for policy, limits in ((Chat(tool_seconds=0.01), True), (Chat(tool_seconds=None), False)):
         model = ScriptedModel([ToolCall("slow", {} if limits else {"seconds": 0}, "c1"), "Done."])
@@ -136,7 +136,7 @@ def test_recovered_and_forked_runs_keep_their_limits(tmp_path: Path, subtests: p
             assert freed.settings.get("max_seconds") is None
 
 
-def test_own_policy_may_set_limits_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_custom_policy_can_set_only_limits(subtests: pytest.Subtests) -> None:
     @dataclass
     class Brief:
         agent_settings: Any

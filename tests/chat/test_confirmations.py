@@ -91,7 +91,7 @@ def noting(asked: list[str], *, approves: bool = True) -> Approve:
     return approve
 
 
-def test_confirmations_are_asked_in_every_mode_that_asks(subtests: pytest.Subtests) -> None:
+def test_confirmations_are_asked_in_every_asking_mode(subtests: pytest.Subtests) -> None:
     allows = {"delete_row": "allow", "send": "allow", "store": "allow"}
     lenient: Any = lambda call, run: Allow()  # noqa: E731
     cases: dict[str, tuple[str | None, dict[str, Any], list[str]]] = {
@@ -113,7 +113,7 @@ def test_confirmations_are_asked_in_every_mode_that_asks(subtests: pytest.Subtes
             assert ran == (["look"] if not expected else [one.name for one in CALLS]) * 2, run.rounds
 
 
-def test_question_offers_no_grant_and_names_its_rule() -> None:
+def test_confirmation_question_offers_no_grant_and_names_its_rule() -> None:
     live = keeper().start("go")
     wait_until(lambda: live.run.waiting)
     (question,) = live.run.waiting
@@ -151,7 +151,7 @@ def test_confirmations_apply_in_runs_started_by_tool_threads() -> None:
     assert done.stdout.split() == ["delete_row"]
 
 
-def test_log_of_a_nested_run_has_its_parents_confirmations() -> None:
+def test_nested_run_log_includes_its_parents_confirmations() -> None:
     permissions = Permissions().within(Permissions().confirming(KEEPER.confirms))
     for loosens in (True, False):
         assert Permissions.logged(permissions.as_logged, loosens=loosens).confirms == KEEPER.confirms
@@ -165,7 +165,7 @@ def test_confirmations_apply_in_nested_runs() -> None:
     assert asked == ["delete_row"] and run.status == "completed"
 
 
-def test_confirmations_match_other_case_and_server_tools(subtests: pytest.Subtests) -> None:
+def test_confirmations_ignore_case_and_match_server_tools(subtests: pytest.Subtests) -> None:
     for name, origin, is_confirmed in (
         ("Delete_Row", None, True),
         ("mcp_desk_delete_row", ToolOrigin("desk", "program", tool="Delete_row"), True),
@@ -216,7 +216,7 @@ async def after_a_while(call: ToolCall, run: Any) -> bool:
     return True
 
 
-def test_waiting_for_the_user_counts_for_no_limit(subtests: pytest.Subtests) -> None:
+def test_waiting_for_the_user_does_not_count_towards_limits(subtests: pytest.Subtests) -> None:
     @tool(effects=["read"])
     async def delete_row(n: int) -> str:  # not in a thread, which virtual time would not await
         """Deletes, whatever it says."""

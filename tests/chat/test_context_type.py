@@ -32,7 +32,7 @@ def of_examples() -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("R3.2", "K3.3")
-def test_documented_contexts_are_data_in_neutral_words(subtests: pytest.Subtests) -> None:
+def test_documented_contexts_are_neutrally_worded_data(subtests: pytest.Subtests) -> None:
     assert [one.name for one in builtin_contexts()] == [one["name"] for one in of_examples()]
     for documented in of_examples():
         with subtests.test(documented["name"]):
@@ -130,7 +130,7 @@ def test_context_name_ignores_case() -> None:
     assert [one["name"] for one in logged] == ["Station", "station"]
 
 
-def test_entity_text_is_loaded_by_a_function_with_clear_errors(snapshot: Snapshot) -> None:
+def test_function_loads_the_entity_text_with_clear_errors(snapshot: Snapshot) -> None:
     def fails(entity: str) -> str:
         raise LookupError(f"no {entity}")
 

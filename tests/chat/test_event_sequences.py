@@ -104,7 +104,7 @@ def test_turn_has_the_documented_event_order(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R3.28", "R3.29", "KX.10")
-def test_each_event_kind_has_a_documented_name_or_none() -> None:
+def test_each_event_kind_has_a_documented_name_or_exception() -> None:
     kinds = {kind.__struct_config__.tag for kind in KINDS}
     named = kinds & {*re.findall(r"\w+", str(loaded("event-names.yaml")))}
     assert named == kinds & NAMED.keys() - {"reply_given"} and kinds - NAMED.keys() == WITHOUT_NAME

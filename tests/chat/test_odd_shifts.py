@@ -51,7 +51,7 @@ def shifted(value: Any) -> Run:
 
 
 @pytest.mark.req("R3.4")
-def test_result_without_a_context_shifts_nothing(subtests: pytest.Subtests) -> None:
+def test_result_without_a_context_does_not_shift(subtests: pytest.Subtests) -> None:
     results: dict[str, Any] = {
         "a huge number": {"new_context": HUGE},
         "a huge entity": {"new_context": "task", "entity_id": HUGE},

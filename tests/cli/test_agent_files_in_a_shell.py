@@ -37,7 +37,7 @@ def test_calls_denied_by_the_file_are_never_made(cli: Call) -> None:
         assert Path("tide.txt").exists() == is_made
 
 
-def test_validate_names_the_file_kind_and_ineffective_keys(cli: Call, snapshot: Snapshot) -> None:
+def test_validate_reports_the_file_kind_and_ineffective_keys(cli: Call, snapshot: Snapshot) -> None:
     path = written("agents.yaml", AGENTS)
     done = cli("validate", path)
     assert (done.code, done.out) == (0, snapshot("valid"))
@@ -47,7 +47,7 @@ def test_validate_names_the_file_kind_and_ineffective_keys(cli: Call, snapshot: 
     assert (refused.code, refused.out) == (2, snapshot("refused"))
 
 
-def test_servers_of_the_file_are_those_of_the_person(cli: Call) -> None:
+def test_servers_in_the_file_must_be_configured_by_the_person(cli: Call) -> None:
     path = written("agents.yaml", AGENTS.replace("{type: memory}", "{type: mcp, command: no-such-server}"))
     missing = cli("exec", path, ASK)
     assert missing.code == 2 and "no-such-server" in missing.err and "--mcp FILE" in missing.err

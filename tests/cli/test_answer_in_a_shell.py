@@ -37,7 +37,7 @@ def command_of(done: Done) -> list[str]:
 
 
 @pytest.mark.req("R4.32")
-def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
+def test_last_line_is_a_command_to_answer_and_continue(cli: Call) -> None:
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
@@ -63,7 +63,7 @@ def test_several_questions_are_answered_by_name(cli: Call) -> None:
     assert cli(*command_of(done)).code == 0
 
 
-def test_questions_of_nested_workflows_are_named_and_answered(cli: Call) -> None:
+def test_questions_of_nested_workflows_can_be_answered_by_name(cli: Call) -> None:
     written("inner.yaml", "workflow:\n  - {type: human, ask: Inner?}\n")
     steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
@@ -96,7 +96,7 @@ def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests
     assert missing.code == 1 and "There is no run 'nowhere'" in missing.err
 
 
-def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtests: pytest.Subtests) -> None:
+def test_question_can_be_declined_or_cancelled_instead_of_answered(cli: Call, subtests: pytest.Subtests) -> None:
     text = "workflow:\n  - {id: sure, type: human, ask: 'Sure?', confirm: true}\n"
     for word, outcome in (("--decline", "declined"), ("--cancel", "cancelled")):
         with subtests.test(word):
@@ -106,7 +106,7 @@ def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtes
             assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 
-def test_run_without_questions_says_so(cli: Call) -> None:
+def test_answering_a_run_without_questions_is_refused(cli: Call) -> None:
     cli(
         "exec",
         written("one.yaml", "workflow:\n  - {type: tool, name: look, args: {n: 1}}\n"),
@@ -125,7 +125,7 @@ def test_budget_still_applies_after_the_answer(cli: Call) -> None:
         assert isinstance(recreated, Orchestration) and recreated.budget == budget
 
 
-def test_advice_of_list_and_show_is_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
+def test_runs_and_show_give_advice_as_shell_commands(cli: Call, subtests: pytest.Subtests) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     failing = "workflow: [{id: look, type: tool, name: look, args: {n: []}}]"
     for text, last in {
@@ -182,7 +182,7 @@ def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     assert done.code == 0 and last_run().status == "completed"
 
 
-def test_gate_of_a_workflow_applies_and_is_named_again(cli: Call) -> None:
+def test_workflow_gate_applies_and_is_repeated_in_the_command(cli: Call) -> None:
     name = module(GATED)
     text = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow: [{type: agent, name: a}]\n"
     file, prompt = written("gated.yaml", text), "- Look with `look(1)`"

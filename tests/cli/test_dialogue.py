@@ -34,7 +34,7 @@ def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple
     return done.value.value, written
 
 
-def test_long_call_is_paged_and_its_remainder_is_counted() -> None:
+def test_long_call_is_shown_in_pages_with_the_remainder_counted() -> None:
     call = judged_call(ToolCall("shell", {"command": f"ls{' ' * 320}{'x' * 2_990}rm \x1b[2J"}), "ask")
     talk = dialogue(WaitingOnUser("approval", "May shell run?", approval_schema(), "q1", "step", call))
     first = next(talk)
@@ -49,7 +49,7 @@ def test_long_call_is_paged_and_its_remainder_is_counted() -> None:
     assert done.value.value == "approve"
 
 
-def test_form_of_a_tool_starts_with_its_call() -> None:
+def test_form_of_a_tool_starts_by_showing_its_call() -> None:
     for length, cut in {5: "", 9_000: " characters not shown: agentnb show has all)"}.items():
         caller = judged_call(ToolCall("seat", {"to": "x" * length}), "")
         first = next(dialogue(WaitingOnUser("elicitation", "Which?", FORM, "q1", "step", asked_by="seat", caller=caller)))
@@ -58,7 +58,7 @@ def test_form_of_a_tool_starts_with_its_call() -> None:
         )
 
 
-def test_typed_text_is_read_by_the_kind_of_answer(subtests: pytest.Subtests) -> None:
+def test_typed_text_is_parsed_as_the_expected_kind_of_answer(subtests: pytest.Subtests) -> None:
     approval = approval_schema(("always",))
     cases: list[tuple[dict[str, Any], str, Any]] = [
         ({"type": "string"}, " Vienna ", "Vienna"),
@@ -102,7 +102,7 @@ def test_invalid_answer_is_explained_and_asked_again(subtests: pytest.Subtests) 
             assert all(expected in words and "Which?" not in words for words in written[1:])
 
 
-def test_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
+def test_form_can_be_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
     answer, written = said(FORM, "x", "3", "2", "", "because")
     assert answer == {"n": 3, "colour": "blue", "why": "because"}
     assert written[0].endswith("n (how many; a whole number): ") and "field by field" in written[0]
@@ -132,7 +132,7 @@ BOOKING = {
 }
 
 
-def test_each_kind_of_field_is_asked_for_and_checked(snapshot: Snapshot) -> None:
+def test_each_kind_of_field_is_prompted_for_and_validated(snapshot: Snapshot) -> None:
     lines = {
         "name": ["A", "Ada"],
         "mail": ["", "ada", "ada@example.org"],
@@ -159,7 +159,7 @@ def test_each_kind_of_field_is_asked_for_and_checked(snapshot: Snapshot) -> None
     assert least == {"name": "Ada", "mail": "a@b", "guests": 2, "room": "s", "meals": ["dinner"], "sure": False}
 
 
-def test_no_answer_is_accepted_anywhere_except_in_an_approval(subtests: pytest.Subtests) -> None:
+def test_decline_and_cancel_are_accepted_everywhere_except_in_approvals(subtests: pytest.Subtests) -> None:
     for word, no_answer in (("--decline", NoAnswer.DECLINE), ("--cancel", NoAnswer.CANCEL)):
         cases: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "text": ({"type": "string"}, ()),
@@ -252,7 +252,7 @@ def test_external_agents_own_memory_is_a_choice_in_its_words(snapshot: Snapshot)
     assert written.split("\n") == snapshot
 
 
-def test_server_tool_lists_its_reaches_by_number(snapshot: Snapshot) -> None:
+def test_grants_for_a_server_tool_are_listed_by_number(snapshot: Snapshot) -> None:
     origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
     grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "project"))
     call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)

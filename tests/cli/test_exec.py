@@ -41,7 +41,7 @@ def test_agents_are_tools_named_by_their_variables(cli: Call) -> None:
     assert (done.code, done.out) == (0, "Found it.\n")
 
 
-def test_rules_of_the_command_cover_tools_with_declared_effects(cli: Call, subtests: pytest.Subtests) -> None:
+def test_rules_in_the_command_cover_tools_with_declared_effects(cli: Call, subtests: pytest.Subtests) -> None:
     text = (
         'from agentnb import tool\n\n@tool(effects=["write"], path="path")\ndef save(path: str) -> str:\n    return "saved"\n'
     )
@@ -82,7 +82,7 @@ def test_result_goes_to_stdout_and_step_context_after_progress(
             assert nested_runs()[-3].prompt == prompt
 
 
-def test_named_result_is_printed_or_its_absence_warned_about(cli: Call) -> None:
+def test_named_result_is_printed_or_reported_missing(cli: Call) -> None:
     tools, path = module(LOOK), written("w.yaml", f"output: a\n{TWO}")
     done = cli("exec", path, "--tools", f"{tools}:look")
     assert (done.code, done.out) == (0, "seen 1\n")
@@ -93,7 +93,7 @@ def test_named_result_is_printed_or_its_absence_warned_about(cli: Call) -> None:
 
 
 @pytest.mark.req("R4.32", "R4.33")
-def test_program_uses_utf_8_in_any_locale() -> None:
+def test_command_line_uses_utf_8_in_any_locale() -> None:
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # ASCII cannot decode the .pth file of a folder whose name has an accent
     path, environment = sequential(), {**os.environ, **paths, "LC_ALL": "C", "PYTHONUTF8": "0"}
     prompt = "Marées\n".encode()
@@ -111,7 +111,7 @@ def test_program_uses_utf_8_in_any_locale() -> None:
     assert nested_runs()[0].prompt == "Marées"
 
 
-def test_prints_of_tools_and_calls_of_agents_are_progress(cli: Call) -> None:
+def test_tool_prints_and_agent_calls_are_shown_as_progress(cli: Call) -> None:
     tools = module(LOOK)
     calls = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow:\n  - {type: agent, name: a}\n"
     done = cli("exec", written("a.yaml", calls), "- Look with `look(n=7)`", "--tools", f"{tools}:look")
@@ -142,7 +142,7 @@ def test_terminal_gets_a_progress_bar_without_control_characters(cli: Call, monk
 # Input
 
 
-def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.Subtests) -> None:
+def test_inputs_are_json_or_a_json_or_yaml_file(cli: Call, subtests: pytest.Subtests) -> None:
     path = written("i.yaml", "inputs: {n: 1}\n" + TWO.replace("n: 2", "n: '{{ $inputs.n }}'"))
     tools = module(LOOK)
     written("n.json", '{"n": 5}')
@@ -152,14 +152,14 @@ def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.S
             assert cli("exec", path, "-i", argument, "--tools", f"{tools}:look").out == "seen 5\n"
 
 
-def test_module_may_name_several_tools_and_a_list(cli: Call) -> None:
+def test_tools_option_accepts_several_names_and_a_list(cli: Call) -> None:
     tools = module(LOOK + LOOK.replace("look", "watch") + "both = [look, watch]\n")
     path = written("two.yaml", TWO.replace("name: look, args: {n: 2}", "name: watch, args: {n: 2}"))
     for given in (f"{tools}:both", f"{tools}:look,{tools}:watch"):
         assert cli("exec", path, "--tools", given).out == "seen 2\n"
 
 
-def test_agents_without_a_model_get_named_environment_or_simulated_model(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_comes_from_option_environment_or_simulated_default(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written("a.yaml", "agents: {a: {instruction: Help.}}\nworkflow:\n  - {type: agent, name: a}\n")
     done = cli("exec", path)
     assert done.code == 0 and nested_runs()[-1].model == "simulated:disciplined"
@@ -174,7 +174,7 @@ def test_agents_without_a_model_get_named_environment_or_simulated_model(cli: Ca
 
 
 @pytest.mark.req("R4.33", "R4.35")
-def test_failure_prints_the_step_context_and_a_final_error(cli: Call) -> None:
+def test_failure_prints_the_step_context_and_ends_with_an_error(cli: Call) -> None:
     text = (EXAMPLES / "loop-limit.yaml").read_text("utf-8").replace("{instruction: Translate.}", "{replies: [A, B]}")
     path = written(
         "loop.yaml",
@@ -189,7 +189,7 @@ def test_failure_prints_the_step_context_and_a_final_error(cli: Call) -> None:
     assert "step trans began, iteration 2" in done.progress
 
 
-def test_exit_code_says_how_the_run_ended(cli: Call, subtests: pytest.Subtests) -> None:
+def test_exit_code_reflects_how_the_run_ended(cli: Call, subtests: pytest.Subtests) -> None:
     tools = module(
         "import asyncio\n"
         "async def nap() -> str:\n    '''Naps.'''\n    await asyncio.sleep(60)\n    return ''\n"
@@ -244,7 +244,7 @@ def hold() -> int:
 
 
 @pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
-def test_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) -> None:
+def test_second_interrupt_ends_a_function_that_blocks_the_interpreter(cli: Call) -> None:
     tools = module(LOOK + HOLDS)
     path = written("hold.yaml", TWO.replace("name: look, args: {n: 2}", "name: hold"))
     options = ["--tools", f"{tools}:look,{tools}:hold"]
@@ -274,7 +274,7 @@ def test_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) 
     assert (recovered.returncode, recovered.stdout) == (0, "held\n"), recovered.stderr
 
 
-def test_interrupt_watcher_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_watcher_stops_at_the_end_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 
@@ -357,7 +357,7 @@ def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtes
     assert done.code == 4, done.err
 
 
-def test_problems_and_warnings_of_the_file_have_lines(cli: Call) -> None:
+def test_file_problems_and_warnings_have_line_numbers(cli: Call) -> None:
     done = cli("exec", written("two.yaml", TWO))
     assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Pass it as a tool: --tools MODULE:look" in done.err
     text = "agents: {a: {replies: ['{\"ok\": true}']}}\nworkflow:\n  - {type: agent, name: a}\n"
@@ -372,7 +372,7 @@ def test_problems_and_warnings_of_the_file_have_lines(cli: Call) -> None:
 # Keys
 
 
-def test_no_key_is_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_never_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-ant-planted-0123456789"
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
     tools = module(f"def look() -> str:\n    '''Looks.'''\n    return 'is {key}'\n")
@@ -387,7 +387,7 @@ def test_no_key_is_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         assert key not in done.out + done.err and "[key]" in done.out + done.err
 
 
-def test_builtin_tools_are_named_by_their_words(cli: Call) -> None:
+def test_builtin_tools_can_be_named_without_a_module(cli: Call) -> None:
     Path("notes.txt").write_text("low water")
     path = written("read.yaml", "workflow: [{type: tool, name: read_file, args: {path: notes.txt}}]\n")
     assert "low water" in cli("exec", path).out

@@ -64,7 +64,7 @@ def test_yaml_file_runs_with_names_of_the_tools_file(cli: Call) -> None:
     assert (again.code, again.out) == (0, done.out), "a module is a source of names too, and nothing runs again"
 
 
-def test_python_file_runs_its_experiment(cli: Call, snapshot: Snapshot) -> None:
+def test_python_file_runs_the_experiment_it_defines(cli: Call, snapshot: Snapshot) -> None:
     done = cli("experiment", "exp.py")
     assert done.code == 0 and "'matrix' minus 'off'" in done.out
     written("two.py", PYTHON + "other = Experiment(rows, {'a': 'off'}, 'simulated:chatty')\nsame = exp\n")
@@ -77,7 +77,7 @@ def test_python_file_runs_its_experiment(cli: Call, snapshot: Snapshot) -> None:
     assert cli("experiment", "broken.py").err == snapshot("a file that raises")
 
 
-def test_design_runs_nothing(cli: Call) -> None:
+def test_design_option_runs_nothing(cli: Call) -> None:
     done = cli("experiment", "exp.yaml", "-t", "my_tools.py", "--design")
     assert done.code == 0 and done.out.startswith("Design · 6 tasks x 2 variants = 12 runs")
     assert not [*Path().glob("noted-*")] and not Path(".agentnb/experiments").exists()
@@ -94,7 +94,7 @@ def test_problems_exit_with_1_before_anything_runs(cli: Call, snapshot: Snapshot
     assert not [*Path().glob("noted-*")]
 
 
-def test_model_of_the_file_is_used_only_where_allowed(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiment_model_at_another_url_needs_permission(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
     for place in ("models: {}", "agent: {{model: {}, tools: note}}", "variants: {{off: {{model: {}}}}}"):
         line = place.format("openai:x?url=https://models.example.org")
@@ -122,7 +122,7 @@ def test_missing_runs_exit_with_2_and_the_next_command(cli: Call, snapshot: Snap
     assert done.err == snapshot
 
 
-def test_planned_analysis_ends_with_the_command_for_the_next(cli: Call, snapshot: Snapshot) -> None:
+def test_planned_analysis_ends_with_the_next_command(cli: Call, snapshot: Snapshot) -> None:
     written("my_tools.py", TOOLS.replace("range(6)", "range(20)"))
     written("exp.yaml", YAML + "looks: [0.5, 1.0]\n")
     first = cli("experiment", "exp.yaml", "--tools", "my_tools.py")

@@ -46,7 +46,7 @@ def tools(cli: Call) -> tuple[str, ...]:
     return "--tools", f"{module(WRITE)}:write"
 
 
-def test_changed_log_is_refused_with_what_to_type(cli: Call, tools: tuple[str, ...]) -> None:
+def test_changed_log_is_refused_with_the_command_to_type(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     for argv in (("recover", run_id), ("answer", run_id, "approve")):
@@ -57,7 +57,7 @@ def test_changed_log_is_refused_with_what_to_type(cli: Call, tools: tuple[str, .
     assert cli("show", run_id).code == cli("runs").code == 0
 
 
-def test_refused_log_asks_again_and_is_own_from_then_on(cli: Call, tools: tuple[str, ...]) -> None:
+def test_refused_log_asks_again_and_counts_as_own_afterwards(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     again = cli("answer", run_id, "approve", "--no-trust-log", *tools)
@@ -65,14 +65,14 @@ def test_refused_log_asks_again_and_is_own_from_then_on(cli: Call, tools: tuple[
     assert cli(*command_of(again)).code == 0 and done() == "a"
 
 
-def test_accepted_log_counts_unchanged(cli: Call, tools: tuple[str, ...]) -> None:
+def test_accepted_log_is_resumed_unchanged(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     assert cli("recover", run_id, "--trust-log", *tools).code == 0
     assert done() == "a"
 
 
-def test_changed_log_grants_nothing_for_the_person(cli: Call, tools: tuple[str, ...]) -> None:
+def test_changed_log_cannot_grant_permissions(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     (nested,) = nested_runs()
@@ -86,7 +86,7 @@ def test_changed_log_grants_nothing_for_the_person(cli: Call, tools: tuple[str, 
     assert cli(*command_of(asked)).code == 0 and done() == "a"
 
 
-def test_changed_nested_log_counts_for_nothing(cli: Call, tools: tuple[str, ...]) -> None:
+def test_results_in_a_changed_nested_log_are_ignored(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     (nested,) = nested_runs()
@@ -98,7 +98,7 @@ def test_changed_nested_log_counts_for_nothing(cli: Call, tools: tuple[str, ...]
     assert cli(*command_of(asked)).code == 0 and done() == "a"
 
 
-def test_nested_log_changed_after_acceptance_is_void(cli: Call, tools: tuple[str, ...]) -> None:
+def test_nested_log_changed_after_acceptance_is_ignored(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     change(run_id, '"source":"one.yaml"', '"source":"two.yaml"')

@@ -63,7 +63,7 @@ def test_file_is_confirmed_once_at_a_terminal(cli: Call) -> None:
 
 
 @pytest.mark.slow("a real server")
-def test_environment_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_configures_servers_in_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written("one.yaml", STEP)
     missing = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert missing.code != 0 and "--mcp FILE" in missing.err
@@ -72,7 +72,7 @@ def test_environment_variable_configures_servers_of_a_shell(cli: Call, monkeypat
     assert done.code == 0 and "21:00" in done.out, done.err
 
 
-def test_unreadable_file_runs_nothing(cli: Call) -> None:
+def test_unreadable_server_file_prevents_the_run(cli: Call) -> None:
     path = written("one.yaml", STEP)
     written("mcp.json", '{"mcpServers": {"clock": }}')
     for command in (("exec", path, *NAMED), ("validate", path, "--mcp", "mcp.json")):

@@ -79,7 +79,7 @@ def test_plan_in_either_format_runs_with_named_tools(cli: Call, subtests: pytest
     assert [one["name"] for one in last_run().variables["results"]] == ["tides_fetch", "tides_fetch", "tables_compare"]
 
 
-def test_plan_calls_only_tools_that_the_command_names(cli: Call) -> None:
+def test_plan_may_call_only_tools_named_in_the_command(cli: Call) -> None:
     written("secret.txt", "the text")
     path = written(
         "p.yaml",
@@ -96,7 +96,7 @@ def test_plan_calls_only_tools_that_the_command_names(cli: Call) -> None:
     assert cli("exec", path, "-t", f"{name}:tides_fetch,mcp:clock").code == 2, "a server has no such tool"
 
 
-def test_exit_code_says_how_a_plan_ended(cli: Call, subtests: pytest.Subtests, planner: Planner) -> None:
+def test_exit_code_reflects_how_a_plan_ended(cli: Call, subtests: pytest.Subtests, planner: Planner) -> None:
     tools = ("-t", f"{module(TOOLS)}:tides_fetch")
     failing = {"steps": [{"name": "tides_fetch", "args": {"station": "vigo"}}]}
     for code, plan, word in (
@@ -118,7 +118,7 @@ def test_exit_code_says_how_a_plan_ended(cli: Call, subtests: pytest.Subtests, p
     assert (done.code, last_run().stop_reason) == (3, "max_plan_iterations")
 
 
-def test_interrupt_ends_a_plan_with_130() -> None:
+def test_interrupted_plan_exits_with_130() -> None:
     body = "    '''Wait.'''\n    print('It waits')\n    time.sleep(60)\n    return ''\n"
     name = module(f"import time\ndef wait() -> str:\n{body}")
     path = written("p.yaml", "steps: [{name: wait}]\n")
@@ -135,7 +135,7 @@ def test_interrupt_ends_a_plan_with_130() -> None:
     assert process.returncode == 130
 
 
-def test_permissions_and_gates_of_the_command_apply_to_steps(cli: Call, subtests: pytest.Subtests) -> None:
+def test_permissions_and_gates_in_the_command_apply_to_steps(cli: Call, subtests: pytest.Subtests) -> None:
     name, path = module(TOOLS), written("p.json", json.dumps(FETCH))
     gates = module("from agentnb import Deny\n\ndef no(call, run):\n    return Deny('not now')\n")
     for options, code, word in (
@@ -150,7 +150,7 @@ def test_permissions_and_gates_of_the_command_apply_to_steps(cli: Call, subtests
     assert (answered.code, fetched(answered)) == (0, 1), answered.err
 
 
-def test_plan_takes_neither_prompt_nor_inputs_but_results(cli: Call) -> None:
+def test_plan_accepts_results_but_no_prompt_or_inputs(cli: Call) -> None:
     tools = ("-t", f"{module(TOOLS)}:tides_fetch")
     path = written("p.yaml", "steps: [{id: a, name: tides_fetch, args: {station: brest}}]\n")
     assert cli("exec", path, "Which tides?", *tools).code == 2
@@ -162,7 +162,7 @@ def test_plan_takes_neither_prompt_nor_inputs_but_results(cli: Call) -> None:
 
 
 @pytest.mark.req("R1.45")
-def test_question_of_a_plan_is_answered_by_the_last_line(cli: Call) -> None:
+def test_command_in_the_last_line_answers_a_plan_question(cli: Call) -> None:
     text = "steps:\n- {name: tides_fetch, args: {station: brest}}\n- {type: elicitation, content: Which day?}\n"
     done = cli("exec", written("p.yaml", text), "-t", f"{module(TOOLS)}:tides_fetch", "--no-input")
     assert done.code == 4 and done.out == "" and fetched(done) == 1
@@ -175,7 +175,7 @@ def test_question_of_a_plan_is_answered_by_the_last_line(cli: Call) -> None:
 
 
 @pytest.mark.req("R1.1")
-def test_builtin_planner_is_replaced_by_a_file_of_its_name(cli: Call, planner: Planner) -> None:
+def test_file_of_the_same_name_replaces_the_builtin_planner(cli: Call, planner: Planner) -> None:
     tools = ("--tools", f"{module(TOOLS)}:tides_fetch")
     planner(FETCH, "Low water at 04:12.")
     Path(PLANNER).mkdir()
@@ -209,7 +209,7 @@ def test_printed_planner_can_be_copied_changed_and_run(cli: Call, planner: Plann
 
 
 @pytest.mark.req("R1.19", "R1.46", "R1.47")
-def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
+def test_planner_accepts_the_documented_inputs(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(TOOLS)}:both,web")
     written("plan.md", "Only this: {{ query }}\n")
     cases = {
@@ -230,7 +230,7 @@ def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, su
     assert [spec.name for spec in model.requests[0].tools] == ["tides_fetch"]
 
 
-def test_input_the_planner_refuses_is_refused_before_it_runs(
+def test_invalid_planner_input_is_refused_before_anything_runs(
     cli: Call, planner: Planner, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -273,7 +273,7 @@ def test_validate_reports_templates_and_tools_of_planners(cli: Call, subtests: p
     assert cli("validate", "planner", "-i", '{"model": "anthropic:x"}').code == 0, "no key is needed"
 
 
-def test_template_made_by_a_task_is_left_to_the_run(cli: Call, planner: Planner) -> None:
+def test_template_built_by_a_task_is_not_checked_beforehand(cli: Call, planner: Planner) -> None:
     text = planner_text().replace("  loop:\n", "  before: {post: {promptTemplate: 'Ask {{ query }}'}}\n  loop:\n", 1)
     model = planner("Done.")
     done = cli("exec", written("mine.yaml", text), "When?", "-i", '{"promptTemplate": "#foreach"}')
@@ -351,7 +351,7 @@ def wait() -> str:
 
 
 @pytest.mark.req("R1.51", "R1.52")
-def test_validate_says_what_validate_plan_says(cli: Call, subtests: pytest.Subtests) -> None:
+def test_validate_command_reports_the_same_as_validate_plan(cli: Call, subtests: pytest.Subtests) -> None:
     name = module(TOOLS)
     tools = f"{name}:both"
     found = cli("validate", PLANS / "plan.yaml", "-t", tools)
@@ -367,7 +367,7 @@ def test_validate_says_what_validate_plan_says(cli: Call, subtests: pytest.Subte
                 assert (count is None) == (not expected) and (count is None or int(count[1]) == len(expected))
 
 
-def test_tool_names_are_checked_only_with_tools(cli: Call, subtests: pytest.Subtests) -> None:
+def test_tool_names_are_checked_only_if_tools_are_given(cli: Call, subtests: pytest.Subtests) -> None:
     path = written(
         "p.yaml", "steps:\n- {name: tides.fetsch, args: {}}\n- {name: mcp_clock_now, args: {}}\n- {name: read_file}\n"
     )

@@ -92,7 +92,7 @@ def shell(command: str) -> str:
 
 
 @pytest.mark.slow("two programs of their own")
-def test_rule_saved_at_the_terminal_holds_in_the_next_program() -> None:
+def test_rule_saved_at_the_terminal_applies_to_the_next_program() -> None:
     call = "workflow:\n  - {id: log, type: tool, name: shell, args: {command: git log -5}}\n"
     command = ("exec", str(written("log.yaml", call)), "--tools", f"{module(RUNS_A_COMMAND)}:shell")
     with Terminal(*command) as terminal:
@@ -118,7 +118,7 @@ def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
 
 
 @pytest.mark.slow("a program of its own that is ended")
-def test_question_of_a_terminated_program_is_resumed_by_an_answer(cli: Call) -> None:
+def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
     with Terminal(*given) as terminal:
         assert "May write run?" in terminal.asked()
@@ -140,7 +140,7 @@ def test_ctrl_c_at_a_question_ends_the_run() -> None:
 
 
 @pytest.mark.slow("a program of its own")
-def test_no_input_option_asks_nothing_at_a_terminal() -> None:
+def test_no_input_option_suppresses_questions_at_a_terminal() -> None:
     with Terminal(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
         assert terminal.ended() == (4, "")
     assert "Answer: " not in terminal.shown and last_run().is_suspended
@@ -191,7 +191,7 @@ def test_progress_is_held_back_during_a_question(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow("two programs of their own")
-def test_answer_without_text_asks_only_at_a_terminal(cli: Call) -> None:
+def test_answer_command_without_text_asks_only_at_a_terminal(cli: Call) -> None:
     cli(*exec_of(WORKER, "--approve", "ask"))
     run_id = last_run().id
     assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err

@@ -75,7 +75,7 @@ def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests
     assert cli("recover", "nowhere").code == 1
 
 
-def test_tools_and_gates_of_the_first_command_are_reused(cli: Call, subtests: pytest.Subtests) -> None:
+def test_recovery_reuses_tools_and_gates_of_the_first_command(cli: Call, subtests: pytest.Subtests) -> None:
     name = module(WORK + "\ndef gate(call, run):\n    return None\n")
     options = ("--tools", f"{name}:work", "--gate", f"{name}:gate")
     for command, text, answer in (
@@ -101,7 +101,7 @@ def test_modules_named_by_a_foreign_log_are_not_imported(cli: Call) -> None:
     assert "There is no tool work" in done.err and "theirs" not in done.err
 
 
-def test_run_of_an_agent_is_resumed(cli: Call) -> None:
+def test_agent_run_is_recovered(cli: Call) -> None:
     Agent(ScriptedModel([ToolCall("work", {"what": "a"}), "Done."]), name="worker").run_sync(
         "Go.", store=Store(RUNS), show=False
     )

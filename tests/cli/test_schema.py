@@ -10,7 +10,7 @@ from agentnb.workflow.files.workflow_schema import workflow_schema
 from agentnb.workflow.tasks.task_schema import tasks_schema
 
 
-def test_schema_of_each_form_is_written_to_stdout(cli: Call) -> None:
+def test_schema_of_each_file_format_is_printed(cli: Call) -> None:
     for name, schema in {"workflow": workflow_schema(), "tasks": tasks_schema()}.items():
         done = cli("schema", name)
         assert (done.code, done.err, json.loads(done.out)) == (0, "", schema)

@@ -19,7 +19,9 @@ several = [bench]
 """
 
 
-def test_exec_names_servers(cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_exec_can_use_named_servers(
+    cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests, snapshot: Any
+) -> None:
     monkeypatch.setenv("MCP_SERVERS", json.dumps([{"name": "bench", "command": sys.executable, "args": [PROGRAM]}]))
     name = module(MODULE)
     cases = {
@@ -39,7 +41,7 @@ def test_exec_names_servers(cli: Call, monkeypatch: pytest.MonkeyPatch, subtests
             assert (done.code, done.err) == (2, snapshot(case))
 
 
-def test_validate_knows_tools_of_named_servers(cli: Call) -> None:
+def test_validate_accepts_tools_of_named_servers(cli: Call) -> None:
     path = written("where.yaml", STEP.format(name="mcp_bench_where"))
     assert cli("validate", path, "--tools", "mcp:bench").code == 0
     assert cli("validate", path, "--tools", "mcp:bank").code != 0

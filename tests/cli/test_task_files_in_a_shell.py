@@ -19,7 +19,7 @@ stage:
 """
 
 
-def test_prompt_is_the_query_input_and_both_are_refused(cli: Call) -> None:
+def test_prompt_becomes_the_query_and_giving_both_is_refused(cli: Call) -> None:
     path, tools = written("tides.yaml", TASKS), ("--tools", f"{module(TOOLS)}:fetch")
     assert cli("exec", path, *tools, "When?")[:2] == (0, "brest: When?\n")
     assert cli("exec", path, *tools, "-i", '{"query": "Why?", "station": "cork"}').out == "cork: Why?\n"
@@ -44,7 +44,7 @@ def test_template_is_read_from_a_file(cli: Call) -> None:
     assert cli("exec", path, *tools, "--prompt-template", "none.md", "it").code == 2
 
 
-def test_problems_of_a_task_file_have_lines_also_when_nested(cli: Call) -> None:
+def test_task_file_problems_have_line_numbers_even_when_nested(cli: Call) -> None:
     written("tasks.yaml", TASKS.replace("action:", "actoin:"))
     done = cli("validate", "tasks.yaml")
     assert done.code == 2 and lines_of(done, "tasks.yaml") and "tasks.yaml: 2 problems" in done.out

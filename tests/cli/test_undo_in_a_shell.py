@@ -9,7 +9,7 @@ from kept_files import Desk, writes
 from shell_calls import Call
 
 
-def test_files_of_a_run_are_restored_by_id_and_log(cli: Call, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_undo_restores_files_by_run_id_or_log(cli: Call, tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
     path = desk.write("a.txt", "old")
     for name, of in {"id": lambda run: run.id[-8:], "log": lambda run: str(desk.store.path(run.id))}.items():

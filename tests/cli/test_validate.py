@@ -16,7 +16,7 @@ workflow:
 """
 
 
-def test_valid_file_is_reported_and_nothing_runs(cli: Call) -> None:
+def test_valid_file_is_reported_without_running_it(cli: Call) -> None:
     path = str(EXAMPLES / "qa-loop.yaml")
     assert cli("validate", path)[::2] == (0, "")
     assert f"{path}: a valid workflow" in cli("validate", path).out
@@ -31,7 +31,7 @@ def test_each_problem_is_reported_with_file_and_line(cli: Call) -> None:
     assert done.out.endswith("w.yaml: 3 problems\n")
 
 
-def test_warnings_are_reported_and_are_problems_with_strict(cli: Call) -> None:
+def test_warnings_are_reported_and_become_problems_with_strict(cli: Call) -> None:
     path = written("w.yaml", WARNS)
     done = cli("validate", path)
     assert done.code == 0 and lines_of(done, "w.yaml") == [4] and done.out.endswith("w.yaml: a valid workflow, 1 warning\n")
@@ -64,7 +64,7 @@ def test_actions_of_a_task_file_are_checked_with_tools(cli: Call) -> None:
         assert cli("validate", name, "--tools", tools).out == f"{name}: a valid {kind}\n"
 
 
-def test_plans_are_recognized_by_any_key_and_others_are_refused(cli: Call, subtests: pytest.Subtests) -> None:
+def test_plan_files_are_recognized_by_any_of_their_keys(cli: Call, subtests: pytest.Subtests) -> None:
     for key in ("steps", "intention", "elicitation"):
         with subtests.test(key):
             done = cli("validate", written("p.yaml", f"{key}: odd\n" if key != "intention" else "intention: {}\n"))
@@ -82,5 +82,5 @@ def test_hints_are_usable_in_a_shell(cli: Call) -> None:
     assert done.code == 2 and "Pass it as a tool: --tools MODULE:tides_fetch" in done.err
 
 
-def test_full_disk_message_in_a_shell_mentions_no_cell() -> None:
+def test_full_disk_message_in_a_shell_does_not_mention_cells() -> None:
     assert in_words([ROOM], SHELL) == "Free some disk space"

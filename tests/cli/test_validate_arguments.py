@@ -29,7 +29,7 @@ FORMS = {
 }
 
 
-def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtests: pytest.Subtests) -> None:
+def test_wrong_arguments_are_reported_with_lines_in_every_format(cli: Call, subtests: pytest.Subtests) -> None:
     takes = "It takes station, rows (optional)"
     expected = [
         "fetch: unknown argument staton. Did you mean station?",
@@ -50,7 +50,7 @@ def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtest
             assert done.code == 2 and done.out.splitlines() == [*lines, f"{path}: 5 problems"]
 
 
-def test_arguments_from_templates_are_left_to_the_run(cli: Call) -> None:
+def test_arguments_from_templates_are_checked_only_when_running(cli: Call) -> None:
     path = written(
         "later.yaml",
         "inputs: {rows: 3}\nworkflow:\n"

@@ -44,7 +44,7 @@ def assert_named(commands: Sequence[str], folder: Path, *, status: int = 0, is_a
 
 
 @pytest.mark.slow("bash runs a thousand commands")
-def test_bash_runs_and_opens_only_what_generated_commands_name(tmp_path: Path) -> None:
+def test_bash_runs_only_what_is_read_from_generated_commands(tmp_path: Path) -> None:
     random = Random(SEED)
     unreadable = total = 0
     for batch in batches(iter(lambda: draw_command(random), ""), size(1_000, nightly=140_000)):
@@ -55,14 +55,14 @@ def test_bash_runs_and_opens_only_what_generated_commands_name(tmp_path: Path) -
 
 
 @pytest.mark.slow("bash runs five hundred commands")
-def test_bash_runs_and_opens_only_what_damaged_commands_name(tmp_path: Path) -> None:
+def test_bash_runs_only_what_is_read_from_damaged_commands(tmp_path: Path) -> None:
     random = Random(SEED)
     drawn = (command for command in iter(lambda: draw_command(random), "") if not re.search(r"while|until|\(\(", command))
     for batch in batches((damaged(random, command) for command in drawn), size(500, nightly=60_000)):
         assert_named(batch, tmp_path / "damaged", status=1)
 
 
-def test_disguised_call_is_named_or_a_problem(tmp_path: Path) -> None:
+def test_disguised_call_is_found_or_reported_as_a_problem(tmp_path: Path) -> None:
     runs = assert_named(DISGUISED_COMMANDS, tmp_path / "disguised", is_alone=True)
     assert sum(bool(run.calls) for run in runs) > 0.8 * len(runs)  # bash was seen to run them
 
@@ -76,6 +76,6 @@ def test_ordinary_commands_have_no_problem(subtests: pytest.Subtests) -> None:
             assert script.commands
 
 
-def test_calls_and_files_of_ordinary_commands_are_named(tmp_path: Path) -> None:
+def test_calls_and_files_of_ordinary_commands_are_found(tmp_path: Path) -> None:
     local = [command for command in ORDINARY_COMMANDS if "/dev/" not in command and "while" not in command]
     assert_named(local, tmp_path / "ordinary")

@@ -81,7 +81,7 @@ def is_covered(pattern: str, text: str) -> bool:
     return command.is_list and all(covers(pattern, part) for part in command.parts[: command.listed])
 
 
-def test_pattern_allows_its_documented_form(subtests: pytest.Subtests) -> None:
+def test_pattern_covers_exactly_its_documented_commands(subtests: pytest.Subtests) -> None:
     for expected, cases in ((True, COVERED), (False, NOT_COVERED)):
         for pattern, texts in cases.items():
             for text in re.split(r" \| (?!getline)", texts):
@@ -202,7 +202,7 @@ NOT_OFFERED = (
 )
 
 
-def test_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: pytest.Subtests) -> None:
+def test_offered_pattern_covers_the_command_but_no_dangerous_form(subtests: pytest.Subtests) -> None:
     for text, pattern in OFFERED.items():
         with subtests.test(text):
             command = shell_command(text)
@@ -215,14 +215,14 @@ def test_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: pyte
             assert not is_covered(pattern, f"A=1 {text}") and not is_covered(pattern, f"{text} > x")
 
 
-def test_commands_that_start_others_or_write_are_not_offered(subtests: pytest.Subtests) -> None:
+def test_patterns_are_not_offered_for_starting_or_writing_commands(subtests: pytest.Subtests) -> None:
     for text in NOT_OFFERED.split(" | "):
         with subtests.test(text):
             command = shell_command(text)
             assert offer_pattern(command, command.parts) == ""
 
 
-def test_final_star_matches_nothing_and_whole_words() -> None:
+def test_final_star_matches_zero_or_more_complete_words() -> None:
     matches = {
         text
         for text in ("git status", "git status -s", "git statusx", "git stat")

@@ -154,7 +154,7 @@ def can_write(path: str) -> bool:
     return path != "." and not path.startswith(("/", "~")) and not {"..", ".git", ".agentnb", "config", "HEAD"} & set(parts)
 
 
-def test_commands_that_start_nothing_hidden_are_harmless(subtests: pytest.Subtests) -> None:
+def test_commands_that_run_no_hidden_commands_are_harmless(subtests: pytest.Subtests) -> None:
     for expected, texts in ((True, HARMLESS), (False, NOT_HARMLESS)):
         for text in texts.strip().splitlines():
             with subtests.test(text):

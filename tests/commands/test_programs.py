@@ -24,7 +24,7 @@ KEYS = {"source", "like", "options", "starts", "writes", "words", "stops", "oper
 KEYS |= {"bundled", "signs", "harmless", "modules", "offered"}
 
 
-def test_each_row_has_a_source_and_only_known_keys(subtests: pytest.Subtests) -> None:
+def test_each_program_row_has_a_source_and_known_keys(subtests: pytest.Subtests) -> None:
     names = [name for row in ROWS for name in row.split(", ")]
     assert len(names) == len(set(names)) and len(names) > 400
     for name, row in ROWS.items():
@@ -42,7 +42,7 @@ def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
                 yield form, spelling, example
 
 
-def test_options_that_start_or_write_are_outside_a_star() -> None:
+def test_star_excludes_options_that_start_commands_or_write() -> None:
     within = []
     for form, spelling, value in dangerous_words():
         attached = f"{spelling}={value}" if spelling.startswith("--") or form.has_words else f"{spelling}{value}"
@@ -54,7 +54,7 @@ def test_options_that_start_or_write_are_outside_a_star() -> None:
     assert within == []
 
 
-def test_abbreviated_options_that_start_or_write_are_outside_a_star() -> None:
+def test_star_excludes_abbreviated_dangerous_options() -> None:
     within = []
     for form, spelling, value in dangerous_words():
         if spelling.startswith("--") and not form.has_words and len(spelling) > 4:
@@ -70,7 +70,7 @@ def test_program_name_excludes_folder_and_version() -> None:
     assert {word: program_name(word) for word in names} == names
 
 
-def test_harmless_rows_start_nothing_through_operands() -> None:
+def test_harmless_programs_start_nothing_through_operands() -> None:
     looked_through = {"command", "shell", "trap", ""}
     kinds = {form.operands for form in program_forms().values() if form.harmless is True}
     assert kinds <= looked_through | {"written", "last", "output", "sed", "awk", "names", "none"}
@@ -81,6 +81,6 @@ def test_commands_page_is_generated_from_the_table() -> None:
     assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.text(), "Run python tests/commands/commands_page.py"
 
 
-def test_few_ordinary_commands_ask_and_all_are_readable() -> None:
+def test_most_ordinary_commands_run_unasked_and_all_are_readable() -> None:
     rows = commands_page.PAGE.read_text(encoding="utf-8").partition("## Ordinary commands")[2]
     assert rows.count("\n| `") < 40 and "cannot be taken apart" not in rows

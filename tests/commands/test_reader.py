@@ -118,14 +118,14 @@ def shown(command: SimpleCommand) -> str:
     return words + "".join(f" {each.operator}{each.target.value if each.target else ''}" for each in command.redirections)
 
 
-def test_calls_and_files_of_each_structure_are_named(subtests: pytest.Subtests) -> None:
+def test_calls_and_files_are_found_in_each_structure(subtests: pytest.Subtests) -> None:
     for text, expected in NAMED.items():
         with subtests.test(text):
             script = read_script(text)
             assert (script.problem, [shown(command) for command in script.commands]) == ("", expected)
 
 
-def test_commands_of_uncertain_meaning_are_a_problem(subtests: pytest.Subtests) -> None:
+def test_commands_of_uncertain_meaning_are_reported(subtests: pytest.Subtests) -> None:
     for text in PROBLEMS:
         with subtests.test(text[:40]):
             assert read_script(text).problem
@@ -143,7 +143,7 @@ def test_only_plain_consecutive_commands_are_a_list(subtests: pytest.Subtests) -
             assert read_script(text).is_list is expected
 
 
-def test_words_have_their_text_or_its_prefix(subtests: pytest.Subtests) -> None:
+def test_words_are_read_as_text_or_known_prefix(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[str | None, str, bool]] = {
         "'a'\"b\"\\c": ("abc", "abc", False),
         '"a$x"b': (None, "a", False),
@@ -188,6 +188,6 @@ def calls_of(text: str) -> int:
     return count
 
 
-def test_problem_keeps_the_commands_read_so_far() -> None:
+def test_commands_read_before_a_problem_are_kept() -> None:
     assert [shown(command) for command in read_script("rm x; echo 'a").commands] == ["rm x"]
     assert len({read_script(text).problem for text in DISGUISED_COMMANDS}) > 10

@@ -49,7 +49,7 @@ CLEAR = (
 )
 
 
-def test_every_visible_command_is_a_part(subtests: pytest.Subtests) -> None:
+def test_every_visible_command_becomes_a_part(subtests: pytest.Subtests) -> None:
     for text, parts in PARTS.items():
         with subtests.test(text):
             command = shell_command(text)
@@ -65,7 +65,7 @@ def test_unparsable_commands_are_reported(subtests: pytest.Subtests) -> None:
             assert bool(shell_command(text).problem) == ("$X/a" in text)
 
 
-def test_nested_commands_end_in_time() -> None:
+def test_parsing_nested_commands_ends_in_time() -> None:
     assert shell_command("env " * 50 + "a").problem and shell_command("env " * 3 + "a").parts[-1].raw == "a"
 
 
@@ -75,7 +75,7 @@ PROGRAMS = st.sampled_from([name for name, form in program_forms().items() if " 
 
 @examples(200)
 @given(PROGRAMS, WORDS)
-def test_plain_commands_match_the_full_reader(program: str, rest: str) -> None:
+def test_plain_command_shortcut_matches_the_full_reader(program: str, rest: str) -> None:
     text = f"{program} {rest}"
     parts = shell_command(text).parts
     commands = read_script(text).commands
@@ -104,5 +104,5 @@ def test_any_text_is_parsed_without_an_error(text: str) -> None:
         ("ls", ()),
     ],
 )
-def test_command_knows_the_key_files_that_it_names(line: str, files: tuple[str, ...]) -> None:
+def test_key_files_named_in_a_command_are_recognized(line: str, files: tuple[str, ...]) -> None:
     assert shell_command(line).key_files == files

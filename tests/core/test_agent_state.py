@@ -152,14 +152,14 @@ CASES: dict[str, tuple[list[Fact], list[str | None]]] = {
 
 
 @pytest.mark.req("R3.13", "R3.14", "R3.30", "K3.2")
-def test_state_changes_with_its_event(subtests: pytest.Subtests) -> None:
+def test_agent_state_follows_each_event(subtests: pytest.Subtests) -> None:
     for name, (facts, expected) in CASES.items():
         with subtests.test(name):
             assert states(*facts) == expected
 
 
 @pytest.mark.req("R3.13")
-def test_failed_or_stopped_run_has_no_state(subtests: pytest.Subtests) -> None:
+def test_failed_or_stopped_run_has_no_agent_state(subtests: pytest.Subtests) -> None:
     assert (Run().agent_state, RunBuilder().run.agent_state) == (None, None)
     for status in ("failed", "stopped", "cancelled"):
         with subtests.test(status):
@@ -180,7 +180,7 @@ PLANNED: list[Fact] = [
 
 
 @pytest.mark.req("R3.13", "R3.30", "K3.2")
-def test_plan_is_executing_whatever_its_steps_call() -> None:
+def test_running_plan_stays_in_state_executing_for_any_call() -> None:
     inner = called("fetch", "exec/0")
     run = [
         executes(id="a"),
@@ -196,7 +196,7 @@ def test_plan_is_executing_whatever_its_steps_call() -> None:
 
 
 @pytest.mark.req("R3.13", "R3.37")
-def test_running_plan_has_its_step_number_and_step_count(subtests: pytest.Subtests) -> None:
+def test_running_plan_reports_its_step_number_and_step_count(subtests: pytest.Subtests) -> None:
     built = RunBuilder().extend(*PLANNED)
     for name, (fact, expected) in {
         "begun": (executes(id="a"), (0, 5)),

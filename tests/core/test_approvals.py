@@ -43,7 +43,7 @@ def test_answer_approves_denies_gives_a_reason_or_edits_arguments(subtests: pyte
             assert decision(check_answer(SCHEMA, answer)) == expected
 
 
-def test_answer_can_be_typed(subtests: pytest.Subtests) -> None:
+def test_approval_answer_can_be_typed(subtests: pytest.Subtests) -> None:
     typed = {
         "Approve": YES,
         "yes": YES,
@@ -75,7 +75,7 @@ def test_unclear_text_is_not_an_answer(subtests: pytest.Subtests) -> None:
             check_answer(SCHEMA, answer)
 
 
-def test_choices_are_buttons_and_other_answers_are_accepted() -> None:
+def test_choices_become_buttons_and_other_answers_are_accepted() -> None:
     assert answer_form(SCHEMA) == AnswerForm("choice", ["approve", "always", "deny"], has_others=True)
     assert answer_form({"anyOf": [{"type": "string"}, True]}) == AnswerForm("text")
 
@@ -90,7 +90,7 @@ FILE = {
 GRANTS = (GrantOffer("bash"), GrantOffer("bash(git *)"), GrantOffer("bash(git *)", "session"))
 
 
-def test_refused_answer_has_a_reason(subtests: pytest.Subtests) -> None:
+def test_refused_answer_explains_the_reason(subtests: pytest.Subtests) -> None:
     schema = approval_schema((), FILE, GRANTS)
     cases: list[tuple[Any, str]] = [
         ({"edit": {"path": 3}}, 'Please correct edit.path: 3 is not of type "string"'),
@@ -153,7 +153,7 @@ def test_schema_of_arguments_keeps_its_definitions(subtests: pytest.Subtests) ->
         ("bash(https://*.org/**)", "project", True),
     ],
 )
-def test_pattern_that_fits_every_call_is_refused(answer: Any, rule: str, reach: Any, may: bool) -> None:
+def test_pattern_that_matches_every_call_is_refused(answer: Any, rule: str, reach: Any, may: bool) -> None:
     grants = (*[GrantOffer("bash(ls *)", each) for each in REACHES], GrantOffer("bash"))
     question = WaitingOnUser(
         "approval", "May it?", approval_schema((), None, grants), "q1", "c1", JudgedCall("bash", "{}", "ask", grants=grants)

@@ -74,12 +74,12 @@ def test_different_json_is_a_different_call(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.33")
-def test_another_tool_is_another_call_and_ids_are_ignored() -> None:
+def test_different_tools_are_different_calls_and_ids_are_ignored() -> None:
     assert key({"a": 1}) != key({"a": 1}, "see")
     assert call_key(ToolCall("look", {"a": 1}, "1")) == call_key(ToolCall("look", {"a": 1}, "2"))
 
 
-def test_arguments_that_are_not_an_object_have_a_key(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_have_a_comparison_key(subtests: pytest.Subtests) -> None:
     for careless in ["text", 5, [1, {"b": 2.0, "a": 1}], True]:
         with subtests.test(careless=careless):
             assert key(careless) == key(careless) != key({})
@@ -120,7 +120,7 @@ class Calls:
 
 
 @pytest.mark.req("R1.34")
-def test_row_counts_consecutive_requests_of_the_newest_call() -> None:
+def test_streak_counts_consecutive_requests_for_the_latest_call() -> None:
     calls = Calls()
     assert (calls.window.row, calls.window.row_key) == (0, None)
     rows = []
@@ -132,7 +132,7 @@ def test_row_counts_consecutive_requests_of_the_newest_call() -> None:
 
 
 @pytest.mark.req("K1.3")
-def test_blocked_call_counts_in_the_row_but_is_not_executed() -> None:
+def test_blocked_call_extends_the_streak_but_is_not_executed() -> None:
     calls = Calls()
     calls.run("A", "A")
     calls.block("A")
@@ -141,14 +141,14 @@ def test_blocked_call_counts_in_the_row_but_is_not_executed() -> None:
     assert (calls.window.row, calls.window.row_key, calls.names) == (1, ("B", b"{}"), ["A", "A"])
 
 
-def test_call_counts_from_admission() -> None:
+def test_call_counts_as_soon_as_it_is_admitted() -> None:
     calls = Calls()
     calls.start("A")
     assert (calls.window.row, calls.names, calls.window.results, calls.window.outputs) == (1, ["A"], {}, {})
 
 
 @pytest.mark.req("R1.35")
-def test_window_keeps_a_bounded_number_of_calls_and_results() -> None:
+def test_window_keeps_a_limited_number_of_calls_and_results() -> None:
     calls = Calls()
     calls.run(*[f"t{n}" for n in range(LONGEST)])
     assert (len(calls.names), calls.names[0]) == (LONGEST, "t0")
@@ -158,7 +158,7 @@ def test_window_keeps_a_bounded_number_of_calls_and_results() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_output_is_the_last_success_or_else_the_last_failure() -> None:
+def test_output_is_the_last_success_or_otherwise_the_last_failure() -> None:
     calls = Calls()
     calls.run("A", text="no", is_error=True)
     assert calls.output("A") == "no"
@@ -179,7 +179,7 @@ def test_results_belong_to_their_call_in_any_order() -> None:
     assert (calls.output("A"), calls.output("B")) == ("of A", "of B")
 
 
-def test_result_of_a_call_that_never_ran_is_no_output() -> None:
+def test_result_of_a_call_that_never_ran_is_not_output() -> None:
     calls = Calls()
     calls.block("A")
     calls.end(ToolCall("A", {}, "c1"), "cancelled", is_error=True)
@@ -227,7 +227,7 @@ def test_only_user_messages_empty_the_window_of_a_run(command: str) -> None:
 
 
 @pytest.mark.req("R0.46")
-def test_external_todo_change_is_no_call() -> None:
+def test_external_todo_change_is_not_a_call() -> None:
     tale = Story().called("look").listed(by="outside").said()
     assert [call.key[0] for call in tale.run.calls.executed] == ["look"]
     assert TODO_TOOL not in {call.name for round_ in tale.run.rounds for call in round_.calls}

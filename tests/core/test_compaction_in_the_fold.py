@@ -29,7 +29,7 @@ def test_compaction_has_a_start_and_an_end_and_keeps_messages() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_last_compaction_wins_and_a_round_may_have_two() -> None:
+def test_last_of_several_compactions_in_a_round_wins() -> None:
     story = Story().begun()
     story.add(e.ContextCompacted, why="messages", compacted=SUMMARY)
     story.add(e.CompactionStarted, why="overflow", messages=8)
@@ -46,7 +46,7 @@ def test_continued_run_starts_with_the_earlier_compaction() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_unknown_cost_stays_unknown_and_known_cost_is_spent() -> None:
+def test_unknown_compaction_cost_stays_unknown_and_known_cost_is_spent() -> None:
     story = Story().begun()
     story.replied(Text("a"), usage=Usage(cost=0.5))
     story.add(e.ContextCompacted, why="messages", compacted=SUMMARY, usage=Usage())
@@ -54,7 +54,7 @@ def test_unknown_cost_stays_unknown_and_known_cost_is_spent() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_permitted_calls_are_counted_and_user_messages_begin_turns() -> None:
+def test_permitted_calls_are_counted_and_user_messages_start_turns() -> None:
     story = Story().begun()
     one, other = ToolCall("work", {}, "c1"), ToolCall("work", {}, "c2")
     story.replied(one, other)
@@ -68,7 +68,7 @@ def test_permitted_calls_are_counted_and_user_messages_begin_turns() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_result_is_found_by_call_id_in_history_too() -> None:
+def test_result_is_also_found_by_call_id_in_history() -> None:
     old, new = ToolResult("c1", "work", (Text("old"),)), ToolResult("c2", "work", (Text("new"),))
     call = ToolCall("work", {}, "c2")
     story = Story(history=(user("a"), Message("assistant", (ToolCall("work", {}, "c1"),)), Message("tool", (old,)))).begun()
@@ -81,7 +81,7 @@ def test_result_is_found_by_call_id_in_history_too() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_limit_that_ended_a_run_has_name_and_value() -> None:
+def test_limit_that_ended_a_run_is_kept_with_its_value() -> None:
     story = Story().begun()
     story.replied(Text("a"))
     story.add(e.RoundFinished, index=0, status="success")

@@ -69,7 +69,7 @@ def test_expression_evaluates_to_the_expected_value(subtests: pytest.Subtests) -
             assert (result, type(result)) == (value, type(value))
 
 
-def test_expression_without_a_value_is_an_error_with_a_suggestion(subtests: pytest.Subtests) -> None:
+def test_invalid_lookup_in_an_expression_raises_with_a_suggestion(subtests: pytest.Subtests) -> None:
     for expression, says in {
         "len(plans.steps) > 0": ["there is no plans", "Did you mean plan?"],
         "plan.step": ["plan has no step", "steps"],
@@ -190,7 +190,7 @@ def test_python_object_has_no_fields_in_an_expression() -> None:
         evaluate("thing.secret", names)
 
 
-def test_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None:
+def test_expensive_expressions_are_refused(subtests: pytest.Subtests) -> None:
     names = {"text": "a" * 60_000, "many": [0] * 60_000, "big": 10**300, "huge": 1e308}
     for expression in (
         "'a' * 1000000000",
@@ -214,7 +214,7 @@ def test_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None:
             evaluate(expression, names)
 
 
-def test_text_of_one_expression_becomes_its_value(subtests: pytest.Subtests) -> None:
+def test_text_consisting_of_one_expression_becomes_its_value(subtests: pytest.Subtests) -> None:
     for value, becomes in {
         "${results}": NAMES["results"],
         "${ iteration + 1 }": 3,
@@ -296,7 +296,7 @@ def test_any_text_is_a_value_or_an_expression_error(text: str) -> None:
     assert text.strip()
 
 
-def test_shared_lists_in_data_are_bounded() -> None:
+def test_expansion_of_shared_lists_is_limited() -> None:
     left: list[Any] = []
     right: list[Any] = []
     for _ in range(40):  # like forty steps that each pass on their input twice
@@ -309,21 +309,21 @@ def test_shared_lists_in_data_are_bounded() -> None:
     assert substitute("${left}", {"left": left}) is left
 
 
-def test_texts_of_one_substitution_share_a_bound() -> None:
+def test_all_texts_of_a_substitution_share_one_limit() -> None:
     names = {"long": "x" * 90_000}
     assert len(substitute(["${long} "] * 11, names)) == 11
     with pytest.raises(ExpressionError, match="1,000,000 characters"):
         substitute({"a": ["${long} "] * 12}, names)
 
 
-def test_paths_of_an_expression_are_complete_with_a_value_each() -> None:
+def test_paths_in_an_expression_are_complete_and_can_be_evaluated() -> None:
     expression = "len(plan.steps) > 1 && !('error' in results[0]) || iteration - results[0].result == 1 && iteration"
     assert paths_in(expression) == ("len(plan.steps)", "results[0]", "iteration", "results[0].result")
     assert [evaluate(path, NAMES) for path in paths_in("len(plan.steps) > results[-1].result.rows[0]")] == [2, 1]
     assert paths_in("true != null") == ()
 
 
-def test_truth_is_configurable_and_evaluation_short_circuits() -> None:
+def test_truthiness_is_configurable_and_evaluation_short_circuits() -> None:
     class Names(dict[str, Any]):
         def __getitem__(self, name: str) -> Any:
             looked_up.append(name)
@@ -338,7 +338,7 @@ def test_truth_is_configurable_and_evaluation_short_circuits() -> None:
     assert evaluate("!no", names) is False
 
 
-def test_error_has_its_reason_without_the_expression() -> None:
+def test_error_states_the_reason_without_the_expression() -> None:
     with pytest.raises(ExpressionError) as caught:
         evaluate("plan.stps", NAMES)
     assert caught.value.what == f"plan.stps: {caught.value.why}"

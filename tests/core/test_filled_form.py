@@ -77,7 +77,7 @@ def shown(schema: Any, value: Any) -> dict[str, str]:
 
 @given(objects())
 @settings(max_examples=size(200, 3_000))
-def test_value_survives_its_form_untouched_and_retyped(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_value_survives_its_form_unchanged_or_retyped(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
     schema, value = made
     assert filled_form(schema, value, {}) == (value, {})
     assert filled_form(schema, value, shown(schema, value)) == (value, {})
@@ -104,7 +104,7 @@ PERSON = {
 ADA = {"name": "Ada", "mail": None}
 
 
-def test_each_problem_has_its_field(subtests: pytest.Subtests) -> None:
+def test_each_problem_is_assigned_to_its_field(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, str], dict[str, str]]] = [
         ({"0": "A"}, {"0": '"A" is shorter than 2 characters'}),
         ({"1": "two"}, {"1": "Enter a whole number"}),
@@ -124,7 +124,7 @@ def test_each_problem_has_its_field(subtests: pytest.Subtests) -> None:
     assert filled_form(PERSON, None, {}).problems == {"0": NEEDED}, "a required field that may be null is null"
 
 
-def test_typed_texts_are_values_and_empty_fields_are_left_out(subtests: pytest.Subtests) -> None:
+def test_typed_texts_become_values_and_empty_fields_are_omitted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, dict[str, str], Any]] = [
         (ADA, {"1": " 7 ", "2": "a@b"}, ADA | {"age": 7, "mail": "a@b"}),
         (ADA, {"4.0": "Rome"}, ADA | {"home": {"city": "Rome"}}),
@@ -175,7 +175,7 @@ def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
     return value, {names[key]: words for key, words in problems.items()}
 
 
-def test_limits_are_checked_in_a_field_and_in_the_form(subtests: pytest.Subtests) -> None:
+def test_limits_are_checked_per_field_and_for_the_form(subtests: pytest.Subtests) -> None:
     wrong = {
         "mail": ("ada", "ada@", "a b@c.d"),
         "site": ("example.org", "https:// x"),
@@ -246,7 +246,7 @@ def test_value_that_contradicts_its_schema_is_shown_as_json() -> None:
     assert fields[2].kind == "json", "no field of a page has control characters"
 
 
-def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subtests) -> None:
+def test_hostile_schema_becomes_one_field_or_a_small_form(subtests: pytest.Subtests) -> None:
     deep: dict[str, Any] = {"type": "object", "properties": {}}
     for _ in range(90):
         deep = {"type": "object", "properties": {"a": deep, "b": {"type": "string"}}}
@@ -276,7 +276,7 @@ def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subte
     assert set(filled_form({"type": "object"}, None, {WHOLE: "[1]"}).problems) == {WHOLE}
 
 
-def test_form_begins_with_defaults() -> None:
+def test_form_is_prefilled_with_defaults() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"default": None}, "b": {"default": "x" * 9_000}, "c": {"default": 1}, "d": {}},

@@ -60,7 +60,7 @@ def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
     return sum(map(sys.getsizeof, held.values())), len(states[-1])
 
 
-def test_lists_of_a_round_are_not_copied_per_event(subtests: pytest.Subtests) -> None:
+def test_round_lists_are_not_copied_for_every_event(subtests: pytest.Subtests) -> None:
     for name, facts in ACCUMULATED.items():
         with subtests.test(name):
             (few, _), (many, count) = bytes_of_states(name, facts(FEW)), bytes_of_states(name, facts(MANY))
@@ -91,7 +91,7 @@ def bytes_kept(read: Callable[[Run], object], count: int) -> int:
     return sum(map(sys.getsizeof, held.values()))
 
 
-def test_state_of_a_run_is_not_copied_per_event(subtests: pytest.Subtests) -> None:
+def test_run_state_is_not_copied_for_every_event(subtests: pytest.Subtests) -> None:
     for name, read in KEPT.items():
         with subtests.test(name):
             assert 0 < bytes_kept(read, MANY) < AT_MOST * bytes_kept(read, FEW)
@@ -138,7 +138,7 @@ def comparisons(facts: Sequence[Fact]) -> int:
     return Id.compared - before
 
 
-def test_open_questions_and_inner_calls_are_not_searched_per_event(subtests: pytest.Subtests) -> None:
+def test_open_questions_and_inner_calls_are_indexed_not_searched(subtests: pytest.Subtests) -> None:
     for name, facts in {"inner calls": inner_calls, "questions": questions}.items():
         with subtests.test(name):
             assert 0 < comparisons(facts(MANY)) < AT_MOST * comparisons(facts(FEW))

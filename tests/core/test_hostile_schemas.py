@@ -65,7 +65,7 @@ ENDLESS = {
 }
 
 
-def test_endless_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_schema_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_schema, "MAX_STEPS_OF_VALUE", 2_000)
     for name, (schema, value) in ENDLESS.items():
         with subtests.test(name):
@@ -74,7 +74,7 @@ def test_endless_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pyte
             assert secret_fields(schema) == []
 
 
-def test_problems_of_many_alternatives_become_one() -> None:
+def test_problems_of_many_alternatives_are_merged_into_one() -> None:
     schema = {"items": {"anyOf": [{"type": "string", "minLength": length} for length in range(100)]}}
     assert [*schema_problems(schema, ["a" * 99] * 1_000)] == []
     (problem,) = schema_problems(schema, [*range(1_000)])
@@ -107,7 +107,7 @@ LOST = {
 """Omitted keywords, by case name."""
 
 
-def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtests) -> None:
+def test_unreadable_keywords_are_translated_or_omitted(subtests: pytest.Subtests) -> None:
     for name, given, read in (
         ("pattern of JavaScript", {"pattern": "^[\\w-.]+$"}, {"pattern": "^[\\w\\-.]+$"}),
         ("anything in JavaScript", {"pattern": "^{[^]+}$"}, {"pattern": "^\\{[\\s\\S]+}$"}),
@@ -150,7 +150,7 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
             usable_schema(given)  # type: ignore[arg-type]
 
 
-def test_deeper_nesting_is_cut_off() -> None:
+def test_excessive_nesting_is_truncated() -> None:
     text = '{"a": [1, {"b": "]["}], "c": []}'
     assert [cut_deep(text, most) for most in (1, 2, 3)] == ['{"a": [], "c": []}', '{"a": [1, {}], "c": []}', text]
     assert cut_deep("[" * 9, 3) == "[" * 4 and cut_deep('"[[["', 1) == '"[[["'

@@ -7,28 +7,28 @@ import threading
 from agentnb.core.inbox import Command, Inbox
 
 
-def test_commands_are_taken_in_order() -> None:
+def test_commands_are_read_in_order() -> None:
     inbox = Inbox()
     inbox.put("pause")
     inbox.put("say", "hello")
     assert [inbox.take(), inbox.take(), inbox.take()] == [Command("pause"), Command("say", "hello"), None]
 
 
-def test_stop_counts_before_it_is_taken() -> None:
+def test_stop_takes_effect_before_it_is_read() -> None:
     inbox = Inbox()
     assert not inbox.stop_requested
     inbox.put("stop", "enough")
     assert inbox.stop_requested
 
 
-def test_other_commands_are_not_a_stop() -> None:
+def test_other_commands_do_not_request_a_stop() -> None:
     inbox = Inbox()
     for name in ("pause", "resume", "say"):
         inbox.put(name)
     assert not inbox.stop_requested
 
 
-def test_news_remain_until_taken() -> None:
+def test_inbox_has_news_until_it_is_read() -> None:
     inbox = Inbox()
     assert not inbox.has_news
     inbox.put("pause")
@@ -37,14 +37,14 @@ def test_news_remain_until_taken() -> None:
     assert not inbox.has_news
 
 
-def test_stop_remains_news() -> None:
+def test_stop_still_counts_as_news_after_reading() -> None:
     inbox = Inbox()
     inbox.put("stop")
     inbox.take()
     assert inbox.has_news
 
 
-def test_each_command_wakes_its_listener() -> None:
+def test_every_command_wakes_the_listener() -> None:
     inbox, heard = Inbox(), []
     inbox.on_put(heard.append)
     inbox.put("resume")
@@ -58,7 +58,7 @@ def test_command_is_in_the_inbox_before_the_listener_wakes() -> None:
     assert events_seen == [Command("say", "hi")]
 
 
-def test_no_command_is_lost_between_threads() -> None:
+def test_commands_are_not_lost_between_threads() -> None:
     inbox = Inbox()
 
     def put(who: int) -> None:
@@ -77,7 +77,7 @@ def test_no_command_is_lost_between_threads() -> None:
         assert [text for text in said if text.startswith(f"{who}:")] == [f"{who}:{number}" for number in range(200)]
 
 
-def test_closed_inbox_wakes_nobody_and_ignores_pauses_of_its_parent() -> None:
+def test_closed_inbox_wakes_nobody_and_ignores_parent_pauses() -> None:
     around, heard = Inbox(), list[Command]()
     nested = Inbox(around)
     nested.on_put(heard.append)

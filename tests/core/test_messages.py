@@ -17,12 +17,12 @@ def to_json(value: object) -> str:
 
 @pytest.mark.req("R2.2")
 @given(messages)
-def test_message_survives_json(message: Message) -> None:
+def test_message_survives_a_json_round_trip(message: Message) -> None:
     assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
 
 
 @pytest.mark.req("R2.2")
-def test_empty_fields_are_left_out_of_json(subtests: pytest.Subtests) -> None:
+def test_empty_fields_are_omitted_from_json(subtests: pytest.Subtests) -> None:
     cases = [
         (Text("hi"), '{"type":"text","text":"hi"}'),
         (Thinking("hm"), '{"type":"thinking","text":"hm"}'),
@@ -42,7 +42,7 @@ def test_empty_fields_are_left_out_of_json(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.1")
-def test_message_has_one_of_four_roles(subtests: pytest.Subtests) -> None:
+def test_message_accepts_each_of_four_roles(subtests: pytest.Subtests) -> None:
     for role in ["system", "user", "assistant", "tool"]:
         with subtests.test(role=role):
             message = msgspec.json.decode(f'{{"role":"{role}","parts":[{{"type":"text","text":"hi"}}]}}', type=Message)

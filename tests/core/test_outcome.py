@@ -20,7 +20,7 @@ EXPECTED = Assessment("passed", "expectation", "rounds == 1")
 LABEL = Assessment("failed", "label", "ada")
 
 
-def test_scores_between_none_and_full_marks_need_a_threshold(subtests: pytest.Subtests) -> None:
+def test_scores_between_zero_and_full_marks_need_a_threshold(subtests: pytest.Subtests) -> None:
     cases = {0.0: "failed", -1.0: "failed", 1.0: "passed", 0.9999999999: "passed", 0.5: "unknown", 7.0: "unknown"}
     for score, outcome in cases.items():
         with subtests.test(str(score)):
@@ -29,7 +29,7 @@ def test_scores_between_none_and_full_marks_need_a_threshold(subtests: pytest.Su
     assert outcome_of(7.0, full_marks=10) == "unknown" and outcome_of(10.0, full_marks=10) == "passed"
 
 
-def test_later_kind_of_source_wins_and_all_are_kept(subtests: pytest.Subtests) -> None:
+def test_stronger_kind_of_source_decides_the_outcome(subtests: pytest.Subtests) -> None:
     cases = {
         "trace alone": ((FAILED,), FAILED),
         "an expectation over a trace": ((FAILED, EXPECTED), EXPECTED),
@@ -50,7 +50,7 @@ def test_later_kind_of_source_wins_and_all_are_kept(subtests: pytest.Subtests) -
             assert (run.outcome, run.outcome_from) == ((decided.outcome, decided.source) if decided else ("unknown", None))
 
 
-def test_several_of_one_kind_are_combined() -> None:
+def test_several_assessments_of_one_kind_are_combined() -> None:
     passed, styled = Assessment("passed", "trace", "accuracy", 1.0), Assessment("passed", "trace", "style", 1.0)
     assert deciding_assessment([FAILED, passed]) == Assessment("unknown", "trace", "reward, accuracy")
     assert deciding_assessment([passed, styled]) == Assessment("passed", "trace", "accuracy, style", 1.0)

@@ -49,7 +49,7 @@ def test_addresses_are_recognized_by_their_form(subtests: pytest.Subtests) -> No
                 assert check(text) == (text in right)
 
 
-def test_host_is_the_one_that_opens(subtests: pytest.Subtests) -> None:
+def test_shown_host_is_the_one_that_is_opened(subtests: pytest.Subtests) -> None:
     for url, (host, ascii_host, opened) in WEB.items():
         with subtests.test(url):
             assert web_address(url) == (url, host, ascii_host, opened)

@@ -57,7 +57,7 @@ def test_there_are_four_kinds_of_questions() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_of_any_kind_survives_its_line(subtests: pytest.Subtests) -> None:
+def test_every_kind_of_question_survives_its_log_line(subtests: pytest.Subtests) -> None:
     for kind in KINDS:
         with subtests.test(kind=kind):
             question = WaitingOnUser(kind, "Grüße?", ADDRESS, "q1", "c1")
@@ -85,7 +85,7 @@ def test_paused_run_waits_until_it_is_resumed() -> None:
 
 
 @pytest.mark.req("R3.13")
-def test_resume_answers_no_question() -> None:
+def test_resuming_does_not_answer_a_question() -> None:
     story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.CommandReceived, command="resume")
     assert state(story) == ("waiting_on_user", ["q1"])
 
@@ -124,7 +124,7 @@ def test_each_question_is_kept_with_its_outcome(subtests: pytest.Subtests) -> No
             assert (second.outcome, second.closed_at, second.seconds, second.question) == ("open", None, None, PLAN)
 
 
-def test_question_nobody_can_answer_is_withdrawn(subtests: pytest.Subtests) -> None:
+def test_unanswerable_question_is_withdrawn(subtests: pytest.Subtests) -> None:
     ended = asking(COLOUR).over("cancelled", "cancelled")
     for name, story, when in [
         ("the run ended", ended, ended.events[-1].at),
@@ -135,20 +135,20 @@ def test_question_nobody_can_answer_is_withdrawn(subtests: pytest.Subtests) -> N
             assert (question.outcome, question.closed_at) == ("withdrawn", when)
 
 
-def test_second_answer_changes_nothing() -> None:
+def test_second_answer_is_ignored() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.QuestionAnswered, question_id="q1", answer="blue").add(e.QuestionAnswered, question_id="q9", answer="blue")
     assert [record.answer for record in Run.from_events(story.events).questions] == ["red"]
 
 
-def test_questions_of_a_round_are_found() -> None:
+def test_questions_of_a_round_are_listed() -> None:
     story = asking(COLOUR, PLAN).add(e.ToolFinished, result=ToolResult("c1", "ask")).ended().begun().replied(CALL)
     story.add(e.QuestionAsked, question=WaitingOnUser("approval", "May I?", TEXT, "q3"))
     run = Run.from_events(story.events)
     assert [[record.question.id for record in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
 
 
-def test_answer_wakes_listeners_and_stays_out_of_the_inbox() -> None:
+def test_answer_wakes_listeners_without_entering_the_inbox() -> None:
     inbox, heard = Inbox(), []
     inbox.on_put(heard.append)
     inbox.put("answer", answer=Answer("q1", "red"))
@@ -175,7 +175,7 @@ def test_valid_answer_is_accepted_unchanged(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_invalid_answer_is_refused_with_valid_ones(subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_refused_with_the_valid_ones(subtests: pytest.Subtests) -> None:
     cases = [
         (TEXT, 3, "Please enter text (you entered 3)"),
         ({"enum": ["red", 1]}, "green", "Please choose one of: red, 1 (you entered 'green')"),
@@ -217,7 +217,7 @@ def test_external_references_of_a_schema_are_not_fetched(snapshot: Snapshot) -> 
         check_answer({"$ref": "http://localhost:1/x"}, "red")
 
 
-def test_each_schema_has_one_form_of_answer(subtests: pytest.Subtests) -> None:
+def test_each_schema_determines_the_answer_form(subtests: pytest.Subtests) -> None:
     fields = {"name": {"type": "string"}, "age": {"type": "integer"}}
     forms: list[tuple[dict[str, Any], AnswerForm]] = [
         ({}, AnswerForm("text")),
@@ -265,7 +265,7 @@ def test_typed_text_is_read_as_the_expected_type(subtests: pytest.Subtests) -> N
             assert (read, type(read)) == (value, type(value))
 
 
-def test_typed_text_of_no_fitting_type_is_refused(subtests: pytest.Subtests) -> None:
+def test_typed_text_that_fits_no_type_is_refused(subtests: pytest.Subtests) -> None:
     cases = [
         ({"enum": ["red", "blue"]}, "green", "Please choose one of: red, blue (you entered 'green')"),
         ({"type": "boolean"}, "perhaps", "Please choose one of: yes, no (you entered 'perhaps')"),
@@ -314,7 +314,7 @@ def test_invalid_schema_is_refused(subtests: pytest.Subtests) -> None:
                 check_answer_schema(schema)
 
 
-def test_finished_run_with_a_question_folds_and_continues() -> None:
+def test_run_that_asked_a_question_is_rebuilt_as_completed() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.ToolFinished, result=ToolResult("c1", "ask", (Text("red"),))).ended().begun().replied(Text("Done."))
     run = Run.from_events(story.over().events)

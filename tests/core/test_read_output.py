@@ -40,7 +40,7 @@ def test_answer_is_json_alone_or_in_one_code_block(subtests: pytest.Subtests) ->
     assert read_output(text, BIRDS).value["note"] == "```\n{}\n```"
 
 
-def test_other_text_has_problems(subtests: pytest.Subtests) -> None:
+def test_text_without_matching_json_has_problems(subtests: pytest.Subtests) -> None:
     for text, says in {
         "": "contains no text",
         "Twelve.": "not pure JSON; it begins with other text",
@@ -64,7 +64,7 @@ def test_other_text_has_problems(subtests: pytest.Subtests) -> None:
             assert answer.problems and says in answer.problems[0]
 
 
-def test_all_problems_are_listed_up_to_a_number_and_length(snapshot: Snapshot) -> None:
+def test_problems_are_listed_up_to_a_count_and_length(snapshot: Snapshot) -> None:
     schema = {"type": "array", "items": {"type": "string", "maxLength": 3}}
     text = "[" + ",".join(['"' + "long" * 1_000 + '"'] * 50) + "]"
     problems = read_output(text, schema).problems
@@ -73,7 +73,7 @@ def test_all_problems_are_listed_up_to_a_number_and_length(snapshot: Snapshot) -
     assert read_output("[1, true]", schema).problems == ('0: 1 is not of type "string"', '1: true is not of type "string"')
 
 
-def test_alternatives_report_problems_of_the_likeliest() -> None:
+def test_problems_are_reported_for_the_likeliest_alternative() -> None:
     schema = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/birds"}], "$defs": {"birds": BIRDS}}
     assert read_output('{"birds": "many"}', schema).problems == ('birds: "many" is not of type "integer"',)
 
@@ -94,7 +94,7 @@ def test_dates_and_times_are_checked_without_optional_packages(subtests: pytest.
             assert list(schema_problems(schema, 7, formats=True)) == list(schema_problems(schema, bad)) == []
 
 
-def test_endless_and_external_schemas_are_problems() -> None:
+def test_endless_and_external_schemas_are_reported_as_problems() -> None:
     assert read_output("1", {"$ref": "#"}).problems == ()  # it requires nothing, and the validator accepts that
     assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}

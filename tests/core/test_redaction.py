@@ -46,7 +46,7 @@ TEXTS = {
 }
 
 
-def test_each_key_in_a_text_is_masked_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_only_keys_in_a_text_are_masked(subtests: pytest.Subtests) -> None:
     for text, expected in TEXTS.items():
         with subtests.test(text):
             assert redact(text, KNOWN) == expected
@@ -54,7 +54,7 @@ def test_each_key_in_a_text_is_masked_and_nothing_else(subtests: pytest.Subtests
             assert redact(text, ()) is text
 
 
-def test_overlapping_keys_are_each_masked_whole(subtests: pytest.Subtests) -> None:
+def test_overlapping_keys_are_each_masked_completely(subtests: pytest.Subtests) -> None:
     first, second = KEY + "-first", KEY + "-second"
     for known in ((second, first), (first, second), (second, first, KEY), (KEY,)):
         with subtests.test(str(known)):
@@ -70,7 +70,7 @@ def test_key_is_found_in_its_json_and_html_spellings() -> None:
         assert redact(f"x {spelled} y", (key,)).strip('x y"\\') == MASK
 
 
-def test_structures_are_redacted_in_all_texts_and_names(subtests: pytest.Subtests) -> None:
+def test_all_texts_and_names_in_structures_are_redacted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, Any]] = [
         ({KEY: [1, (KEY, {"a": {KEY}})]}, {MASK: [1, (MASK, {"a": {MASK}})]}),
         ({KEY: 1, "x": 2, OTHER: 3, KEY[:20]: 4}, {MASK: 1, "x": 2, f"{MASK} 2": 3, f"{MASK} 3": 4}),  # no value is lost
@@ -155,7 +155,7 @@ def test_planted_key_in_an_event_is_the_only_change(event: e.AnyEvent, data: Any
 
 
 @given(any_event)
-def test_event_without_a_key_is_the_same_object(event: e.AnyEvent) -> None:
+def test_redaction_returns_keyless_events_unchanged(event: e.AnyEvent) -> None:
     assert redact(event, KNOWN) is event
 
 
@@ -171,7 +171,7 @@ PIECES = st.lists(st.sampled_from([KEY, OTHER, KEY[:20], KEY[:4], "-", "s", "sk-
 
 
 @given(PIECES, st.lists(st.integers(1, 9), min_size=1))
-def test_streamed_redaction_equals_whole_redaction_at_any_split(words: list[str], cuts: list[int]) -> None:
+def test_streamed_redaction_equals_full_redaction_at_any_split(words: list[str], cuts: list[int]) -> None:
     text, stream, shown = "".join(words), StreamRedactor(), []
     place = 0
     while place < len(text):
@@ -198,7 +198,7 @@ def test_escaped_key_is_redacted_at_any_split_of_the_stream(words: list[str], cu
     assert shown + stream.rest(KNOWN) == redact(text, KNOWN)
 
 
-def test_start_of_an_escape_is_held_for_a_bounded_length() -> None:
+def test_start_of_an_escape_is_held_back_only_briefly() -> None:
     stream = StreamRedactor()
     pieces = ["R&D", " and", " R&", "D &am", "p; \\", "n", " \\u00", "zz", "\\" * 500, ""]
     pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]
@@ -206,7 +206,7 @@ def test_start_of_an_escape_is_held_for_a_bounded_length() -> None:
     assert stream.rest(KNOWN) == "\\" * 64
 
 
-def test_end_that_cannot_be_a_key_is_shown_at_once() -> None:
+def test_text_end_that_cannot_be_a_key_is_shown_immediately() -> None:
     stream = StreamRedactor()
     pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]
     pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]

@@ -56,7 +56,7 @@ def streamed(*parts: Text | Thinking, **metadata: Any) -> tuple[type[e.Event], d
         ([streamed(Text("I ")), (e.RoundFinished, {"index": 0, "status": "error"})], None),
     ],
 )
-def test_streamed_text_is_the_reply_after_a_crash(facts: Any, reply: Any) -> None:
+def test_streamed_text_becomes_the_reply_after_a_crash(facts: Any, reply: Any) -> None:
     story = Story().begun().extend(*facts)
     whole, alone = folded(story), LoggedMessages(story.events)
     whole.mark_interrupted()
@@ -104,7 +104,7 @@ def test_settings_are_copied() -> None:
     assert run.max_rounds == 7
 
 
-def test_first_event_describes_the_run() -> None:
+def test_first_event_sets_the_run_description() -> None:
     history = (user("before"), Message("assistant", (ONE,)))
     spec = ToolSpec("add", "Adds.", {"type": "object"})
     story = Story(parent_id="p", agent="a", model="x:y", system="s", tools=(spec,), continued_from="old", history=history)
@@ -118,7 +118,7 @@ def test_first_event_describes_the_run() -> None:
 
 
 @pytest.mark.req("R0.9")
-def test_run_has_its_result() -> None:
+def test_completed_run_has_its_result() -> None:
     run = folded(two_rounds())
     assert (run.text, run.status, run.stop_reason, run.error) == ("Three.", "completed", "natural", None)
     assert (len(run.rounds), run.seconds, run.usage, run.cost) == (2, 1.5, Usage(30, 12, cost=0.75), 0.75)
@@ -126,7 +126,7 @@ def test_run_has_its_result() -> None:
 
 
 @pytest.mark.req("R0.68")
-def test_each_round_keeps_messages_calls_and_results() -> None:
+def test_every_round_keeps_its_messages_calls_and_results() -> None:
     first, second = folded(two_rounds()).rounds
     assert (first.index, first.text, first.reason, first.is_continuation) == (0, "Let me see.", "prompt", False)
     assert first.calls == (ONE, TWO)
@@ -146,7 +146,7 @@ def test_failed_attempts_are_kept_with_their_round_in_order() -> None:
     assert hard.calls == (TWO, THREE)
 
 
-def test_attempts_of_a_running_call_change_nothing_else() -> None:
+def test_retry_of_a_running_call_changes_only_its_retries() -> None:
     story = Story().add(e.RoundStarted, index=0, reason="prompt")
     before = folded(story)
     run = folded(story.retried(2.0, status=None))
@@ -161,7 +161,7 @@ def test_only_automatic_rounds_are_continuations() -> None:
 
 
 @pytest.mark.req("R0.69")
-def test_call_record_has_the_success_of_its_tool() -> None:
+def test_call_record_tells_whether_its_tool_succeeded() -> None:
     one, two = folded(two_rounds()).rounds[0].records
     assert (one.call.id, one.call.name, one.call.arguments) == ("1", "add", {"a": 1})
     assert one.result is not None and two.result is not None
@@ -185,7 +185,7 @@ def test_conversation_is_prompt_replies_and_results_per_round() -> None:
 
 
 @pytest.mark.req("R0.70")
-def test_last_round_of_a_natural_end_is_a_completion() -> None:
+def test_last_round_of_a_natural_end_is_natural_completion() -> None:
     assert [round_.status for round_ in folded(two_rounds()).rounds] == ["success", "natural_completion"]
 
 
@@ -197,7 +197,7 @@ def test_last_round_of_another_end_keeps_its_status(subtests: pytest.Subtests) -
             assert run.rounds[-1].status == "error"
 
 
-def test_user_message_waits_for_the_next_round() -> None:
+def test_user_message_is_pending_until_the_next_round() -> None:
     story = Story().begun().replied(ONE).add(e.CommandReceived, command="say", text="hurry").ran(ONE).ended()
     run = folded(story)
     assert run.pending == [user("hurry")] and run.messages[-1].role == "tool"
@@ -205,7 +205,7 @@ def test_user_message_waits_for_the_next_round() -> None:
     assert run.pending == [] and run.messages[-1] == user("hurry")
 
 
-def test_last_user_message_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
+def test_unread_user_message_is_kept_when_the_run_ends(subtests: pytest.Subtests) -> None:
     story = Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late")
     cut_off = folded(story)
     cut_off.mark_interrupted()
@@ -267,7 +267,7 @@ def test_event_out_of_order_is_refused_and_changes_nothing(wrong: int) -> None:
 
 
 @pytest.mark.parametrize("story", [two_rounds, guided_rounds])
-def test_incremental_fold_equals_the_whole_fold(story: Callable[[], Story]) -> None:
+def test_applying_events_one_by_one_equals_rebuilding(story: Callable[[], Story]) -> None:
     run, events = Run(), story().events
     for count, event in enumerate(events, 1):
         run.apply(event)
@@ -326,7 +326,7 @@ def with_a_call_at_last() -> Story:
 
 
 @pytest.mark.req("K2.2")
-def test_run_is_answered_by_text_at_its_end_or_limit() -> None:
+def test_text_at_the_end_or_limit_answers_the_run() -> None:
     assert folded(two_rounds()).is_answered
     assert folded(at_a_limit(Text("This is what I have."))).is_answered
 

@@ -23,7 +23,7 @@ def start(outputs: StepOutputs, step: str, order: tuple[str, ...]) -> None:
 
 
 @pytest.mark.req("R4.25")
-def test_snapshot_is_safe_while_other_threads_end_steps() -> None:
+def test_snapshot_is_consistent_while_other_threads_finish_steps() -> None:
     outputs, over = StepOutputs(), threading.Event()
     wrong: list[object] = []
 
@@ -49,7 +49,7 @@ def test_snapshot_is_safe_while_other_threads_end_steps() -> None:
     assert outputs.steps["s0"]["output"] == "x"
 
 
-def test_block_counts_as_a_whole_and_drops_failed_attempts() -> None:
+def test_block_outputs_appear_when_it_ends_without_failed_attempts() -> None:
     outputs = StepOutputs()
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/left", "one", parent="b")

@@ -72,7 +72,7 @@ def test_summary_without_a_model_is_not_a_model_call() -> None:
     assert called(run) == [("chat", 0, "")] and seqs(timeline(run.run, Compaction)) == [(2, 3)]
 
 
-def test_side_request_has_only_its_end() -> None:
+def test_side_request_has_no_start_in_the_timeline() -> None:
     run = RunBuilder("Go").add(w.ModelCalled, operation="planner").add(e.RoundStarted, index=0, reason="prompt")
     replied(run).add(w.ModelCalled, operation="judge", error="busy")
     calls = timeline(run.run, ModelCall)
@@ -117,7 +117,7 @@ def test_unfinished_entries_have_no_end(subtests: pytest.Subtests) -> None:
             assert [part.ended for part in timeline(built().run, kind)] == [None]
 
 
-def test_all_kinds_together_equal_each_kind_alone() -> None:
+def test_timeline_of_all_kinds_equals_single_kind_timelines() -> None:
     for run in (refused().run, Story().begun().replied(ONE).ran(ONE).ended().over().run):
         kinds = (Round, ModelCall, Attempt, Wait, Compaction, Tool, Step, Pause)
         alone = [part for kind in kinds for part in timeline(run, kind)]

@@ -32,7 +32,7 @@ def test_only_thinking_and_the_todo_list_are_planning() -> None:
 
 
 @pytest.mark.req("R0.19", "K0.8")
-def test_completed_todo_is_not_open_in_any_spelling(subtests: pytest.Subtests) -> None:
+def test_completed_todo_is_not_open_however_spelled(subtests: pytest.Subtests) -> None:
     for status in ["completed", "Completed", "COMPLETED", " completed "]:
         with subtests.test(status=status):
             assert not is_open(Todo(1, "Look", status))  # type: ignore[arg-type]
@@ -60,13 +60,13 @@ def test_list_has_open_todos_unless_all_are_completed() -> None:
     assert open_todos([todo(1, DONE), todo(2, STUCK), todo(3), todo(4, DOING)]) == (todo(2, STUCK), todo(3), todo(4, DOING))
 
 
-def test_only_in_progress_is_in_progress() -> None:
+def test_only_status_in_progress_counts_as_in_progress() -> None:
     assert has_one_in_progress([todo(1), todo(2, DOING)])
     assert not has_one_in_progress([todo(1), todo(2, DONE), todo(3, STUCK)])
     assert not has_one_in_progress([])
 
 
-def test_all_open_are_blocked_only_if_some_are_open() -> None:
+def test_all_open_todos_are_blocked_only_if_any_exist() -> None:
     assert all_open_are_blocked([todo(1, DONE), todo(2, STUCK)])
     assert not all_open_are_blocked([todo(1, STUCK), todo(2)])
     assert not all_open_are_blocked([todo(1, STUCK), todo(2, DOING)])
@@ -74,7 +74,7 @@ def test_all_open_are_blocked_only_if_some_are_open() -> None:
     assert not all_open_are_blocked([])
 
 
-def test_next_todo_is_in_progress_before_not_started() -> None:
+def test_next_todo_prefers_in_progress_over_not_started() -> None:
     assert next_todo([todo(1), todo(2, DOING), todo(3, DOING)]) == todo(2, DOING)
     assert next_todo([todo(1, DONE), todo(2), todo(3)]) == todo(2)
     assert next_todo([todo(1, DONE), todo(2, STUCK)]) is None
@@ -82,7 +82,7 @@ def test_next_todo_is_in_progress_before_not_started() -> None:
 
 
 @pytest.mark.req("R0.65")
-def test_newly_completed_excludes_already_completed() -> None:
+def test_newly_completed_todos_exclude_earlier_ones() -> None:
     before = [todo(1, DONE), todo(2, DOING), todo(3)]
     after = [todo(1, DONE), todo(2, DONE), todo(3, DOING), todo(4, DONE)]
     assert newly_completed(before, after) == (todo(2, DONE), todo(4, DONE))
@@ -101,7 +101,7 @@ def test_list_is_counted_and_shown_one_todo_per_line(snapshot: Snapshot) -> None
 
 
 @pytest.mark.req("R0.56")
-def test_todo_round_trips_with_the_names_of_the_tool() -> None:
+def test_todo_round_trips_with_the_tools_field_names() -> None:
     one = Todo(1, "Look", DOING, "around", "high", (2, 3), True, "a", 0.5, None)
     data = msgspec.json.encode(one)
     assert set(msgspec.json.decode(data)) == {

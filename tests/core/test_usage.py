@@ -34,11 +34,11 @@ def test_token_sum_counts_known_tokens(several: list[Usage]) -> None:
 
 
 @given(st.lists(usages, min_size=1, max_size=5))
-def test_cost_is_known_only_if_all_are(several: list[Usage]) -> None:
+def test_total_cost_is_known_only_if_all_costs_are(several: list[Usage]) -> None:
     costs = [one.cost for one in several]
     assert reduce(add, several).cost == (None if None in costs else sum(cost for cost in costs if cost is not None))
 
 
 @given(usages, usages)
-def test_sum_is_an_estimate_if_any_part_is(one: Usage, other: Usage) -> None:
+def test_sum_is_estimated_if_any_part_is(one: Usage, other: Usage) -> None:
     assert (one + other).estimated is (one.estimated or other.estimated)

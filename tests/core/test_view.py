@@ -26,7 +26,7 @@ def test_view_with_a_length_keeps_the_earlier_list() -> None:
 
 
 @pytest.mark.parametrize("index", [2, 3, -3])
-def test_view_with_a_length_has_nothing_beyond_it(index: int) -> None:
+def test_view_with_a_length_ends_there(index: int) -> None:
     view = View([1, 2, 3, 4], 2)
     with pytest.raises(IndexError):
         view[index]
@@ -94,7 +94,7 @@ def test_adding_an_item_leaves_the_earlier_view_unchanged() -> None:
     assert with_item(second, 4) == (1, 2, 4) and second == (1, 2)
 
 
-def test_removed_last_item_is_in_no_later_view() -> None:
+def test_removed_last_item_does_not_appear_in_later_views() -> None:
     first = with_item((), 1)
     pending = with_last(first, 2)
     assert (pending, pending[-1], without_last(pending)) == ((1, 2), 2, (1,))

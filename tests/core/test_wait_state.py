@@ -35,7 +35,7 @@ DIED = e.RunRecovered, {"schema": e.SCHEMA}
 ENDED = e.RunFinished, {"status": "cancelled", "stop_reason": "cancelled", "seconds": 1.0}
 
 
-def test_open_questions_and_pauses_wait(subtests: pytest.Subtests) -> None:
+def test_run_waits_for_open_questions_and_pauses(subtests: pytest.Subtests) -> None:
     cases = {
         "a question": [asked()],
         "a pause": [commanded("pause")],
@@ -52,7 +52,7 @@ def test_open_questions_and_pauses_wait(subtests: pytest.Subtests) -> None:
             assert waits_after(*steps)
 
 
-def test_answers_resumes_and_dead_processes_end_the_wait(subtests: pytest.Subtests) -> None:
+def test_answering_resuming_or_process_death_ends_the_wait(subtests: pytest.Subtests) -> None:
     cases = {
         "nothing": [],
         "a question and its answer": [asked(), answered()],

@@ -282,7 +282,7 @@ RIGHT: dict[str, list[Fact]] = {
 }
 
 
-def test_runs_written_by_agentnb_are_well_formed(subtests: pytest.Subtests) -> None:
+def test_runs_written_by_the_package_are_well_formed(subtests: pytest.Subtests) -> None:
     for name, facts in RIGHT.items():
         with subtests.test(name):
             check_events(events_of(*facts), "run.jsonl")

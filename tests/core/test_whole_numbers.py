@@ -72,7 +72,7 @@ VALUES = st.recursive(
 
 @examples(300)
 @given(SCHEMAS, VALUES)
-def test_value_stays_equal_and_valid(schema: dict[str, Any], value: Any) -> None:
+def test_converted_value_stays_equal_and_valid(schema: dict[str, Any], value: Any) -> None:
     whole = whole_numbers(schema, value)
     assert whole == value and (not schema_errors(schema, whole)) == (not schema_errors(schema, value))
     assert whole_numbers(schema, whole) is whole

@@ -46,7 +46,7 @@ ONE_OF_EACH_KIND = st.tuples(*of_kind.values())
 @pytest.mark.req("KX.10")
 @examples(40)
 @given(ONE_OF_EACH_KIND)
-def test_event_survives_its_line_with_kind_run_number_and_time(events: tuple[Any, ...]) -> None:
+def test_event_survives_its_log_line_with_all_fields(events: tuple[Any, ...]) -> None:
     for event in events:
         line = encode(event)
         assert decode(line) == event
@@ -62,7 +62,7 @@ def test_every_event_kind_is_covered() -> None:
     assert set(of_kind) == set(e.KINDS)
 
 
-def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
+def test_event_kinds_are_snake_case_in_the_past_tense() -> None:
     assert [kind.__struct_config__.tag for kind in e.KINDS] == [
         "run_started",
         "round_started",
@@ -124,11 +124,11 @@ def test_empty_fields_are_omitted() -> None:
     assert set(json.loads(encode(Story().events[0]))) == {"kind", "seq", "at", "run_id", "schema", "prompt", "model"}
 
 
-def test_whole_log_round_trips() -> None:
+def test_entire_log_round_trips() -> None:
     assert decode_lines(lines_of(LOG), "run.jsonl") == a_run()
 
 
-def test_log_cut_at_any_byte_keeps_its_whole_events() -> None:
+def test_log_truncated_at_any_byte_keeps_its_complete_events() -> None:
     events = a_run()
     ends = [sum(map(len, WHOLE[:count])) for count in range(len(WHOLE) + 1)]
     for cut in range(len(LOG) + 1):
@@ -141,12 +141,12 @@ def test_log_cut_at_any_byte_keeps_its_whole_events() -> None:
                 decode_lines(lines_of(LOG[:cut]), "run.jsonl")
 
 
-def test_log_cut_in_its_first_line_loses_nothing() -> None:
+def test_log_truncated_in_its_first_line_is_an_error() -> None:
     with pytest.raises(TraceError, match=r"contains no complete event.*interrupted before it began"):
         decode_lines(lines_of(WHOLE[0][:-20]), "run.jsonl")
 
 
-def test_empty_log_has_no_event() -> None:
+def test_empty_log_has_no_events() -> None:
     with pytest.raises(TraceError, match=r"run\.jsonl contains no complete event"):
         decode_lines(lines_of(b""), "run.jsonl")
 
@@ -154,7 +154,7 @@ def test_empty_log_has_no_event() -> None:
 JUNK = [b"junk\n", b"\n", b"{}\n", b'{"kind":"party_held","seq":2}\n', b"\xff\xfe\n", b"[1]\n", WHOLE[2][:-9] + b"\n"]
 
 
-def test_junk_between_events_is_an_error_with_its_line(subtests: pytest.Subtests) -> None:
+def test_junk_between_events_is_an_error_with_line_number(subtests: pytest.Subtests) -> None:
     for junk in JUNK:
         for before in [1, 3, len(WHOLE) - 1]:
             with subtests.test(junk=junk, before=before):
@@ -217,7 +217,7 @@ def test_truncated_event_inside_a_log_is_an_error(subtests: pytest.Subtests) -> 
                 decode_lines(lines_of(data), "run.jsonl")
 
 
-def test_other_file_is_not_a_run_log(subtests: pytest.Subtests) -> None:
+def test_unrelated_file_is_not_a_run_log(subtests: pytest.Subtests) -> None:
     for first in [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n']:
         with subtests.test(first=first):
             with pytest.raises(TraceError, match=r"run\.jsonl is not an agentnb run log"):

@@ -41,7 +41,7 @@ def test_step_has_the_status_of_its_last_event(subtests: pytest.Subtests) -> Non
             assert refolded(run) == run
 
 
-def test_step_has_a_known_or_unknown_duration_and_its_branch() -> None:
+def test_step_keeps_its_branch_and_its_duration_if_known() -> None:
     run = run_of(
         (w.StepStarted, {"step": "a", "parent": "main"}),
         (w.BranchTaken, {"step": "a", "to": "b", "reason": "size > 3"}),
@@ -94,13 +94,13 @@ def test_side_requests_count_in_usage_and_cost(subtests: pytest.Subtests) -> Non
             assert refolded(run) == run
 
 
-def test_tools_of_a_run_are_the_latest() -> None:
+def test_run_has_the_latest_tools() -> None:
     look, work = ToolSpec("look"), ToolSpec("work", role="planning")
     story = Story(tools=(look,)).add(w.ToolsChanged, tools=(look, work), reason="a file was loaded")
     assert story.run.tools == (look, work) and refolded(story.run) == story.run
 
 
-def test_findings_draws_and_scope_are_kept() -> None:
+def test_findings_draws_and_scope_are_recorded() -> None:
     result = {"rule": "repeat", "family": "loops", "first": 0, "last": 2, "sentence": "It repeats itself"}
     run = run_of(
         (w.FindingMade, result),
@@ -162,7 +162,7 @@ def test_unknown_event_kind_changes_only_the_event_list() -> None:
     assert refolded(story.run) == story.run
 
 
-def test_malformed_known_event_is_not_an_unknown_kind(subtests: pytest.Subtests) -> None:
+def test_malformed_event_of_a_known_kind_is_an_error(subtests: pytest.Subtests) -> None:
     cases = {
         "a known kind with a wrong field": line(kind="warned", message=3),
         "our own name for unknown kinds": line(kind="other", name="run_started"),

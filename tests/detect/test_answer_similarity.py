@@ -28,14 +28,14 @@ def unlike(number: int) -> str:
 
 @pytest.mark.req("R0.81")
 @pytest.mark.parametrize(("length", "found"), [(39, None), (40, 0), (41, 0)])
-def test_answers_are_compared_from_forty_characters_on(length: int, found: int | None) -> None:
+def test_answers_of_at_least_forty_characters_are_compared(length: int, found: int | None) -> None:
     answers = Answers()
     assert answers.add(0, ANSWER[:length]) is None
     assert answers.add(1, ANSWER[:length]) == found
 
 
 @pytest.mark.req("R0.81")
-def test_surrounding_blanks_do_not_change_an_answer() -> None:
+def test_surrounding_whitespace_does_not_change_an_answer() -> None:
     answers = Answers()
     answers.add(0, f"  {ANSWER[:39]} \n")
     assert answers.add(1, f"  {ANSWER[:39]} \n") is None
@@ -44,7 +44,7 @@ def test_surrounding_blanks_do_not_change_an_answer() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_answers_at_least_ninety_per_cent_alike_are_equal(subtests: pytest.Subtests) -> None:
+def test_answers_at_least_ninety_percent_similar_are_equal(subtests: pytest.Subtests) -> None:
     for count, found in [(0, 0), (9, 0), (10, 0), (11, None), (100, None)]:
         with subtests.test(count=count):
             answers = Answers()
@@ -72,14 +72,14 @@ def test_short_answers_do_not_push_out_the_long_ones() -> None:
     assert answers.add(9, ANSWER) == 0
 
 
-def test_newest_of_several_similar_answers_is_named() -> None:
+def test_latest_of_several_similar_answers_is_named() -> None:
     answers = Answers()
     answers.add(0, ANSWER)
     answers.add(3, ANSWER)
     assert answers.add(5, ANSWER) == 3
 
 
-def test_long_answers_with_a_common_beginning_are_not_the_same() -> None:
+def test_long_answers_with_a_common_beginning_are_not_equal() -> None:
     answers, beginning = Answers(), unlike(0) * 20
     answers.add(0, beginning + unlike(1) * 20)
     assert answers.add(1, beginning + unlike(2) * 20) is None
@@ -97,7 +97,7 @@ def test_every_answer_after_a_user_message_is_new() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))
-def test_found_round_is_an_earlier_one(texts: list[str]) -> None:
+def test_repeat_always_refers_to_an_earlier_round(texts: list[str]) -> None:
     answers = Answers()
     for index, text in enumerate(texts):
         found = answers.add(index, text)
@@ -116,7 +116,7 @@ def test_round_names_the_round_its_answer_repeats() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_words_beside_a_call_are_not_an_answer() -> None:
+def test_text_beside_a_call_is_not_an_answer() -> None:
     tale = Story().said(ANSWER)
     call = tale.begun().call("look")
     tale.replied(Text(ANSWER), call).ran(call).ended()
@@ -139,13 +139,13 @@ def test_long_answers_that_only_begin_alike_differ() -> None:
     assert answers.add(1, begun + "Here however everything has another close, as you see! " * 18) is None
 
 
-def test_much_longer_answer_is_not_the_same() -> None:
+def test_much_longer_answer_is_not_equal() -> None:
     answers = Answers()
     assert answers.add(0, "x" * 1_000) is None
     assert answers.add(1, "x" * 2_000) is None
 
 
-def test_slightly_shortened_short_answer_is_still_the_same() -> None:
+def test_slightly_shortened_short_answer_is_still_equal() -> None:
     text = "The table has three columns and twelve rows, and none of its values is missing, nor twice there."
     answers = Answers()
     assert answers.add(0, text) is None

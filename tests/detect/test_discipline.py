@@ -28,19 +28,19 @@ def rules(tale: Story) -> list[str]:
 
 
 @pytest.mark.req("R0.63")
-def test_todo_breaches_are_of_two_kinds() -> None:
+def test_there_are_two_kinds_of_todo_violations() -> None:
     assert {UNTRACKED_WORK, UNTRACKED_COMPLETION} == TODO_VIOLATIONS
 
 
 @pytest.mark.req("R0.54", "R0.63")
-def test_marking_working_and_completing_is_not_a_breach() -> None:
+def test_marking_working_and_completing_is_not_a_violation() -> None:
     tale = Story().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
     tale.planned(todo(1, DONE), todo(2)).planned(todo(1, DONE), todo(2, DOING)).called("look", "see")
     assert todo_violations(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_work_without_a_todo_in_progress_is_a_breach(subtests: pytest.Subtests) -> None:
+def test_work_without_a_todo_in_progress_is_a_violation(subtests: pytest.Subtests) -> None:
     cases = [
         ([], False),
         ([todo(1)], True),
@@ -62,7 +62,7 @@ def test_planning_is_not_work() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_calls_beside_the_list_are_separate_breaches_in_their_round() -> None:
+def test_untracked_calls_are_separate_violations_in_their_round() -> None:
     tale = Story(todo(1)).called("look", "see").called("think").called("look")
     assert [[violation.call_id for violation in round_.todo_violations] for round_ in tale.run.rounds] == [
         ["c1", "c2"],
@@ -73,7 +73,7 @@ def test_calls_beside_the_list_are_separate_breaches_in_their_round() -> None:
 
 @pytest.mark.req("R0.63")
 @pytest.mark.parametrize(("code", "ran"), [("tool_error", True), ("timeout", True), ("unknown_tool", False)])
-def test_failed_work_is_a_breach_and_unexecuted_work_is_not(code: str, ran: bool) -> None:
+def test_failed_work_is_a_violation_but_unexecuted_work_is_not(code: str, ran: bool) -> None:
     tale = Story(todo(1)).called("look", is_error=True, error_code=code)
     assert rules(tale) == [UNTRACKED_WORK] * ran
 
@@ -84,7 +84,7 @@ def test_blocked_call_is_not_work() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_list_at_the_time_of_the_call_counts() -> None:
+def test_call_is_judged_by_the_list_at_its_time() -> None:
     tale = Story(todo(1)).begun()
     early, mark, late = tale.call("look"), tale.call(TODO_TOOL), tale.call("look")
     tale.replied(early, mark, late).ran(early).listed(todo(1, DOING), call_id=mark.id).ran(mark).ran(late).ended()
@@ -97,7 +97,7 @@ def test_user_may_mark_a_todo_for_the_model() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_completion_without_progress_is_a_breach_with_call_and_todo() -> None:
+def test_completion_without_progress_is_a_violation_naming_its_todo() -> None:
     tale = Story(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
     assert todo_violations(tale) == [TodoViolation(UNTRACKED_COMPLETION, "c1", 1)]
     assert tale.last.completed == (1,)
@@ -118,7 +118,7 @@ def test_todo_once_in_progress_may_be_completed() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_completions_by_others_are_not_breaches_of_the_model() -> None:
+def test_completions_by_others_are_not_violations() -> None:
     tale = Story(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
     assert (tale.last.completed, tale.last.todo_violations) == ((), ())
     assert tale.run.todos == (todo(1, DONE),)
@@ -132,7 +132,7 @@ def test_completed_todos_of_a_round_keep_their_order() -> None:
     assert tale.last.completed == (2, 1)
 
 
-def test_list_changed_before_the_first_round_belongs_to_none() -> None:
+def test_list_change_before_the_first_round_belongs_to_no_round() -> None:
     tale = Story(todo(1)).listed(todo(1, DONE), by="outside").said()
     assert (tale.run.todos, tale.last.completed) == ((todo(1, DONE),), ())
 
@@ -149,7 +149,7 @@ def everything() -> Story:
 
 
 @pytest.mark.req("R0.2", "R0.63")
-def test_run_with_breaches_survives_saving_and_loading(tmp_path: Path) -> None:
+def test_run_with_todo_violations_survives_saving_and_loading(tmp_path: Path) -> None:
     run = everything().run
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert loaded == run
@@ -161,7 +161,7 @@ def test_run_with_breaches_survives_saving_and_loading(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.2")
-def test_stored_run_is_equal_and_keeps_its_list(tmp_path: Path) -> None:
+def test_stored_run_equals_the_original_and_keeps_its_list(tmp_path: Path) -> None:
     store, run = Store(tmp_path / "runs"), everything().run
     file = asyncio.run(store.open(run.id))
     for event in run.events:
@@ -186,7 +186,7 @@ def test_runs_that_differ_in_counts_are_not_equal(subtests: pytest.Subtests) -> 
             assert base.run != other.run
 
 
-def test_call_has_one_answer_blocked_or_not() -> None:
+def test_every_call_has_one_result_even_if_blocked() -> None:
     tale = Story().begun()
     one, two = tale.call("look"), tale.call("look")
     tale.replied(one, two).ran(one).blocked(two).ended()
@@ -209,11 +209,11 @@ def test_parallel_calls_are_judged_by_their_order_in_the_reply() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_call_cut_off_by_a_stop_is_not_work() -> None:
+def test_call_interrupted_by_a_stop_is_not_work() -> None:
     assert todo_violations(Story(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_new_todo_with_an_old_id_must_be_begun_too() -> None:
+def test_new_todo_reusing_an_id_must_also_be_started() -> None:
     tale = Story(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
     assert rules(tale) == [UNTRACKED_COMPLETION]

@@ -40,7 +40,7 @@ def test_empty_last_reply_during_work_is_found_at_the_end(snapshot: Any) -> None
     assert over(Calls().call().reply("")).found(EmptyAnswer)[0].sentence == snapshot("without todos")
 
 
-def test_kinds_of_last_replies_that_are_empty_during_work(subtests: pytest.Subtests) -> None:
+def test_empty_end_is_found_only_after_unfinished_work(subtests: pytest.Subtests) -> None:
     for name, story, found in (
         ("thoughts alone", Calls().call().round(Thinking("Hm.")), True),
         ("two empty replies", Calls().call().reply("").reply(" "), True),
@@ -57,7 +57,7 @@ def test_kinds_of_last_replies_that_are_empty_during_work(subtests: pytest.Subte
             assert ends(story) == ["empty_answer"] * found
 
 
-def test_interrupted_run_did_not_end_by_itself(subtests: pytest.Subtests) -> None:
+def test_run_that_was_cut_short_has_no_end_finding(subtests: pytest.Subtests) -> None:
     for status in ("unknown", "failed", "limited", "stopped", "cancelled", "interrupted"):
         with subtests.test(status):
             found = status == "unknown"
@@ -86,7 +86,7 @@ def test_claim_is_checked_against_todos_failed_calls_and_outcome(subtests: pytes
             assert found[0].sentence == snapshot(name)
 
 
-def test_facts_that_do_not_contradict_a_claim(subtests: pytest.Subtests) -> None:
+def test_harmless_facts_do_not_contradict_a_success_claim(subtests: pytest.Subtests) -> None:
     failing = Calls().call("run_tests", "2 failed", error="tool_error")
     for name, story in {
         "completed todos": listed("completed", "completed"),
@@ -103,7 +103,7 @@ def test_facts_that_do_not_contradict_a_claim(subtests: pytest.Subtests) -> None
             assert ends(story.reply(DONE)) == []
 
 
-def test_kinds_of_last_replies_that_claim_success(subtests: pytest.Subtests) -> None:
+def test_success_claims_are_recognized_by_their_wording(subtests: pytest.Subtests) -> None:
     for text, claims in {
         "I've implemented the parser.": True,
         "Created `run.py` with two functions.": True,

@@ -24,7 +24,7 @@ def test_ledger_agrees_with_personas_about_each_kind_of_guidance(subtests: pytes
                     assert sum(one.heeded == one.followed for one in found if one.kind == kind) / count >= 0.9
 
 
-def test_persona_gets_seeds_until_each_kind_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_persona_runs_more_seeds_until_each_kind_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BENCH, "MIN_SEEDS", 1)
     monkeypatch.setattr(BENCH, "run_of", lambda who, seed: seed)
     monkeypatch.setattr(BENCH, "recorded", lambda run, who: [BENCH.Verdicts("text", who, True, run % 2 == 0)] * 8)

@@ -65,7 +65,7 @@ def test_round_without_a_reply_has_an_unknown_verdict(subtests: pytest.Subtests)
             assert verdict == Followed(None, "the model did not reply")
 
 
-def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
+def test_every_verdict_has_a_reason(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             for name in FACTS:
@@ -83,12 +83,12 @@ def followed(tale: Story) -> list[bool | None]:
     return [verdict.followed for verdict in tale.last.followed]
 
 
-def test_tool_call_follows_every_cell() -> None:
+def test_tool_call_follows_guidance_of_every_cell() -> None:
     for cell in CELLS:
         assert followed(Story().called("look", guidance=(guidance_of(cell),))) == [True]
 
 
-def test_words_alone_follow_only_the_tool_result_cell() -> None:
+def test_text_alone_follows_only_the_tool_result_cell() -> None:
     for cell in CELLS:
         assert followed(Story().called("look").said("It is there.", guidance_of(cell))) == [cell == "tools"]
 
@@ -106,7 +106,7 @@ def test_text_follows_guidance_once_every_open_todo_is_blocked(subtests: pytest.
     assert followed(Story(todo(1, "blocked")).said(" ", guidance_of("text"))) == [False]
 
 
-def test_blank_words_follow_nothing() -> None:
+def test_blank_text_follows_no_guidance() -> None:
     for cell in CELLS:
         assert followed(Story().called("look").said(" \n", guidance_of(cell))) == [False]
 
@@ -120,7 +120,7 @@ def test_work_without_progress_does_not_follow_the_todo_cell(code: str | None) -
 
 
 @pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments"])
-def test_unexecuted_work_is_not_a_breach_of_the_list(code: str) -> None:
+def test_unexecuted_work_is_not_a_todo_violation(code: str) -> None:
     tale = Story(todo(1)).called("look", guidance=(guidance_of("todos_tools"),), is_error=True, error_code=code)
     assert followed(tale) == [True]
 
@@ -161,7 +161,7 @@ def test_todo_cell_requires_work_or_a_list_changed_by_it(subtests: pytest.Subtes
             assert followed(tale) == [verdict]
 
 
-def test_repeated_call_is_work_only_with_another_result(subtests: pytest.Subtests) -> None:
+def test_repeated_call_is_work_only_with_a_different_result(subtests: pytest.Subtests) -> None:
     def again(text: str, between: Callable[[Story], Any] = lambda tale: tale, *todos: Todo, **how: Any) -> Story:
         """Make the same call twice: both fail, or return "ok" and this result."""
         tale = Story(*todos).begun()
@@ -227,7 +227,7 @@ FAILED = {"is_error": True, "error_code": "tool_error"}
 
 
 @pytest.mark.req("R0.75")
-def test_failure_is_heeded_by_another_call_or_words() -> None:
+def test_failure_guidance_is_followed_by_another_call_or_text() -> None:
     cell = guidance_of("tool_failed")
     assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,))) == [False]
     assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,), **FAILED)) == [False]
@@ -244,13 +244,13 @@ def test_failure_is_heeded_by_another_call_or_words() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_blocked_todo_is_that_whose_work_failed() -> None:
+def test_blocking_one_of_two_todos_in_progress_follows_guidance() -> None:
     both = Story(todo(1, DOING), todo(2, DOING)).called("look", **FAILED)
     assert followed(listing(both, todo(1, DONE), todo(2, "blocked"), guidance=(guidance_of("tool_failed"),))) == [True]
 
 
 @pytest.mark.req("R0.75")
-def test_todo_completed_despite_failed_work_follows_nothing(subtests: pytest.Subtests) -> None:
+def test_completing_a_todo_despite_failed_work_follows_no_guidance(subtests: pytest.Subtests) -> None:
     def look(x: int) -> int:
         """Look."""
         if x < 0:
@@ -286,7 +286,7 @@ def test_todo_completed_despite_failed_work_follows_nothing(subtests: pytest.Sub
 
 
 @pytest.mark.req("R0.75")
-def test_blocked_call_made_again_counts_as_repeated() -> None:
+def test_repeating_a_blocked_call_counts_as_repetition() -> None:
     tale = Story().called("look", **FAILED).begun(guidance_of("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
@@ -294,7 +294,7 @@ def test_blocked_call_made_again_counts_as_repeated() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_other_tool_success_or_words_break_a_failure_loop() -> None:
+def test_another_tools_success_or_text_breaks_a_failure_loop() -> None:
     cell = guidance_of("failure_loop")
 
     def looping() -> Story:
@@ -337,7 +337,7 @@ def test_round_is_not_judged_before_its_end() -> None:
     assert Story().begun(guidance_of("text")).replied(Text("Well.")).last.followed == ()
 
 
-def test_rounds_without_reply_or_broken_off_are_not_judged() -> None:
+def test_rounds_that_broke_off_or_lack_replies_are_not_judged() -> None:
     cell = guidance_of("text")
     assert followed(Story().begun(cell).ended("error")) == [None]
     assert followed(Story().begun(cell).replied(Text("We"), stop_reason="broken_off").ended("error")) == [None]

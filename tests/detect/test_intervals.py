@@ -17,20 +17,20 @@ def test_single_runs_per_task_have_the_wilson_interval() -> None:
     assert share == approx((0.85, *proportion_confint(17, 20, method="wilson")), abs=1e-9)
 
 
-def test_interval_of_all_pass_ignores_more_runs_per_task() -> None:
+def test_all_pass_interval_ignores_extra_runs_per_task() -> None:
     once, often = mean_by_task([[1]] * 12), mean_by_task([[1] * 9] * 12)
     assert once.low == approx(proportion_confint(12, 12, method="wilson")[0]) and often.low is not None
     assert once.value == often.value == once.high == 1 and 0.7 < often.low <= once.low < 0.8
 
 
-def test_clusters_are_not_independent_evidence() -> None:
+def test_clustered_tasks_widen_the_interval() -> None:
     alone, together = mean_by_task([[1], [1], [0], [0]] * 4), mean_by_task([[1], [1], [0], [0]] * 4, [0, 0, 1, 1] * 4)
     many = mean_by_task([[1], [1], [0], [0]] * 4, [place // 2 for place in range(16)])
     assert alone.low is not None and together.low is not None and many.low is not None
     assert together.low < alone.low and many.low < alone.low
 
 
-def test_numbers_have_the_t_interval_over_tasks() -> None:
+def test_numeric_values_have_the_t_interval_over_tasks() -> None:
     values = np.random.default_rng(29).normal(5, 1, (20, 3))
     expected = ttest_1samp(values.mean(axis=1), 0).confidence_interval()
     assert mean_by_task(values.tolist())[1:] == approx((expected.low, expected.high), rel=1e-4)
@@ -42,7 +42,7 @@ def test_unknown_values_and_one_task_have_no_interval() -> None:
     assert mean_by_task([[2.0, 4.0], []]) == Share(3.0, None, None)
 
 
-def test_interval_covers_where_runs_of_a_task_are_alike(subtests: pytest.Subtests) -> None:
+def test_interval_has_nominal_coverage_for_correlated_runs(subtests: pytest.Subtests) -> None:
     draws = size(400, nightly=2_000)
     for clustering, tasks in ((0.7, 30), (0.3, 15)):
         with subtests.test(f"clustering {clustering}, {tasks} tasks"):

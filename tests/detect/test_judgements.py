@@ -59,7 +59,7 @@ def test_run_begins_with_zero_counts() -> None:
 
 
 @pytest.mark.req("R0.64", "R0.66")
-def test_rounds_of_planning_alone_are_counted(subtests: pytest.Subtests) -> None:
+def test_planning_only_rounds_are_counted(subtests: pytest.Subtests) -> None:
     for names in [("think",), (TODO_TOOL,), ("think", TODO_TOOL), (TODO_TOOL, TODO_TOOL)]:
         with subtests.test(names=names):
             tale = Story()
@@ -75,7 +75,7 @@ def test_work_call_resets_the_planning_count(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.66")
-def test_words_alone_neither_count_as_planning_nor_reset_it() -> None:
+def test_text_alone_neither_counts_as_planning_nor_resets_it() -> None:
     tale = Story().called("think").said().called("think").said().said()
     assert tallied(tale).planning_only == 2
 
@@ -105,7 +105,7 @@ def test_completion_by_others_is_not_progress_of_the_model() -> None:
 
 
 @pytest.mark.req("R0.67")
-def test_marking_working_and_marking_again_never_adds_up() -> None:
+def test_alternating_todo_updates_and_work_never_accumulate_planning() -> None:
     statuses = ["not-started"] * 8
     tale = Story(*[todo(n) for n in range(8)])
     most = 0
@@ -179,12 +179,12 @@ def test_continuations_count_until_a_tool_call(reason: str) -> None:
     assert tallied(tale.called("think")).continuations == 0
 
 
-def test_nudges_count_over_the_whole_run() -> None:
+def test_nudges_are_counted_over_the_entire_run() -> None:
     tale = Story().said().said(reason="todo_nudge").called("look").said().said(reason="todo_nudge").heard().said()
     assert (tallied(tale).nudges, tallied(tale).attempts) == (2, 0)
 
 
-def test_other_round_reasons_count_for_nothing(subtests: pytest.Subtests) -> None:
+def test_other_round_reasons_are_not_counted(subtests: pytest.Subtests) -> None:
     for reason in ["prompt", "tool_results", "said", "a policy of somebody else"]:
         with subtests.test(reason=reason):
             assert tallied(Story().said(reason=reason)) == Counted()
@@ -193,7 +193,7 @@ def test_other_round_reasons_count_for_nothing(subtests: pytest.Subtests) -> Non
 # Guidance
 
 
-def test_ignored_guidance_is_counted_in_a_row() -> None:
+def test_consecutive_ignored_guidance_is_counted() -> None:
     tale = Story().said("Hm.", guidance_of("text")).said("Hm.", guidance_of("todos_text"))
     assert tallied(tale).ignored == 2
     assert tallied(tale.called("look", guidance=(guidance_of("text"),))).ignored == 0
@@ -226,7 +226,7 @@ def test_repeated_answers_are_counted() -> None:
     assert tallied(tale.called("look").said("Something else.")).repeated == 3
 
 
-def test_fully_blocked_rounds_are_counted_in_a_row() -> None:
+def test_consecutive_fully_blocked_rounds_are_counted() -> None:
     tale = Story().called("look").refused("look").refused("look", "look")
     assert tallied(tale).all_blocked == 2
     assert tallied(tale.said()).all_blocked == 2
@@ -248,7 +248,7 @@ def test_single_call_is_not_a_batch() -> None:
     assert tallied(Story().called("look").called("look").called("look")).same_batch == 0
 
 
-def test_words_between_end_the_row_of_batches() -> None:
+def test_text_between_batches_ends_the_streak() -> None:
     tale = Story().called("look", "see").said().called("look", "see")
     assert tallied(tale).same_batch == 0
 
@@ -265,7 +265,7 @@ def test_batch_after_a_user_message_is_the_first() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_user_message_resets_rows_and_keeps_totals() -> None:
+def test_user_message_resets_streaks_and_keeps_totals() -> None:
     push = guidance_of("intervention")
     tale = Story(todo(1)).said(ANSWER, guidance_of("text"), reason="todo_nudge").said(ANSWER, push, reason="strict_todos")
     tale.said(reason="workflow_mode").called("think").refused("think")

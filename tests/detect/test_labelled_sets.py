@@ -40,7 +40,7 @@ def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
     return [" ".join(line.split()) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
 
 
-def test_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labelled_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = scores(capsys, str(labelled(tmp_path)))
     assert found[:3] == [
         "quiet no 1 0 of 1 0 (0-79)",
@@ -50,16 +50,14 @@ def test_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: p
     assert [line.split(" 1 of 1")[0] for line in found[3:]] == ["all 3", "all, sure 2"]
 
 
-def test_rules_with_findings_are_counted_for_failed_and_healthy_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rule_findings_are_counted_for_failed_and_healthy_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     BENCH.main([str(labelled(tmp_path, [*ROWS, "quiet:open,0,single-reader,high,0,complex-workflow-didn't-close-out.json,"]))])
     rules = [line.split() for line in capsys.readouterr().out.partition("rules of `default`:\n")[2].splitlines()]
     assert rules[0][:6] == ["rule", "family", "of", "1", "with", "a"]
     assert [line[:4] for line in rules[1:]] == [["claim_against_record", "end", "0", "1"], ["repeated_text", "loop", "1", "0"]]
 
 
-def test_labels_may_have_own_folders_and_alarms_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_in_their_own_folders_are_scored_with_alarms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labelled(tmp_path / "a", ROWS[:1])
     labelled(tmp_path / "b", ["calm:complex,0,single-reader,high,0,complex-fails.json,"])
     found = scores(capsys, str(tmp_path))
@@ -67,7 +65,7 @@ def test_labels_may_have_own_folders_and_alarms_are_counted(tmp_path: Path, caps
     assert found[0] == "calm no 1 1 of 1 100 (21-100)"
 
 
-def test_name_of_a_run_decides_its_part(tmp_path: Path) -> None:
+def test_run_name_decides_its_train_or_test_part(tmp_path: Path) -> None:
     rows = [f"many:{number},0,single-reader,high,0,gpt-simple-fail.json," for number in range(60)]
     folder = str(labelled(tmp_path, rows))
     parts = {part: len(BENCH.labelled_runs(folder, part=part)) for part in ("all", "train", "apart")}
@@ -93,7 +91,7 @@ def test_make_scores_names_the_missing_input() -> None:
     assert 'benchmarks/detectors.py "a folder"' in said.stdout
 
 
-def test_thresholds_are_those_of_the_file_with_their_sets(
+def test_thresholds_come_from_the_file_with_their_sets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert BENCH.thresholds() == BENCH.chosen()["thresholds"] and BENCH.chosen()["preset"] == "default"
@@ -104,7 +102,7 @@ def test_thresholds_are_those_of_the_file_with_their_sets(
     assert "chosen on 2026-01-01" in (said := capsys.readouterr().out) and "except those of nothing_new, " in said
 
 
-def test_labels_given_by_keys_are_not_a_set(tmp_path: Path) -> None:
+def test_label_file_without_a_set_is_ignored(tmp_path: Path) -> None:
     labelled(tmp_path / "a", ROWS[:1])
     (tmp_path / "labels.csv").write_text("run_id,label,reminder\nr-1,1,2.1\n", encoding="utf-8")
     assert [run.set for run in BENCH.labelled_runs(str(tmp_path))] == ["told"]

@@ -28,7 +28,7 @@ def three() -> Calls:
     return Calls.of("abc")
 
 
-def test_sentence_is_a_finding_about_the_ended_round() -> None:
+def test_detector_sentence_becomes_a_finding_about_the_ended_round() -> None:
     assert findings(three().run, slow) == [Finding("slow", "stall", 2, 2, "nudge", "3 rounds")]
 
 
@@ -46,7 +46,7 @@ def test_detector_may_return_one_finding_several_or_none(subtests: pytest.Subtes
             assert len(findings(three().run, detector(function))) == count
 
 
-def test_detector_has_its_function_name_or_its_own() -> None:
+def test_detector_is_named_after_its_function_or_explicitly() -> None:
     @detector
     def talkative(run: RunFacts) -> str:
         return "again"
@@ -79,7 +79,7 @@ def test_detector_can_be_called_as_its_function() -> None:
     assert slow(three().run) == "3 rounds"
 
 
-def test_impossible_detector_is_refused() -> None:
+def test_invalid_detector_is_refused() -> None:
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
@@ -90,7 +90,7 @@ def test_impossible_detector_is_refused() -> None:
             make()
 
 
-def test_presets_and_own_detectors_combine() -> None:
+def test_presets_and_custom_detectors_can_be_combined() -> None:
     story = Calls()
     for _ in range(3):
         story.call()

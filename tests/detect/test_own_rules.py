@@ -81,7 +81,7 @@ def verdicts(run: Run) -> list[bool | None]:
     return [one.followed for a_round in run.rounds for one in a_round.followed]
 
 
-def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
+def test_custom_rules_judge_live_runs_and_logs_equally(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(store)
     assert (run.stop_reason, [round_.status for round_ in run.rounds]) == (
@@ -98,7 +98,7 @@ def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> Non
     assert findings == [*run.detected] and [one.sentence for one in findings] == [finding.sentence for finding in run.findings]
 
 
-def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
+def test_custom_rules_judge_foreign_runs_equally() -> None:
     foreign = RunBuilder("Prove it", origin=e.Origin("someone", "x.json"))
     ask = (guidance_of("proof", asks=("worked",), forbids=("repeats",)),)
     foreign.round("It is so.").round(ToolCall("check", {"n": 1}), reason=ASK_FOR_PROOF, guidance=ask)
@@ -122,17 +122,17 @@ def test_findings_of_a_dead_process_are_not_logged_twice(tmp_path: Path) -> None
         assert (resumed.stop_reason, len(resumed.detected), len(resumed.findings)) == ("proved_or_not", 1, 1)
 
 
-def test_guidance_that_needs_facts_of_later_versions_is_not_judged() -> None:
+def test_guidance_requiring_facts_of_later_versions_is_not_judged() -> None:
     story = RunBuilder("Go").round("Done.", guidance=(guidance_of("later", asks=("danced",)),))
     assert verdicts(story.run) == [None]
 
 
-def test_detector_is_any_object_with_take() -> None:
+def test_any_object_with_take_can_be_a_detector() -> None:
     maker: type[Detector] = Waffling
     assert detect.findings(Run.from_events(RunBuilder("Go").extend(*a_round(0, "Hm.")).events), [maker]) == []
 
 
-def test_finding_that_no_log_can_hold_is_refused_at_once(subtests: pytest.Subtests) -> None:
+def test_finding_that_cannot_be_logged_is_refused_at_once(subtests: pytest.Subtests) -> None:
     fine: dict[str, Any] = {"rule": "r", "family": "f", "first": 0, "last": 2}
     deep: Any = []
     for _ in range(400):
@@ -177,7 +177,7 @@ def test_detector_may_return_nothing() -> None:
         Continue(None),  # type: ignore[arg-type]
     ],
 )
-def test_verdict_that_no_log_can_hold_names_the_policy(verdict: Any) -> None:
+def test_verdict_that_cannot_be_logged_names_the_policy(verdict: Any) -> None:
     def odd_policy(run: Run) -> Any:
         return verdict
 
@@ -209,7 +209,7 @@ def test_failing_detector_is_dropped_with_a_warning(tmp_path: Path) -> None:
         detect.findings(run, [Failing])
 
 
-def test_guidance_that_no_log_can_hold_is_refused(subtests: pytest.Subtests) -> None:
+def test_guidance_that_cannot_be_logged_is_refused(subtests: pytest.Subtests) -> None:
     wrong = [
         Guidance("mine", "proof", "Prove it.", level=2**70),
         Guidance("mine", "proof", "Prove it.", level=True),

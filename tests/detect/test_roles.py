@@ -26,7 +26,7 @@ def think(thought: str = "") -> str:
     return "changed the world"
 
 
-def test_tool_declares_its_role_and_runs_count_by_it() -> None:
+def test_tool_can_declare_the_role_it_counts_as() -> None:
     replies = [ToolCall("sketch"), ToolCall("sketch", {"idea": "b"}), ToolCall("think"), ToolCall("sketch"), "Done."]
     run = asyncio.run(Agent(ScriptedModel(replies), tools=[sketch, think]).run("Go"))
     assert {spec.name: spec.role for spec in run.tools} == {"sketch": "planning", "think": "work", "todo_operations": "list"}

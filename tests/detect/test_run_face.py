@@ -55,7 +55,7 @@ OF_A_PERSON = {
 }
 
 
-def test_method_of_live_runs_names_their_handle(snapshot: Snapshot) -> None:
+def test_live_only_method_on_a_run_names_the_handle(snapshot: Snapshot) -> None:
     with pytest.raises(AttributeError, check=snapshot.worded):
         RunBuilder("Go").round("Done.").run.stop
 
@@ -73,7 +73,7 @@ def test_public_names_of_a_run_have_docstrings() -> None:
         assert (getattr(Run, name).__doc__ or "").strip(), name
 
 
-def test_run_so_far_is_the_run() -> None:
+def test_run_so_far_is_an_alias_of_run() -> None:
     assert RunSoFar is Run
 
 

@@ -21,7 +21,7 @@ LABELS = {"loop": 1, "turns": True, "long": 0, "short": 0, "missed": 1, "dispute
 RUNS = [run_of(name, letters) for name, letters in LETTERS.items()]
 
 
-def test_interval_of_a_mean_is_textbook_and_deterministic() -> None:
+def test_interval_of_a_mean_matches_the_textbook_and_is_deterministic() -> None:
     values = [float(number % 10) for number in range(400)]
     error = (sum((value - 4.5) ** 2 for value in values) / len(values)) ** 0.5 / len(values) ** 0.5
     found = mean_interval(values)
@@ -33,19 +33,19 @@ def test_interval_of_a_mean_is_textbook_and_deterministic() -> None:
     assert mean_interval([2, 2, 2]) == (2, 2, 2)
 
 
-def test_wilson_intervals_are_those_of_the_textbook() -> None:
+def test_wilson_intervals_match_the_textbook() -> None:
     assert [round(one or 0, 3) for one in wilson(17, 20)] == [0.85, 0.640, 0.948]
     assert (wilson(0, 5)[:2], wilson(5, 5)[0], wilson(5, 5)[2]) == ((0.0, 0.0), 1.0, 1.0)
     assert [round(one or 0, 4) for one in wilson(0, 10)] == [0, 0, 0.2775]
     assert wilson(0, 0) == (None, None, None)
 
 
-def test_interval_of_f1_holds_f1_within_0_and_1() -> None:
+def test_interval_of_f1_contains_f1_within_0_and_1() -> None:
     value, low, high = f1_interval(8, 2, 1)
     assert value == pytest.approx(16 / 19) and 0 < (low or 0) < value < (high or 0) < 1
 
 
-def test_auc_is_the_chance_that_a_positive_is_higher() -> None:
+def test_auc_is_the_chance_that_a_positive_scores_higher() -> None:
     assert auc([(3, True), (1, False), (2, False)]) == 1
     assert auc([(1, True), (1, False)]) == 0.5
     assert auc([(1, True)]) is None
@@ -95,7 +95,7 @@ def test_groups_have_separate_rows() -> None:
     assert set(lengths["rounds_from"]) == {3}  # one threshold for all
 
 
-def test_presets_and_own_detectors_have_separate_rows() -> None:
+def test_presets_and_custom_detectors_have_separate_rows() -> None:
     @detector
     def two_calls(run: RunFacts) -> str | None:
         return "two rounds" if len(run.rounds) == 2 else None
@@ -105,7 +105,7 @@ def test_presets_and_own_detectors_have_separate_rows() -> None:
     assert table.iloc[1]["hits"] == 3
 
 
-def test_only_findings_of_loops_and_stalls_count() -> None:
+def test_only_loop_and_stall_findings_count() -> None:
     story = Calls(run_id="failing")
     for number in range(6):
         story.call("fetch", f"error {number}", error="tool_error", n=number)

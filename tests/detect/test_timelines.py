@@ -21,7 +21,7 @@ def test_findings_of_several_presets_are_in_chronological_order() -> None:
     assert [*table.columns] == ["round", "preset", "rule", "family", "severity", "first", "last", "times", "sentence"]
 
 
-def test_continuing_loop_is_one_row_with_its_last_severity() -> None:
+def test_continuing_loop_has_one_row_with_its_last_severity() -> None:
     row = timeline(story().run).iloc[0]
     assert (row["round"], row["first"], row["last"], row["times"], row["severity"]) == (3, 1, 5, 3, "stop")
 

@@ -39,7 +39,7 @@ def test_error_result_is_a_failure_with_any_code(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("R0.75")
-def test_cut_off_blocked_and_declined_calls_are_not_failures(subtests: pytest.Subtests) -> None:
+def test_interrupted_blocked_and_declined_calls_are_not_failures(subtests: pytest.Subtests) -> None:
     for code in ["cancelled", "interrupted", "declined", DUPLICATE, "max_tool_calls", "max_tool_calls_per_turn"]:
         with subtests.test(code=code):
             assert counted(Story().called("look", is_error=True, error_code=code)) == ToolFailures()
@@ -56,7 +56,7 @@ def test_call_blocked_by_a_gate_is_not_a_failure() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_failures_count_per_round_and_not_per_call() -> None:
+def test_failures_count_once_per_round() -> None:
     tale = Story().called("look", "see", "look", **FAILED)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look", "see"), {"look": 1, "see": 1})
     assert counted(tale.called("hear", **FAILED)).rounds == 2
@@ -74,7 +74,7 @@ def test_three_rounds_make_a_loop_counted_per_tool() -> None:
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("between", ["another tool", "success", "words"])
-def test_round_without_failure_ends_the_row_not_the_total(between: str) -> None:
+def test_round_without_failure_ends_the_streak_not_the_total(between: str) -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED)
     tale = tale.said() if between == "words" else tale.called("look" if between == "success" else "see")
     assert counted(tale) == ToolFailures(2)
@@ -83,13 +83,13 @@ def test_round_without_failure_ends_the_row_not_the_total(between: str) -> None:
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("outcomes", [("tool_error", None), (None, "tool_error")])
-def test_tool_that_also_succeeded_failed_without_a_row(outcomes: tuple[str | None, ...]) -> None:
+def test_tool_that_also_succeeded_has_no_failure_streak(outcomes: tuple[str | None, ...]) -> None:
     tale = both(Story().called("look", **FAILED).called("look", **FAILED), "look", *outcomes)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (3, ("look",), {})
 
 
 @pytest.mark.req("R0.75")
-def test_blocked_and_cut_off_calls_keep_a_row() -> None:
+def test_blocked_and_interrupted_calls_keep_a_streak() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).refused("look")
     assert (counted(tale).tools, counted(tale).in_a_row, counted(tale).looping()) == ((), {"look": 2}, ())
     assert counted(both(tale, "look", "blocked", "tool_error", "cancelled")).in_a_row == {"look": 3}
@@ -97,7 +97,7 @@ def test_blocked_and_cut_off_calls_keep_a_row() -> None:
     assert counted(tale.refused("look")).looping() == ()  # nothing failed in the last round
 
 
-def test_round_without_a_reply_keeps_a_row() -> None:
+def test_round_without_a_reply_keeps_a_streak() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).begun().ended("error")
     assert (counted(tale).tools, counted(tale).in_a_row) == ((), {"look": 2})
 

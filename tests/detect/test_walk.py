@@ -23,7 +23,7 @@ def a_run() -> Run:
     return asyncio.run(Agent(ScriptedModel(replies), tools=[look]).run("How many rows?"))
 
 
-def test_walk_has_each_event_once_and_in_order() -> None:
+def test_walk_yields_each_event_once_and_in_order() -> None:
     run = a_run()
     walked = [event for one in walk_rounds(run) for event in (*one.before, one.start, *one.prepared, *one.answered)]
     assert walked == [*run.events][: len(walked)]
@@ -39,7 +39,7 @@ def test_interrupted_round_is_walked_too() -> None:
         assert len([*walk_rounds(cut)]) == len(cut.rounds)
 
 
-def test_run_before_a_round_is_that_its_policies_saw() -> None:
+def test_run_before_a_round_is_what_its_policies_saw() -> None:
     run = a_run()
     for one in walk_rounds(run):
         before = run_before(run, one)
@@ -72,7 +72,7 @@ def test_unchanged_shadow_equals_the_run(rounds: list[str]) -> None:
     assert [*shadow.messages] == [*story.run.messages]
 
 
-def test_shadow_has_own_guidance_and_recorded_replies_and_results() -> None:
+def test_shadow_has_its_own_guidance_but_recorded_replies() -> None:
     recorded = RunBuilder("Go").round("Hm.").round("Hm.", reason="open_todos", guidance=(guidance_of("intervention"),))
     shadow = ShadowRun()
     for one in walk_rounds(recorded.run):

@@ -51,14 +51,14 @@ def test_first_failure_of_a_run_comes_with_advice() -> None:
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("later", [("work", "work"), ("work", "think"), ("work", "", "", "think")])
-def test_later_failures_are_brief_for_any_tool(later: tuple[str, ...]) -> None:
+def test_later_failures_get_brief_advice_for_any_tool(later: tuple[str, ...]) -> None:
     text = MATRIX.parts["tool_failed_again"].replace("{{ failed_tools }}", later[-1])
     assert after(*later) == Guidance("matrix", "tool_failed", text, 1, f"{later[-1]} failed again", MATRIX.version)
 
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("rounds", [3, 4, 7])
-def test_three_failed_rounds_in_a_row_are_a_failure_loop(rounds: int) -> None:
+def test_three_consecutive_failed_rounds_are_a_failure_loop(rounds: int) -> None:
     text = MATRIX.parts["failure_loop"].replace("{{ failed_tools }}", "work").replace("{{ failed_rounds }}", str(rounds))
     trigger = f"work failed in {rounds} rounds in a row"
     assert after(*["work"] * rounds) == Guidance("matrix", "failure_loop", text, 3, trigger, MATRIX.version, about=("work",))
@@ -74,7 +74,7 @@ def test_interrupted_or_mixed_failures_are_not_a_loop(rounds: tuple[str, ...]) -
 
 
 @pytest.mark.req("R0.75")
-def test_loop_names_exactly_its_tools(snapshot: Snapshot) -> None:
+def test_failure_loop_names_exactly_its_tools(snapshot: Snapshot) -> None:
     guidance = after("work", "work", ("think", "work"))
     assert guidance is not None and guidance.trigger == "work failed in 3 rounds in a row"
     guidance = after("work", ("think", "work"), ("think", "work"), ("think", "work"))
@@ -82,7 +82,7 @@ def test_loop_names_exactly_its_tools(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_no_guidance_in_the_first_round_or_after_success() -> None:
+def test_first_round_and_success_trigger_no_failure_guidance() -> None:
     assert FailedTools()(tool_run(*begun(0))) is None
     assert FailedTools()(tool_run(*a_round(0, ToolCall("work")), *begun(1))) is None
     assert FailedTools()(tool_run(*failing("work"), *a_round(1, ToolCall("work")), *begun(2))) is None
@@ -91,12 +91,12 @@ def test_no_guidance_in_the_first_round_or_after_success() -> None:
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("code", ["cancelled", "duplicate_call_blocked", "declined"])
-def test_calls_that_did_not_fail_themselves_bring_no_guidance(code: str) -> None:
+def test_cancelled_blocked_and_declined_calls_trigger_no_guidance(code: str) -> None:
     assert FailedTools()(tool_run(*failing("work", error_code=code), *begun(1))) is None
 
 
 @pytest.mark.req("R0.75", "KX.8")
-def test_next_failure_after_a_user_message_is_the_first() -> None:
+def test_failure_after_a_user_message_counts_as_the_first() -> None:
     between = FailedTools()(tool_run(*failing("work", "work", "work"), said("Well?"), *begun(3)))
     assert between is not None and between.trigger == "work failed for the first time"
     later = FailedTools()(
@@ -105,12 +105,12 @@ def test_next_failure_after_a_user_message_is_the_first() -> None:
     assert later is not None and later.trigger == "work failed for the first time"
 
 
-def test_model_without_tools_is_not_referred_to_others() -> None:
+def test_model_without_other_tools_is_not_told_to_use_them() -> None:
     assert FailedTools()(tool_run(*failing("work"), *begun(1), tools=())) is None
 
 
 @pytest.mark.req("R0.75")
-def test_empty_parts_and_the_off_set_add_no_text() -> None:
+def test_empty_parts_and_set_off_add_no_text() -> None:
     for part, rounds in (("tool_failed", 1), ("tool_failed_again", 2), ("failure_loop", 3)):
         names = ["work"] * rounds
         assert after(*names, words=own_set(**{part: ""})) is None
@@ -128,7 +128,7 @@ def test_text_can_name_the_tools_and_the_rounds() -> None:
     assert render(template, tool_run(*failing(tuple("abcdefg")))) == "a, b, c, d, e and 2 more: 1"
 
 
-def test_invented_tool_name_is_one_short_line() -> None:
+def test_invented_tool_name_is_shortened_to_one_line() -> None:
     def name(text: str) -> str:
         return render("{{ failed_tools }}", tool_run(*failing(text)))
 
@@ -163,7 +163,7 @@ def test_failures_escalate_from_full_to_brief_to_strong() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_unknown_tools_and_invalid_arguments_are_failures_blocked_calls_not() -> None:
+def test_unknown_tools_and_invalid_arguments_count_as_failures() -> None:
     run, _ = scripted(ToolCall("no_such"), ToolCall("work", {"item": "x"}), do(1), do(1), do(1), "Done.")
     assert [result.error_code for round in run.rounds for result in round.results] == [
         "unknown_tool",

@@ -61,7 +61,7 @@ def test_only_the_previous_round_decides_the_cell() -> None:
 
 
 @pytest.mark.req("R0.19", "K0.8")
-def test_blocked_todos_are_open_and_misspelled_completed_is_not() -> None:
+def test_blocked_todos_count_as_open_and_capitalized_completed_as_done() -> None:
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("blocked"))) == "todos_text"
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("Completed"))) == "text"  # type: ignore[arg-type]
 
@@ -96,7 +96,7 @@ def test_model_without_tools_is_not_told_to_use_them() -> None:
     assert cells(run) == [[], []]
 
 
-def test_cell_without_words_adds_nothing(subtests: pytest.Subtests) -> None:
+def test_cell_with_empty_text_adds_nothing(subtests: pytest.Subtests) -> None:
     for cell in CELLS:
         with subtests.test(cell=cell):
             facts = [*a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1)]
@@ -105,7 +105,7 @@ def test_cell_without_words_adds_nothing(subtests: pytest.Subtests) -> None:
             assert FourCells()(run) is None
 
 
-def test_trigger_is_the_reason_of_the_round() -> None:
+def test_guidance_trigger_is_the_reason_of_the_round() -> None:
     guidance = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
     assert guidance is not None and guidance.trigger == "open_todos"
 
@@ -114,7 +114,7 @@ def test_trigger_is_the_reason_of_the_round() -> None:
 
 
 @pytest.mark.req("R0.79")
-def test_every_two_ignored_messages_raise_the_level_to_three(subtests: pytest.Subtests) -> None:
+def test_every_two_ignored_messages_raise_the_level(subtests: pytest.Subtests) -> None:
     for times, level in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)]:
         with subtests.test(times=times, level=level):
             guidance = FourCells()(ignored(times))
@@ -157,7 +157,7 @@ def test_user_message_resets_the_level() -> None:
 
 
 @pytest.mark.req("R0.79")
-def test_set_may_escalate_without_words() -> None:
+def test_level_rises_even_if_the_set_has_no_text() -> None:
     guidance = FourCells()(ignored(2, words=own_set(stronger="")))
     assert guidance is not None
     assert (guidance.level, guidance.text) == (2, MATRIX.parts["todos_text"])
@@ -199,11 +199,11 @@ def test_repeat_is_reported_once_and_not_in_round_one() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_equal_words_beside_a_call_are_not_a_repeat() -> None:
+def test_equal_text_beside_a_call_is_not_a_repeat() -> None:
     assert AlreadySaid()(tool_run(*a_round(0, LONG_ANSWER, LOOK), *a_round(1, LONG_ANSWER, LOOK), *begun(2))) is None
 
 
-def test_repeat_without_words_adds_nothing() -> None:
+def test_repeat_notice_with_empty_text_adds_nothing() -> None:
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *begun(2)]
     assert AlreadySaid()(tool_run(*facts, words=own_set(already_said=""))) is None
 
@@ -212,7 +212,7 @@ def test_repeat_without_words_adds_nothing() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_outside_list_is_shown_until_it_was_sent() -> None:
+def test_externally_changed_list_is_shown_until_sent() -> None:
     changed = (TodosChanged, {"todos": todos_of("completed"), "by": "outside"})
     news = TodoNews()
     hung = tool_run(*begun(0), todos=OPEN)
@@ -228,7 +228,7 @@ def test_outside_list_is_shown_until_it_was_sent() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_change_by_the_model_is_not_news() -> None:
+def test_list_change_by_the_model_is_not_announced() -> None:
     assert TodoNews()(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
     run, _ = scripted(write("One"), start(1), complete(1), "Done.")
     assert not any(cell == "todo_list" for guidance in cells(run) for cell, _ in guidance)
@@ -236,7 +236,7 @@ def test_change_by_the_model_is_not_news() -> None:
 
 @pytest.mark.req("R0.44", "R0.82")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_list_news_come_with_the_next_request_unjudged(policy: str) -> None:
+def test_list_changes_appear_in_the_next_request_unjudged(policy: str) -> None:
     board = TodoBoard(["One"])
 
     def adding(request: Request) -> ToolCall:
@@ -274,7 +274,7 @@ def test_workflow_mode_uses_the_text_of_the_set() -> None:
     assert (guidance.cell, guidance.text, guidance.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
 
 
-def test_set_without_words_intervenes_silently() -> None:
+def test_set_without_text_intervenes_silently() -> None:
     without_warning = tool_run(*a_round(0, "Hm."), todos=OPEN, words=own_set(warning=""))
     assert intervention(without_warning, "open_todos", 2) == ()
     silent = tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)
@@ -327,7 +327,7 @@ def test_conversation_is_the_same_with_and_without_guidance() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.53")
-def test_off_adds_no_text_and_policies_still_decide() -> None:
+def test_set_off_adds_no_text_but_policies_still_decide() -> None:
     run, model = scripted(write("One"), *SIX, guidance="off")
     assert all(TAG not in repr(request.messages) for request in model.requests)
     assert cells(run) == [[]] * 7
@@ -336,7 +336,7 @@ def test_off_adds_no_text_and_policies_still_decide() -> None:
 
 
 @pytest.mark.req("R0.30", "K0.5")
-def test_no_request_forces_a_tool_call() -> None:
+def test_requests_never_force_a_tool_call() -> None:
     run, model = scripted(write("One"), *SIX[:3], start(1), do(1), complete(1), "Done.")
     assert [request.settings for request in model.requests] == [{}] * 8
     assert [a_round.is_text_only for a_round in run.rounds] == [False, True, True, True, False, False, False, True]
@@ -359,7 +359,7 @@ def test_first_request_preview_equals_the_request_sent() -> None:
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "pause_turn"])
-def test_continued_reply_gets_no_cell(reason: str) -> None:
+def test_continued_reply_gets_no_guidance_cell(reason: str) -> None:
     cut = Reply(Message("assistant", (Text("It is half a sen"),)), stop_reason=reason)
     model = ScriptedModel([ToolCall("look"), cut, "tence."])
 

@@ -46,14 +46,14 @@ def test_each_cell_and_level_begins_with_its_heading(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R0.15")
-def test_todos_tools_asks_for_both_marks() -> None:
+def test_todos_tools_cell_asks_for_both_todo_updates() -> None:
     assert holds("todos_tools", "before the work", "in-progress", "todo_operations", "do the work", "after", "completed")
     assert holds("todos_tools", "never leave out either mark")
     assert holds("todos_tools", "never", "several text-only replies", "tool call between")
 
 
 @pytest.mark.req("R0.16")
-def test_todos_text_asks_for_the_three_steps() -> None:
+def test_todos_text_cell_asks_for_the_three_steps() -> None:
     assert holds("todos_text", "only if you have just answered")
     assert holds("todos_text", "in-progress", "todo_operations", "do the work", "completed", "todo_operations")
     assert holds("todos_text", "while todos remain", "text-only reply", "not acceptable")
@@ -73,7 +73,7 @@ def test_text_cell_asks_to_use_tools_or_answer() -> None:
 
 
 @pytest.mark.req("R0.47", "K0.10")
-def test_levels_grow_from_a_reminder_to_the_last_chance() -> None:
+def test_levels_escalate_from_a_reminder_to_the_last_chance() -> None:
     assert holds("reminder", "incomplete todos", "next", "completed")
     assert holds("warning", "in a loop", "break", "now")
     assert holds("final_warning", "last chance", "the workflow will fail")
@@ -87,17 +87,17 @@ def test_each_level_names_the_todo_and_its_closing_call(level: str) -> None:
 
 
 @pytest.mark.req("R0.37", "K0.7")
-def test_workflow_text_says_how_it_ends() -> None:
+def test_workflow_text_explains_how_to_end() -> None:
     assert holds("workflow", "workflow mode", "complete", "[WORKFLOW_COMPLETE]")
 
 
 @pytest.mark.req("R0.81")
-def test_repeated_answer_text_says_so() -> None:
+def test_repeated_answer_text_mentions_the_repetition() -> None:
     assert holds("already_said", "you already said this", "do not say it again")
 
 
 @pytest.mark.req("R0.75")
-def test_failure_text_names_the_tool_and_lets_it_stop() -> None:
+def test_failure_text_names_the_tool_and_allows_stopping() -> None:
     assert holds(
         "tool_failed", "(no tool failed)", "what went wrong", "adapt", "never with the same", "another tool", "stop", "why"
     )
@@ -107,19 +107,19 @@ def test_failure_text_names_the_tool_and_lets_it_stop() -> None:
 
 
 @pytest.mark.req("R0.24")
-def test_note_has_the_round_and_the_limit() -> None:
+def test_note_shows_the_round_and_the_limit() -> None:
     assert SAID["note"] == "Round 1 of 9."
 
 
 @pytest.mark.req("R0.79")
-def test_stronger_text_counts_ignored_guidance() -> None:
+def test_stronger_text_states_how_often_guidance_was_ignored() -> None:
     assert "{{ ignored }}" in MATRIX.parts["stronger"]
     assert "{{ ignored }}" in MATRIX.parts["strongest"]
     assert MATRIX.parts["stronger"] != MATRIX.parts["strongest"]
 
 
 @pytest.mark.req("R0.14")
-def test_no_two_parts_are_equal() -> None:
+def test_all_parts_have_different_texts() -> None:
     assert len(set(SAID.values())) == len(PARTS)
 
 

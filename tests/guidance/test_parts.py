@@ -11,7 +11,7 @@ from agentnb.guidance.parts import PARTS, part_name, read_parts
 
 
 @pytest.mark.req("R0.14")
-def test_there_are_four_cells() -> None:
+def test_there_are_four_guidance_cells() -> None:
     assert CELLS == ("todos_tools", "todos_text", "tools", "text")
     assert PARTS[:4] == CELLS
 
@@ -22,7 +22,7 @@ def test_failure_parts_may_be_headings() -> None:
     assert read_parts(body) == {"tool_failed": "A.", "tool_failed_again": "B.", "failure_loop": "C."}
 
 
-def test_heading_names_a_part_in_any_spelling(subtests: pytest.Subtests) -> None:
+def test_heading_matches_a_part_in_any_spelling(subtests: pytest.Subtests) -> None:
     for part in PARTS:
         with subtests.test(part=part):
             words = part.replace("_", " ")
@@ -37,22 +37,22 @@ def test_levels_can_be_named_by_number(number: int, part: str) -> None:
     assert part_name(f"Level {number}") == part_name(f"intervention {number}") == part
 
 
-def test_each_heading_begins_a_part() -> None:
+def test_each_heading_starts_a_part() -> None:
     body = "# Todos tools\n\nFirst.\n\nSecond.\n\n# Level 2\nThird.\n# text\n"
     assert read_parts(body) == {"todos_tools": "First.\n\nSecond.", "warning": "Third.", "text": ""}
 
 
-def test_part_headings_have_any_level_and_deeper_are_text() -> None:
+def test_part_headings_share_any_level_and_deeper_ones_are_text() -> None:
     body = "## tools\n\n### How\n\nLook.\n\n## text\n\nTalk."
     assert read_parts(body) == {"tools": "### How\n\nLook.", "text": "Talk."}
 
 
-def test_number_sign_in_code_is_not_a_heading() -> None:
+def test_hash_sign_in_code_is_not_a_heading() -> None:
     body = "# tools\n\n```\n# text\n```\n"
     assert read_parts(body) == {"tools": "```\n# text\n```"}
 
 
-def test_headings_may_be_underlined_and_lines_end_with_crlf() -> None:
+def test_underlined_headings_and_crlf_line_endings_are_accepted() -> None:
     assert read_parts("tools\r\n=====\r\n\r\nLook.\r\nAgain.\r\n") == {"tools": "Look.\nAgain."}
 
 

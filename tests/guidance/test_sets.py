@@ -24,7 +24,7 @@ def test_equal_texts_have_equal_versions_under_any_name() -> None:
     assert GuidanceSet("spelled_out", dict(MATRIX.parts)).version == MATRIX.version
 
 
-def test_every_part_counts_for_the_version(subtests: pytest.Subtests) -> None:
+def test_every_part_affects_the_version(subtests: pytest.Subtests) -> None:
     for part in PARTS:
         with subtests.test(part=part):
             assert own_set(**{part: "Something else."}).version != MATRIX.version
@@ -36,7 +36,7 @@ def test_swapped_texts_change_the_version() -> None:
 
 
 @pytest.mark.req("R0.14")
-def test_missing_part_is_the_built_in_one() -> None:
+def test_missing_part_defaults_to_the_built_in_one() -> None:
     mine = own_set(tools="Look again.")
     assert mine.parts["tools"] == "Look again."
     assert {name: text for name, text in mine.parts.items() if name != "tools"} == {
@@ -45,7 +45,7 @@ def test_missing_part_is_the_built_in_one() -> None:
     assert mine.own_parts() == ["tools"]
 
 
-def test_empty_part_is_not_the_built_in_one() -> None:
+def test_empty_part_does_not_default_to_the_built_in_one() -> None:
     assert own_set(tools="").parts["tools"] == ""
     assert GuidanceSet.from_markdown("own", "# tools\n\n# text\n\nWords.").parts["tools"] == ""
 
@@ -60,23 +60,23 @@ def test_surrounding_space_makes_no_difference() -> None:
     assert own_set(text="\n Words.  \n").version == own_set(text="Words.").version
 
 
-def test_off_is_empty_and_matrix_complete() -> None:
+def test_set_off_is_empty_and_matrix_is_complete() -> None:
     assert not any(OFF.parts.values())
     assert all(MATRIX.parts.values())
     assert list(MATRIX.parts) == list(OFF.parts) == list(PARTS)
 
 
 @pytest.mark.parametrize("words", [MATRIX, own_set(text="Words.", tools=""), own_set(warning="## Now\n\n- this\n- that")])
-def test_set_survives_as_markdown(words: GuidanceSet) -> None:
+def test_set_survives_a_markdown_round_trip(words: GuidanceSet) -> None:
     again = GuidanceSet.from_markdown("again", words.markdown())
     assert (again.parts, again.version) == (words.parts, words.version)
 
 
-def test_off_survives_as_markdown_under_another_name() -> None:
+def test_set_off_survives_markdown_under_another_name() -> None:
     assert GuidanceSet.from_markdown("silent", OFF.markdown()).version == OFF.version
 
 
-def test_name_is_one_word(subtests: pytest.Subtests) -> None:
+def test_set_name_must_be_one_word(subtests: pytest.Subtests) -> None:
     for name in ["", "  ", "two words", None, 3]:
         with subtests.test(name=name):
             with pytest.raises(SettingsError, match="name for a guidance set"):
@@ -84,7 +84,7 @@ def test_name_is_one_word(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_built_in_names_are_taken(name: str) -> None:
+def test_built_in_set_names_are_reserved(name: str) -> None:
     with pytest.raises(SettingsError, match=f"{name} is a built-in guidance set"):
         GuidanceSet(name, {"text": "Mine."})
     assert GuidanceSet(name, {}) == built_in(name)
@@ -137,7 +137,7 @@ def test_equal_sets_are_equal_and_hashable() -> None:
     assert len({own_set(text="A."), own_set(text="A."), own_set(text="B.")}) == 2
 
 
-def test_run_and_guidance_name_the_set_and_version() -> None:
+def test_run_and_guidance_record_the_set_and_version() -> None:
     mine = own_set(tools="Look again.")
     run, _ = scripted("[CONTINUE]", "Done.", guidance=mine)
     assert run.settings["guidance"] == {"set": "own", "version": mine.version}
@@ -146,7 +146,7 @@ def test_run_and_guidance_name_the_set_and_version() -> None:
     assert {(one.set, one.version) for one in said} == {("own", mine.version)}
 
 
-def test_part_given_under_two_names_is_refused() -> None:
+def test_part_given_under_both_its_names_is_refused() -> None:
     with pytest.raises(SettingsError, match="The part warning appears twice"):
         GuidanceSet("own", {"warning": "A", "level_2": "B"})
 

@@ -29,7 +29,7 @@ def test_rounds_are_counted_from_one() -> None:
     assert render("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."), *begun(1))) == "2 of 9"
 
 
-def test_unknown_limit_is_a_question_mark() -> None:
+def test_unknown_limit_is_shown_as_a_question_mark() -> None:
     assert render("{{ max_rounds }}", tool_run(settings={})) == "?"
 
 
@@ -45,7 +45,7 @@ def test_next_todo_is_in_progress_or_the_first_not_started() -> None:
 
 
 @pytest.mark.req("R0.51", "K0.11")
-def test_completing_call_closes_that_todo() -> None:
+def test_completing_call_variable_completes_the_current_todo() -> None:
     board = TodoBoard([todo(4, "completed"), todo(6, "in-progress"), todo(7)])
     name, _, arguments = render("{{ completing_call }}", tool_run(todos=tuple(board))).partition(" ")
     assert name == TODO_TOOL
@@ -54,20 +54,20 @@ def test_completing_call_closes_that_todo() -> None:
     assert render("{{ completing_call }}", run) == NO_TODO
 
 
-def test_open_todos_are_listed_one_a_line_with_status(snapshot: Snapshot) -> None:
+def test_open_todos_are_listed_one_per_line_with_status(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3), todo(4, "blocked", blocked_reason="no key"))
     assert render("{{ open_todos }}", tool_run(todos=todos)).splitlines() == snapshot
     assert render("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
 
 
-def test_todos_are_all_listed_under_a_counting_heading(snapshot: Snapshot) -> None:
+def test_all_todos_are_listed_under_a_heading_with_counts(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"))
     assert render("{{ todos }}", tool_run(todos=todos)).splitlines() == snapshot
     assert render("{{ todos }}", tool_run()) == NO_TODO
 
 
 @pytest.mark.req("R0.79")
-def test_ignored_counts_unfollowed_guidance_in_a_row() -> None:
+def test_ignored_variable_counts_consecutive_unfollowed_guidance() -> None:
     facts = [
         *a_round(0, "A."),
         *a_round(1, "B.", guidance=[guidance_of("text")]),

@@ -52,7 +52,7 @@ def contents(*messages: Message, **given: Any) -> list[Any]:
 # The request
 
 
-def test_the_smallest_request() -> None:
+def test_minimal_request_has_only_required_fields() -> None:
     assert wire(user("Hi"), cache="no", stream=False) == {
         "model": "m",
         "max_tokens": MAX_TOKENS,
@@ -122,7 +122,7 @@ def test_trailing_thinking_of_a_reply_is_not_sent_back(subtests: pytest.Subtests
             assert len(contents(user("Go"), assistant(thought, thought, *blank), user("On"))) == 2
 
 
-def test_thinking_of_another_provider_is_not_sent_here(subtests: pytest.Subtests) -> None:
+def test_thinking_of_another_provider_is_not_sent(subtests: pytest.Subtests) -> None:
     cases = [None, {"openai": "reasoning"}, {"openai-responses": {"type": "reasoning"}}]
     for metadata in cases:
         with subtests.test(metadata=metadata):
@@ -162,7 +162,7 @@ def test_pictures_are_sent_in_prompts_and_results() -> None:
     assert blind[0][1] == told and blind[2][0]["content"][1] == told and blind[2][1] == told
 
 
-def test_pictures_of_an_error_are_described() -> None:
+def test_pictures_in_an_error_result_are_described() -> None:
     answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
     assert answer["content"][1] == {"type": "text", "text": words_for(PNG, "error results cannot contain pictures")}
     blind = contents(user("Go"), assistant(call(1)), results(result(1, PNG, error=True)), images=False)[2][0]
@@ -178,7 +178,7 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
                 assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
 
 
-def test_empty_result_says_so(subtests: pytest.Subtests) -> None:
+def test_empty_result_is_sent_as_no_value(subtests: pytest.Subtests) -> None:
     for parts in [(), ("",), ("  \n",)]:
         with subtests.test(parts=parts):
             answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
@@ -190,7 +190,7 @@ def test_blank_text_and_messages_of_only_blanks_are_omitted() -> None:
     assert content == [[{"type": "text", "text": "Go"}], [{"type": "text", "text": "On"}]]
 
 
-def test_odd_text_arrives_unchanged() -> None:
+def test_unusual_text_is_sent_unchanged() -> None:
     messages = (user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)))
     body = wire(*messages, system=ODD, cache="no")
     assert body["system"][0]["text"] == body["messages"][0]["content"][0]["text"] == ODD
@@ -222,7 +222,7 @@ SETTINGS = [
 ]
 
 
-def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+def test_settings_are_sent_under_the_api_names(subtests: pytest.Subtests) -> None:
     for given, fields in SETTINGS:
         with subtests.test(given=given):
             body = wire(user("Hi"), cache="no", **{"stream": False, **given})
@@ -256,7 +256,7 @@ def end(reason: str | None = "end_turn", **fields: Any) -> dict[str, Any]:
     return {"type": "message_delta", "delta": {"stop_reason": reason, **fields}, "usage": {"output_tokens": 5}}
 
 
-def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
+def test_text_thinking_and_calls_are_read_from_a_stream() -> None:
     deltas, answer = read(
         ANTHROPIC,
         [
@@ -293,7 +293,7 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     assert answer.usage == Usage(input=3, output=5)
 
 
-def test_whole_block_is_shown_at_once() -> None:
+def test_content_in_a_block_start_is_streamed_at_once() -> None:
     deltas, answer = read(
         ANTHROPIC,
         [
@@ -337,7 +337,7 @@ def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> N
             assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
 
 
-def test_incomplete_call_of_a_cut_reply_is_dropped_and_named(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_truncated_reply_is_dropped_and_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_tokens", "model_context_window_exceeded"], ['{"a": ', "", None]):
         with subtests.test(reason=reason, came=came):
             fragment = [] if came is None else [part_of_input(1, came)]
@@ -352,7 +352,7 @@ def test_incomplete_call_of_a_cut_reply_is_dropped_and_named(subtests: pytest.Su
             assert answer.metadata["cut_call"] == "add"
 
 
-def test_complete_calls_of_a_cut_reply_are_kept() -> None:
+def test_complete_calls_of_a_truncated_reply_are_kept() -> None:
     whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
     for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
         answer = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
@@ -377,7 +377,7 @@ def test_paused_reply_is_sent_back_unchanged() -> None:
     assert contents(user("Go"), said.message)[1] == [THOUGHT, SEARCH]
 
 
-def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+def test_stream_without_an_end_event_is_cut_off(subtests: pytest.Subtests) -> None:
     cases = [[], [START], [START, begin(0, type="text", text=""), text(0, "So")], [START, end(None)]]
     for chunks in cases:
         with subtests.test(chunks=chunks):
@@ -400,14 +400,14 @@ COUNTS = [
 ]
 
 
-def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_missing_ones_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said):
             chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
             assert reply(ANTHROPIC, *chunks).usage == usage
 
 
-def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
+def test_unstreamed_reply_equals_its_stream() -> None:
     blocks = [
         *(THOUGHT, REDACTED, {"type": "text", "text": "Über " + ODD}, SEARCH),
         *({"type": "tool_use", "id": "t", "name": "add", "input": {"a": [1]}}, {"type": "text", "text": "Then"}),
@@ -429,7 +429,7 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")
 
 
-def test_conversation_with_calls_has_tools_although_none_is_allowed() -> None:
+def test_request_after_calls_sends_tools_even_without_tools() -> None:
     body = sent(ANTHROPIC, user("Hi"), assistant(call(1), call(2, "now")), results(result(1, "3"), result(2, "noon")))
     assert [tool["name"] for tool in body["tools"]] == ["add", "now"] and body["tool_choice"] == {"type": "none"}
     assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))
@@ -451,7 +451,7 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
             assert usage_of(output_tokens_details={"thinking_tokens": value}) == Usage()
 
 
-def test_text_and_thinking_need_no_beginning() -> None:
+def test_text_and_thinking_need_no_start_event() -> None:
     thought = (piece(0, "thinking_delta", thinking="hm"), piece(0, "signature_delta", signature="sig"))
     deltas, answer = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
     assert joined(deltas) == ("So it is", "hm")
@@ -459,7 +459,7 @@ def test_text_and_thinking_need_no_beginning() -> None:
     assert answer.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
 
 
-def test_arguments_without_a_call_are_not_a_reply() -> None:
+def test_arguments_without_a_call_are_refused() -> None:
     with pytest.raises(KeyError):
         read(ANTHROPIC, [START, part_of_input(0, "{}"), end()])
 
@@ -469,7 +469,7 @@ def test_signature_may_start_empty() -> None:
     assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
 
 
-def test_ended_call_without_arguments_is_kept_in_a_cut_reply(subtests: pytest.Subtests) -> None:
+def test_finished_call_without_arguments_survives_a_truncated_reply(subtests: pytest.Subtests) -> None:
     cases = {"empty": [part_of_input(0, "{}")], "stop": [{"type": "content_block_stop", "index": 0}]}
     for name, rest in cases.items():
         with subtests.test(name):

@@ -30,7 +30,7 @@ def wire_of(request: Request, **options: Any) -> Any:
     return json.loads(ANTHROPIC.body("m", request, Options(**options)))
 
 
-def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
+def test_system_prompt_and_last_lasting_block_have_cache_marks() -> None:
     for number, request in enumerate(requests_of_a_run()):
         body = wire_of(request)
         last = len(body["messages"]) - 1
@@ -38,7 +38,7 @@ def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
         assert marks(body) == [("system", 0), *before, (last, len(body["messages"][last]["content"]) - 2)]
 
 
-def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
+def test_each_request_repeats_the_last_mark_of_its_predecessor() -> None:
     """The next request looks up the cache entry of its predecessor."""
     bodies = [wire_of(request) for request in requests_of_a_run(8)]
     for before, after in pairwise(bodies):
@@ -59,22 +59,22 @@ def test_each_request_reads_the_cache_of_its_predecessor(subtests: pytest.Subtes
                 written += count.usage.cache_write or 0
 
 
-def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
+def test_last_tool_is_marked_if_there_is_no_system_prompt() -> None:
     assert marks(sent(ANTHROPIC, tools=(ADD, NOW))) == [("tools", 1), (0, 0)]
     assert marks(sent(ANTHROPIC, tools=(ADD, NOW), system="Be.")) == [("system", 0), (0, 0)]
     assert marks(sent(ANTHROPIC)) == [(0, 0)]
 
 
-def test_a_reply_of_the_model_is_never_marked() -> None:
+def test_model_replies_are_never_marked() -> None:
     body = sent(ANTHROPIC, user("Go"), assistant(call(1)), results(result(1, "1")), assistant("Paused"), system="Be brief.")
     assert marks(body) == [("system", 0), (2, 0)]
 
 
-def test_blank_last_block_is_skipped_by_the_mark() -> None:
+def test_cache_mark_skips_a_blank_last_block() -> None:
     assert marks(sent(ANTHROPIC, user("Go", PNG, " "))) == [(0, 1)]
 
 
-def test_results_moved_to_the_front_do_not_move_the_mark() -> None:
+def test_reordered_results_keep_the_cache_mark_in_place() -> None:
     items = [user("Go"), assistant(call(1)), results("Said", result(1, "1"))]
     transient = Message("tool", (*items[-1].parts, Text("In passing")))
     body = wire_of(Request("", Sent(items, 3, transient, {})))
@@ -90,7 +90,7 @@ def test_all_marks_have_the_requested_lifetime(subtests: pytest.Subtests) -> Non
             assert [body["messages"][at]["content"][0]["cache_control"] for at in (0, 2)] == [mark, mark]
 
 
-def test_without_a_cache_there_are_no_marks() -> None:
+def test_disabled_cache_sets_no_marks() -> None:
     assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6
 
 

@@ -66,7 +66,7 @@ class Large(Misbehaviour):
 _LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Large(200_000, status=400))
 
 
-def test_whole_body_is_bounded(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_piece_size_is_limited(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):
@@ -80,7 +80,7 @@ def test_whole_body_is_bounded(subtests: pytest.Subtests, monkeypatch: pytest.Mo
                 assert isinstance(reply, Reply) and reply.message.text == "Here."
 
 
-def test_a_stream_may_be_longer_than_each_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_may_exceed_the_limit_for_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 3_000)
     text = "word " * 2_000
     with LoopbackServer([text]) as server:

@@ -50,7 +50,7 @@ def made() -> Iterator[list[Noting]]:
         yield found
 
 
-def test_calls_of_an_account_use_its_limiter(made: list[Noting]) -> None:
+def test_calls_of_the_same_account_share_a_limiter(made: list[Noting]) -> None:
     with LoopbackServer(["Hello.", "Hello."]) as server:
         ask(server, "compatible")
         ask(server, "compatible")
@@ -63,7 +63,7 @@ def test_limiter_is_created_once_per_account_without_its_key(made: list[Noting])
     assert made[0].account == Account("openai", "MY_KEY", None)
 
 
-def test_calls_outside_have_the_limiters_of_the_process() -> None:
+def test_calls_outside_the_scope_use_the_process_limiters() -> None:
     endpoint = Endpoint("openai", None, None)
     usual = limiter_of(endpoint)
     with limited_by(Noting):

@@ -41,13 +41,13 @@ def test_model_object_without_capabilities_counts_as_a_language_model(subtests: 
             assert capabilities_of(model) == Capabilities(language_model=True, context_window=None, has_price=False)
 
 
-def test_scripts_and_simulations_have_stated_costs_and_no_summaries() -> None:
+def test_scripted_and_simulated_models_report_prices_but_cannot_summarize() -> None:
     for model in (ScriptedModel([]), SimulatedModel()):
         assert capabilities_of(model) == Capabilities(language_model=False, has_price=True)
 
 
 @pytest.mark.req("R2.36")
-def test_provider_models_have_window_and_price_of_the_table(subtests: pytest.Subtests) -> None:
+def test_provider_models_get_window_and_price_from_the_table(subtests: pytest.Subtests) -> None:
     cases = ["anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai-responses:gpt-4o"]
     for name in cases:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
@@ -60,7 +60,7 @@ def test_provider_models_have_window_and_price_of_the_table(subtests: pytest.Sub
 
 
 @pytest.mark.req("R2.36")
-def test_own_server_has_unknown_window_and_only_a_given_price() -> None:
+def test_custom_server_has_unknown_window_and_only_a_stated_price() -> None:
     prices.load()
     with LoopbackServer([]) as server:
         assert capabilities_of(make_model(server.model("openai"))) == Capabilities()
@@ -68,7 +68,7 @@ def test_own_server_has_unknown_window_and_only_a_given_price() -> None:
         assert capabilities_of(make_model(server.model("anthropic", price="0"))).has_price
 
 
-def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capabilities_do_not_load_the_price_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x" * 40)
     monkeypatch.setattr(prices, "is_loaded", lambda: False)
     monkeypatch.setattr(prices, "load", lambda: pytest.fail("it was read"))

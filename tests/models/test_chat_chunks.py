@@ -71,12 +71,12 @@ ONE = {
 }
 
 
-def test_a_call_without_any_mark_may_repeat_its_name() -> None:
+def test_unmarked_fragments_repeating_a_name_are_one_call() -> None:
     pieces = [fragment(None, None, "add", piece) for piece in ('{"a":', "1}")]
     assert calls_of(*pieces) == (ToolCall("add", {"a": 1}),)
 
 
-def test_fragments_of_one_call_are_joined_for_any_marks(subtests: pytest.Subtests) -> None:
+def test_call_fragments_are_joined_however_marked(subtests: pytest.Subtests) -> None:
     for name, fragments in ONE.items():
         with subtests.test(name):
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
@@ -100,7 +100,7 @@ def test_unmarked_fragments_belong_to_the_first_open_call(subtests: pytest.Subte
         assert [call.arguments for call in calls_of(*begun, fragment(None, None, None, "1}"))] == [{}, {"a": 1}]
 
 
-def test_a_call_in_the_former_field_is_a_call() -> None:
+def test_legacy_function_call_field_is_read() -> None:
     pieces = [{"name": "add", "arguments": '{"a"'}, {"arguments": ":1}"}]
     _, answer = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
     assert answer.message.calls == (ToolCall("add", {"a": 1}),)
@@ -149,7 +149,7 @@ KEPT = [
 ]
 
 
-def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtests: pytest.Subtests) -> None:
+def test_unambiguous_arguments_are_repaired_and_the_repair_recorded(subtests: pytest.Subtests) -> None:
     for name, text in MENDED.items():
         with subtests.test(name):
             _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
@@ -171,7 +171,7 @@ def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtest
             assert calls_of(fragment(0, "a", "add", nothing))[0].arguments == {}
 
 
-def test_unreadable_or_ambiguous_arguments_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
+def test_unreadable_or_ambiguous_arguments_are_kept_for_refusal(subtests: pytest.Subtests) -> None:
     for text in KEPT:
         with subtests.test(text=text[:30]):
             _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
@@ -200,7 +200,7 @@ TAGGED = {
 }
 
 
-def test_leading_tags_are_thinking_on_request_however_split(subtests: pytest.Subtests) -> None:
+def test_content_of_leading_think_tags_is_thinking_however_split(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in TAGGED.items():
         with subtests.test(text=text[:40]):
             cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
@@ -225,7 +225,7 @@ ENDED = {
 }
 
 
-def test_text_before_closing_tag_is_thinking_after_a_prompted_opening(subtests: pytest.Subtests) -> None:
+def test_text_before_a_closing_think_tag_is_thinking(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in ENDED.items():
         with subtests.test(text):
             _, answer = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
@@ -244,7 +244,7 @@ THOUGHTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_thinking_is_shown_in_any_form(subtests: pytest.Subtests) -> None:
+def test_thinking_is_streamed_in_every_known_form(subtests: pytest.Subtests) -> None:
     for name, delta in THOUGHTS.items():
         with subtests.test(name):
             deltas, answer = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
@@ -284,7 +284,7 @@ ERRORS: dict[str, tuple[Any, int | None]] = {
 }
 
 
-def test_error_keeps_its_message_at_any_position(subtests: pytest.Subtests) -> None:
+def test_error_chunk_keeps_its_message_in_every_form(subtests: pytest.Subtests) -> None:
     for name, (sent, status) in ERRORS.items():
         with subtests.test(name):
             with pytest.raises(Refused) as refused:
@@ -295,7 +295,7 @@ def test_error_keeps_its_message_at_any_position(subtests: pytest.Subtests) -> N
             assert found.status == status and found.transient is (status != 400)
 
 
-def test_unfinished_reply_of_the_server_is_an_error() -> None:
+def test_finish_reason_reporting_an_error_is_a_failure() -> None:
     for finish, status in {"error": None, "insufficient_system_resource": 503}.items():
         with pytest.raises(Refused) as refused:
             read(chunk(content="So"), chunk(finish))
@@ -334,7 +334,7 @@ USAGES: dict[str, tuple[list[Any], Usage]] = {
 }
 
 
-def test_usage_counts_at_any_position(subtests: pytest.Subtests) -> None:
+def test_usage_is_read_from_any_chunk(subtests: pytest.Subtests) -> None:
     for name, (chunks, usage) in USAGES.items():
         with subtests.test(name):
             assert read(*chunks)[1].usage == usage
@@ -436,7 +436,7 @@ class Broken(httpx2.AsyncByteStream):
 
 
 @pytest.mark.parametrize("breaks", [True, False])
-def test_stream_cut_at_any_byte_is_whole_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_truncated_at_any_byte_is_complete_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -460,7 +460,7 @@ def test_stream_cut_at_any_byte_is_whole_or_retried(breaks: bool, monkeypatch: p
     asyncio.run(ask_all())
 
 
-def test_whole_message_needs_no_stop_reason() -> None:
+def test_complete_message_needs_no_stop_reason() -> None:
     message = {"role": "assistant", "content": "So"}
     for choice in ({"message": message}, {"message": message, "finish_reason": None}):
         assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
@@ -468,7 +468,7 @@ def test_whole_message_needs_no_stop_reason() -> None:
         read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
 
 
-def test_stream_with_end_marker_needs_no_stop_reason_if_readable(subtests: pytest.Subtests) -> None:
+def test_complete_stream_with_end_marker_needs_no_stop_reason(subtests: pytest.Subtests) -> None:
     add = fragment(0, "a", "add", '{"a":1}')
     text = chunk(content="So")
     for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():
@@ -525,7 +525,7 @@ STREAMS = {
 }
 
 
-def test_a_stream_is_read_whatever_its_lines_are_like(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+def test_stream_is_read_with_any_kind_of_line(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
     for name, text in STREAMS.items():
         body = text.encode()
         for breaks, at in product((False, True), (0, 1, 20, len(body) // 2, len(body) - 1)):
@@ -544,13 +544,13 @@ FAILED_STREAMS = {
 }
 
 
-def test_error_in_a_stream_keeps_its_message_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+def test_error_in_a_stream_keeps_its_message(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
     for (name, text), before in product(FAILED_STREAMS.items(), (b"", EVENTS[0])):
         with subtests.test(name, before=before), pytest.raises(ProviderTrouble, match="the model broke"):
             answer_with(before, text.encode())
 
 
-def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) -> None:
+def test_stream_ending_early_is_cut_off(answer_with: Callable[..., Reply]) -> None:
     with pytest.raises(ProviderTrouble, match="ended before the reply was complete"):
         answer_with(EVENTS[0])
     with pytest.raises(ProviderTrouble, match="peer closed connection"):

@@ -50,7 +50,7 @@ def refused(name: str) -> list[str]:
     return [str(destination) for destination in caught.value.destinations]
 
 
-def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
+def test_file_may_name_standard_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
     for name, expected in {
         "anthropic:m": (None, "ANTHROPIC_API_KEY"),
         "anthropic:m?url=https://api.anthropic.com": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
@@ -65,7 +65,7 @@ def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Sub
             assert goes_to(name) == expected
 
 
-def test_file_may_name_no_other_address_and_no_key(subtests: pytest.Subtests) -> None:
+def test_file_cannot_name_other_addresses_or_keys(subtests: pytest.Subtests) -> None:
     for name, missing in {
         f"compatible:m?url={FAR}": FAR,
         f"compatible:m?url={FAR}/v1&key=MY_KEY": f"{FAR}&key=MY_KEY",
@@ -92,7 +92,7 @@ def test_ambiguous_address_is_refused_only_from_a_file() -> None:
     assert isinstance(make_model(name), RemoteModel)
 
 
-def test_the_urls_of_the_environment_are_the_persons_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_from_the_environment_count_as_the_persons_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"{FAR}/v1")
     monkeypatch.setenv("OLLAMA_HOST", "far.example:11434")
     assert goes_to("openai:m") == (f"{FAR}/v1", "OPENAI_API_KEY") == goes_to(f"openai:m?url={FAR}/v1")
@@ -101,7 +101,9 @@ def test_the_urls_of_the_environment_are_the_persons_word(monkeypatch: pytest.Mo
     assert refused(f"anthropic:m?url={FAR}") == [f"{FAR}&key=ANTHROPIC_API_KEY"]
 
 
-def test_each_permission_allows_its_pair_only(person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_permission_covers_only_its_address_and_key(
+    person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     def in_environment(text: str) -> None:
         monkeypatch.setenv("AGENTNB_ALLOW_URLS", f"https://other.example,nonsense\n{text}")
 
@@ -123,20 +125,20 @@ def test_each_permission_allows_its_pair_only(person: Path, monkeypatch: pytest.
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_key_is_sent_to_this_machine_if_allowed() -> None:
+def test_key_is_sent_to_a_local_server_if_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
 
 
-def test_a_missing_key_is_named_once_the_address_is_allowed() -> None:
+def test_missing_key_is_reported_after_the_address_is_allowed() -> None:
     allow_urls([f"{FAR}&key=NOT_SET"])
     for make in (make_model, check_key):
         with pytest.raises(MissingKey, match="NOT_SET"):
             make(FileModelName(f"compatible:m?url={FAR}&key=NOT_SET"))
 
 
-def test_several_models_are_refused_together_with_the_options_to_type(snapshot: Snapshot) -> None:
+def test_refused_models_are_listed_together_with_the_needed_options(snapshot: Snapshot) -> None:
     names = ["compatible:m?url=https://a.example", f"openai:m?url={FAR}", "simulated:disciplined", "anthropic:m"]
     with pytest.raises(UrlNotAllowed) as caught:
         check_destinations([*map(FileModelName, names), f"compatible:m?url={FAR}", object(), None])
@@ -146,7 +148,7 @@ def test_several_models_are_refused_together_with_the_options_to_type(snapshot: 
     check_destinations([*names, FileModelName("anthropic:m?url=http://localhost:1")])
 
 
-def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
+def test_answer_is_saved_in_a_private_file(person: Path) -> None:
     asked: list[str] = []
 
     def yes(question: str) -> str:
@@ -172,13 +174,13 @@ def test_declined_or_unanswered_question_raises_the_error(person: Path) -> None:
     assert not person.exists()
 
 
-def test_unwritable_folder_allows_until_the_process_ends(person: Path) -> None:
+def test_permission_lasts_for_the_process_if_unsavable(person: Path) -> None:
     person.write_text("a file in its place")
     assert not remember(read_destination(FAR))
     assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
 
 
-def test_a_damaged_line_allows_nothing(person: Path) -> None:
+def test_damaged_permission_line_allows_nothing(person: Path) -> None:
     person.mkdir()
     (person / FILE).write_bytes(b"*\nhttps://*\n\n&key=MY_KEY\nhttps://far.example&key=my\n")
     assert refused(f"compatible:m?url={FAR}") == [FAR]
@@ -186,13 +188,13 @@ def test_a_damaged_line_allows_nothing(person: Path) -> None:
     assert refused(f"compatible:m?url={FAR}") == [FAR]
 
 
-def test_the_question_shows_the_address_and_the_variable() -> None:
+def test_question_shows_the_address_and_the_variable() -> None:
     text = question(read_destination("http://far.example:8000&key=ANTHROPIC_API_KEY"))
     assert "http://far.example:8000" in text and "The key in ANTHROPIC_API_KEY would go there" in text
     assert "No key would go there" in question(read_destination(FAR))
 
 
-def test_only_a_name_of_the_person_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
+def test_only_destinations_chosen_by_the_person_count_as_theirs(subtests: pytest.Subtests) -> None:
     cases: Iterable[tuple[object, bool]] = (
         (f"compatible:m?url={FAR}", True),
         ("anthropic:m?key=MY_KEY", True),
@@ -208,7 +210,7 @@ def test_only_a_name_of_the_person_is_logged_as_theirs(subtests: pytest.Subtests
             assert person_chose_destination(model) is expected
 
 
-def test_allowed_urls_are_a_list(subtests: pytest.Subtests) -> None:
+def test_allowed_urls_must_be_a_list(subtests: pytest.Subtests) -> None:
     for given in (FAR, ["nonsense"], [FAR, "nonsense"]):
         with subtests.test(given=given), pytest.raises(SettingsError):
             allow_urls(given)

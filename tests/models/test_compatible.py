@@ -85,13 +85,13 @@ def test_optional_fields_are_sent_only_on_request() -> None:
     assert set(asked) - FIELDS == {"reasoning_effort", "tool_choice"}
 
 
-def test_reply_without_calls_is_requested_without_tools() -> None:
+def test_tools_are_omitted_when_calls_are_not_allowed() -> None:
     asked = wire(COMPATIBLE, tools=(ADD,), settings={"tool_choice": "none"})
     assert not {"tools", "tool_choice"} & set(asked)
     assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
 
 
-def test_thinking_returns_in_its_field_beside_calls_or_on_request(subtests: pytest.Subtests) -> None:
+def test_thinking_is_sent_back_with_calls_or_on_request(subtests: pytest.Subtests) -> None:
     for field in ["reasoning", "reasoning_content"]:
         with subtests.test(field):
             said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
@@ -104,7 +104,7 @@ def test_thinking_returns_in_its_field_beside_calls_or_on_request(subtests: pyte
             assert field not in wire(COMPATIBLE, *called, echo=False)["messages"][1]
 
 
-def test_server_additions_to_a_call_return_only_to_such_servers() -> None:
+def test_extra_call_fields_are_sent_back_only_to_compatible_servers() -> None:
     given = {**fragment(0, "a", "add", '{"a":1}'), "extra_content": {"google": {"thought_signature": "s"}}, "type": "function"}
     said = reply(COMPATIBLE, *calls(given), chunk("tool_calls")).message
     conversation = (user("Go"), said, results(result(1, "1")))
@@ -112,7 +112,7 @@ def test_server_additions_to_a_call_return_only_to_such_servers() -> None:
     assert "extra_content" not in wire(OPENAI, *conversation)["messages"][1]["tool_calls"][0]
 
 
-def test_vision_model_gets_pictures() -> None:
+def test_pictures_are_sent_to_vision_models() -> None:
     body = wire(COMPATIBLE, user("See", PNG), assistant(call(1)), results(result(1, PNG)), images=True)
     assert body["messages"][0]["content"][1]["type"] == body["messages"][3]["content"][1]["type"] == "image_url"
     assert not COMPATIBLE.sees and not OLLAMA.sees
@@ -180,13 +180,13 @@ def test_calls_without_ids_are_separated_by_names_and_ends(subtests: pytest.Subt
             assert answer.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
-def test_name_starts_a_call_without_index_and_id() -> None:
+def test_call_without_index_and_id_starts_at_its_name() -> None:
     named = calls(fragment(name="now"), fragment(name="now"), fragment(name="add", arguments='{"a":1}'))
     answer = reply(COMPATIBLE, *named, chunk("stop"))
     assert answer.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
 
 
-def test_calls_sharing_an_id_stay_two() -> None:
+def test_calls_sharing_an_id_stay_separate() -> None:
     function = {"name": "add", "arguments": '{"a":1}'}
     whole = {"choices": [{"message": {"tool_calls": [{"id": "x", "function": function}] * 2}, "finish_reason": "stop"}]}
     for chunks in (
@@ -196,17 +196,17 @@ def test_calls_sharing_an_id_stay_two() -> None:
         assert reply(COMPATIBLE, *chunks).message.calls == (ToolCall("add", {"a": 1}, "x"),) * 2
 
 
-def test_call_end_repeating_its_name_starts_no_call() -> None:
+def test_call_end_repeating_the_name_does_not_start_another() -> None:
     chunks = calls(fragment(0, "a", "add", '{"a":1}'), fragment(0, None, "add", ""), fragment(0, None, "add"))
     assert reply(COMPATIBLE, *chunks, chunk("stop")).message.calls == (ToolCall("add", {"a": 1}, "a"),)
 
 
-def test_call_without_name_or_function_is_left_to_the_loop() -> None:
+def test_call_without_a_function_is_returned_without_a_name() -> None:
     answer = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
     assert answer.message.calls == (ToolCall("", {}, "a"),)
 
 
-def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> None:
+def test_stream_without_a_stop_reason_is_cut_off(subtests: pytest.Subtests) -> None:
     cases = [
         [],
         [chunk(role="assistant")],
@@ -221,18 +221,18 @@ def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> 
                 read(provider, chunks)
 
 
-def test_thinking_under_both_names_counts_once() -> None:
+def test_thinking_in_both_fields_counts_once() -> None:
     deltas, answer = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
     assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
     assert answer.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
 
 
-def test_text_may_come_as_a_list_of_parts() -> None:
+def test_text_may_be_a_list_of_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}, "?", {"type": "text", "text": "b"}]
     assert reply(COMPATIBLE, chunk(content=parts), chunk("stop")).message == assistant("ab")
 
 
-def test_another_name_begins_another_call() -> None:
+def test_different_name_starts_another_call() -> None:
     """With one shared index and no ids, the first call would run with the arguments of the second."""
     given = [fragment(0, None, "delete_old", ""), fragment(0, None, "list_new", '{"days": 365}')]
     for fragments in (given, [given[0], fragment(0, None, "list_new", ""), fragment(0, None, None, '{"days": 365}')]):
@@ -240,13 +240,13 @@ def test_another_name_begins_another_call() -> None:
         assert answer.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
 
 
-def test_name_repeated_in_each_fragment_starts_no_call() -> None:
+def test_name_repeated_in_each_fragment_does_not_start_another() -> None:
     for pieces in (['{"a":', ' {"b": 1}', "}", " "], ['{"a":', "{", '"b": 1}', "}", ""], ['{"a": "x}', '{y"', "}"]):
         answer = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
         assert answer.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
 
 
-def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_are_not_parsed_again_for_every_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
     def counting(text: str) -> Any:

@@ -67,7 +67,7 @@ async def clients(library: Library, *endpoints: Endpoint) -> list[Client]:
     return [await client_of(endpoint, library) for endpoint in endpoints]
 
 
-def test_a_loop_has_one_client_for_each_place_and_key() -> None:
+def test_loop_has_one_client_per_address_and_key() -> None:
     library = Library()
     same = Endpoint("openai", "http://localhost:1/v1", Key("MY_KEY", "sk-one", "this kernel"))
     one, two, three, four, five, six = asyncio.run(clients(library, HERE, HERE, THERE, WITH_KEY, OTHER_KEY, same))
@@ -80,7 +80,7 @@ def test_a_loop_has_one_client_for_each_place_and_key() -> None:
     ]
 
 
-def test_a_client_is_closed_with_its_loop_and_on_it() -> None:
+def test_client_is_closed_on_its_loop_when_that_closes() -> None:
     library = Library()
 
     async def loop_of() -> Any:
@@ -92,13 +92,13 @@ def test_a_client_is_closed_with_its_loop_and_on_it() -> None:
     assert [client.closed_on for client in library.clients] == [loop, loop]
 
 
-def test_another_loop_has_a_client_of_its_own() -> None:
+def test_another_loop_has_its_own_client() -> None:
     library = Library()
     first, second = asyncio.run(clients(library, HERE)), asyncio.run(clients(library, HERE))
     assert first[0] is not second[0]
 
 
-def test_calls_that_begin_at_once_share_one_client() -> None:
+def test_simultaneous_first_calls_share_one_client() -> None:
     library = Library()
 
     async def at_once() -> set[int]:
@@ -108,7 +108,7 @@ def test_calls_that_begin_at_once_share_one_client() -> None:
     assert len(asyncio.run(at_once())) == 1
 
 
-def test_ended_loop_is_forgotten() -> None:
+def test_closed_loop_is_released() -> None:
     async def loop_of() -> weakref.ref[asyncio.AbstractEventLoop]:
         await client_of(HERE, Library())
         return weakref.ref(asyncio.get_running_loop())
@@ -118,7 +118,7 @@ def test_ended_loop_is_forgotten() -> None:
     assert known() is None
 
 
-def test_abnormally_ended_loop_is_forgotten() -> None:
+def test_abandoned_loop_is_released() -> None:
     library = Library()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(client_of(HERE, library))
@@ -130,7 +130,7 @@ def test_abnormally_ended_loop_is_forgotten() -> None:
     assert known() is None
 
 
-def test_an_account_has_one_limiter() -> None:
+def test_each_account_has_one_limiter() -> None:
     assert limiter_of(HERE) is limiter_of(Endpoint("openai", HERE.url, None))
     assert limiter_of(WITH_KEY) is not limiter_of(OTHER_KEY)
     assert limiter_of(HERE) is not limiter_of(THERE)
@@ -201,7 +201,7 @@ def test_local_servers_bypass_the_proxy(subtests: pytest.Subtests) -> None:
 # Impossible clients
 
 
-def test_environment_preventing_a_client_is_reported_once_without_secrets(subtests: pytest.Subtests) -> None:
+def test_invalid_client_environment_is_reported_once_without_secrets(subtests: pytest.Subtests) -> None:
     cases = [
         ("ALL_PROXY", "socks5://me:never@127.0.0.1:9", "socksio"),
         ("HTTPS_PROXY", "gopher://me:never@127.0.0.1:9", "proxy"),
@@ -222,7 +222,7 @@ def test_environment_preventing_a_client_is_reported_once_without_secrets(subtes
                 assert SECRET not in "".join(repr(frame.f_locals) for frame, _ in traceback.walk_tb(caught.value.__traceback__))
 
 
-def test_no_frame_of_ours_has_the_key_in_a_variable(subtests: pytest.Subtests) -> None:
+def test_no_local_variable_in_our_frames_contains_the_key(subtests: pytest.Subtests) -> None:
     for provider in FORMATS:
         with subtests.test(provider):
             frames = 0
@@ -249,7 +249,7 @@ def test_no_frame_of_ours_has_the_key_in_a_variable(subtests: pytest.Subtests) -
 # Real ones
 
 
-def test_one_model_answers_in_many_runs_and_loops_at_once(subtests: pytest.Subtests) -> None:
+def test_one_model_serves_many_runs_and_loops_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer(["Here."], repeat=True) as server:
@@ -301,7 +301,7 @@ WAYS: dict[str, Callable[[Agent], Any]] = {
 """Ways to start an agent; each returns the text of the run, if any."""
 
 
-def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtests) -> None:
+def test_connections_are_closed_after_every_kind_of_run(subtests: pytest.Subtests) -> None:
     for wire, how in product(FORMATS, WAYS):
         with subtests.test(wire=wire, how=how):
             before = set(threading.enumerate())
@@ -336,7 +336,7 @@ for wire in WIRES:
 
 @pytest.mark.nightly("by day connections are closed with their loop")
 @pytest.mark.slow("a script in a Python of its own, with the libraries of the providers")
-def test_a_script_ends_without_a_word_of_warning() -> None:
+def test_script_using_every_provider_exits_without_warnings() -> None:
     """Takes over 2 s: a separate Python imports the libraries of all providers."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRES", repr(FORMATS))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

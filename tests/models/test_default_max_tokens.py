@@ -45,7 +45,7 @@ def sent(name: str) -> dict[str, Any]:
     return json.loads(remote_model(name).body(HELLO))
 
 
-def test_each_provider_has_its_field() -> None:
+def test_every_provider_has_a_max_tokens_field() -> None:
     assert set(FIELD) == set(REMOTE)
 
 
@@ -80,7 +80,7 @@ def test_thinking_tokens_are_added_to_the_limit(monkeypatch: pytest.MonkeyPatch)
     assert sent("anthropic:m-1?thinking=8000&max_tokens=9000")["max_tokens"] == 9000
 
 
-def test_created_model_keeps_its_limit_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_created_model_keeps_its_limit_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     model = remote_model("openai:m-1")
     monkeypatch.setenv("AGENT_MAX_TOKENS", "50")

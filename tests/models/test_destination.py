@@ -83,7 +83,7 @@ def test_ambiguous_urls_are_refused(subtests: pytest.Subtests) -> None:
             destination_of(f"http://a.example:{port}")
 
 
-def test_scheme_host_port_and_variable_make_the_destination() -> None:
+def test_scheme_host_port_and_variable_identify_the_destination() -> None:
     own = destination_of("https://A.Example/v1", "MY_KEY")
     assert own == Destination("https", "a.example", 443, "MY_KEY") == destination_of("HTTPS://a.example:443", "MY_KEY")
     others = ("http://a.example", "https://a.example.", "https://b.a.example", "https://a.example:444")
@@ -92,14 +92,14 @@ def test_scheme_host_port_and_variable_make_the_destination() -> None:
     assert not destination_of("https://a.example").covers(own)
 
 
-def test_destination_is_written_as_read(subtests: pytest.Subtests) -> None:
+def test_destination_survives_parsing_and_formatting(subtests: pytest.Subtests) -> None:
     for text in ("http://a.example", "https://a.example:8443&key=MY_KEY", "http://[::1]:1&key=A_B", "http://a.example&key=K_1"):
         with subtests.test(text):
             assert str(read_destination(text)) == text
     assert str(read_destination(" https://a.example:443/v1/&key=MY_KEY\n")) == "https://a.example&key=MY_KEY"
 
 
-def test_text_that_is_not_a_url_is_refused_unrepeated(subtests: pytest.Subtests) -> None:
+def test_invalid_url_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
     for text in (SECRET, f"https://a.example&key={SECRET}", "https://a.example&key=", "a.example", "https://*.example", ""):
         with subtests.test(text), pytest.raises(SettingsError, match="URL to allow is invalid") as caught:
             read_destination(text)
@@ -123,6 +123,6 @@ def test_client_calls_the_parsed_host(text: str, secure: bool) -> None:
     assert (called.scheme, host, called.port or PORTS[called.scheme]) == destination[:3]
 
 
-def test_name_from_a_file_stays_so_in_another_process() -> None:
+def test_pickled_file_model_name_stays_a_file_model_name() -> None:
     name = FileModelName("compatible:m?url=http://a.example")
     assert type(pickle.loads(pickle.dumps(name))) is FileModelName and name == str(name)

@@ -159,7 +159,7 @@ def test_every_other_api_error_of_a_library_is_mapped(subtests: pytest.Subtests)
             assert found.transient
 
 
-def test_libraries_have_enough_errors_for_these_tests() -> None:
+def test_provider_libraries_define_enough_errors_to_test() -> None:
     assert len(status_kinds()) > 30 and len(other_kinds()) >= 8
     assert {kind.__name__ for _, kind in other_kinds()} >= {"APIError", "APIConnectionError", "APITimeoutError"}
 
@@ -168,7 +168,7 @@ TOLD = {"Timeout": "the server sent nothing for too long", "ConnectError": "the 
 
 
 @pytest.mark.req("R2.40")
-def test_every_error_of_the_connection_may_pass(subtests: pytest.Subtests) -> None:
+def test_every_connection_error_is_transient(subtests: pytest.Subtests) -> None:
     for kind in dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]):
         with subtests.test(kind=kind):
             for error in (
@@ -217,7 +217,7 @@ def test_url_rejected_by_the_library_is_a_permanent_failure() -> None:
     assert isinstance(found.error, RequestRefused) and not found.transient and "url=" in found.error.hint
 
 
-def test_a_bug_is_no_failure_of_a_provider(subtests: pytest.Subtests) -> None:
+def test_bug_is_not_reported_as_a_provider_failure(subtests: pytest.Subtests) -> None:
     cases = [ZeroDivisionError("x"), ImportError("anthropic")]
     for error in cases:
         with subtests.test(error=error):
@@ -229,7 +229,7 @@ def test_a_bug_is_no_failure_of_a_provider(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_each_status_has_a_meaning_and_passes_or_not(subtests: pytest.Subtests) -> None:
+def test_each_status_maps_to_an_error_and_transience(subtests: pytest.Subtests) -> None:
     for status in range(400, 600):
         with subtests.test(status=status):
             found = said(status)
@@ -274,7 +274,7 @@ ERRORS_IN_STREAMS = [
 ]
 
 
-def test_an_error_inside_a_stream_is_known_by_its_name(subtests: pytest.Subtests) -> None:
+def test_error_in_a_stream_is_classified_by_its_name(subtests: pytest.Subtests) -> None:
     for (name, status, kind), http in product(ERRORS_IN_STREAMS, [None, 200]):
         with subtests.test(name=name, http=http):
             found = said(http, name)
@@ -291,7 +291,7 @@ def test_account_without_credit_is_not_retried(subtests: pytest.Subtests) -> Non
 
 
 @pytest.mark.req("R2.40")
-def test_retry_prohibitions_are_obeyed_and_permissions_only_if_retryable() -> None:
+def test_should_retry_header_can_only_prevent_or_confirm_retries() -> None:
     assert not said(429, headers={"x-should-retry": "false"}).transient
     assert not said(500, headers={"x-should-retry": "false"}).transient
     assert said(500, headers={"x-should-retry": "true"}).transient
@@ -390,7 +390,7 @@ def test_overlong_conversation_is_recognized_on_each_server_and_not_resent(
     assert {row["server"] for row in words_of_servers()["overflow"]} == {server for server, *_ in OVERFLOW_WORDS}
 
 
-def test_daily_quota_is_recognized_on_each_server_and_not_awaited(subtests: pytest.Subtests) -> None:
+def test_daily_quota_is_recognized_on_each_server_without_retrying(subtests: pytest.Subtests) -> None:
     for server, status, message in QUOTA_WORDS:
         with subtests.test(server, message=message):
             found = said(status, message=message)
@@ -408,7 +408,7 @@ def test_bare_error_text_in_a_stream_is_reported(subtests: pytest.Subtests) -> N
             assert isinstance(found.error, BrokenReply) and found.error.what.endswith(told)
 
 
-def test_a_limit_of_a_minute_is_waited_for(subtests: pytest.Subtests) -> None:
+def test_per_minute_limit_is_retried(subtests: pytest.Subtests) -> None:
     for message in (
         "Rate limit reached for m on tokens per minute (TPM): Limit 6000, Used 5000. Please try again in 3s.",
         "Too many tokens, please wait before trying again.",
@@ -418,14 +418,14 @@ def test_a_limit_of_a_minute_is_waited_for(subtests: pytest.Subtests) -> None:
             assert said(429, message=message).transient
 
 
-def test_the_quotas_that_google_names_are_among_its_words() -> None:
+def test_quota_id_in_google_error_details_is_read() -> None:
     violations = [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]
     body = [{"error": {"message": "You exceeded your current quota", "details": [{"violations": violations}]}}]
     assert words_of(body).split(": ") == ["You exceeded your current quota", violations[0]["quotaId"]]
     assert not said(429, message=words_of(body)).transient
 
 
-def test_overflow_text_with_another_status_is_no_overflow(subtests: pytest.Subtests) -> None:
+def test_overflow_text_with_another_status_is_not_an_overflow(subtests: pytest.Subtests) -> None:
     for status in [401, 403, 404, 429, 503]:
         with subtests.test(status=status):
             assert not isinstance(said(status, message="context window").error, ContextOverflow)
@@ -476,7 +476,7 @@ def test_any_provider_message_becomes_one_short_line(where: str, words: str) -> 
     assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
 
 
-def test_a_long_message_is_cut_with_a_mark() -> None:
+def test_long_message_is_shortened_with_a_mark() -> None:
     what = said(400, message="word " * 1_000_000).error.what
     assert what.endswith("word …") and len(what) < MAX_OF_A_MESSAGE + 100
 
@@ -489,7 +489,7 @@ def test_braces_in_messages_and_names_are_kept() -> None:
 # This machine
 
 
-def test_missing_local_server_is_reported_and_not_awaited(subtests: pytest.Subtests) -> None:
+def test_missing_local_server_is_reported_without_retrying(subtests: pytest.Subtests) -> None:
     cases = ["http://localhost:11434/v1", "http://127.0.0.1:8000", "http://[::1]:8000/v1"]
     for url in cases:
         with subtests.test(url):
@@ -500,7 +500,7 @@ def test_missing_local_server_is_reported_and_not_awaited(subtests: pytest.Subte
             assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 
-def test_a_server_elsewhere_may_come_back(subtests: pytest.Subtests) -> None:
+def test_refused_connection_to_a_remote_server_is_transient(subtests: pytest.Subtests) -> None:
     for url in [None, FAR, "http://localhost.example.org"]:
         with subtests.test(url=url):
             assert not is_local(url)
@@ -563,7 +563,7 @@ WAITS = {
 }
 
 
-def test_retry_time_may_be_in_the_refusal_text(subtests: pytest.Subtests) -> None:
+def test_retry_time_can_be_read_from_the_refusal_text(subtests: pytest.Subtests) -> None:
     for words, seconds in WAITS.items():
         with subtests.test(words):
             assert said(429, "", words).retry_after == pytest.approx(seconds)
@@ -573,17 +573,17 @@ def test_retry_time_may_be_in_the_refusal_text(subtests: pytest.Subtests) -> Non
 
 @examples(300)
 @given(st.text(max_size=40) | st.from_regex(r"\A\w{3}, \d{1,3} \w{3} \d{1,9} \d\d:\d\d:\d\d( [A-Z+-]\w{2,5})?\Z"))
-def test_any_retry_header_is_a_time_or_nothing(text: str) -> None:
+def test_any_retry_header_yields_a_valid_time_or_none(text: str) -> None:
     for name in ("retry-after", "retry-after-ms"):
         seconds = retry_after({name: text}, NOW)
         assert seconds is None or (seconds >= 0 and math.isfinite(seconds))
 
 
-def test_all_of_these_errors_are_for_a_person() -> None:
+def test_all_failure_errors_derive_from_agentnb_error() -> None:
     assert all(issubclass(kind, AgentnbError) for kind in {*MEANT.values(), ContextOverflow, BrokenReply})
 
 
-def test_provider_advice_is_given_in_our_words(subtests: pytest.Subtests) -> None:
+def test_provider_advice_is_replaced_by_ours(subtests: pytest.Subtests) -> None:
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
@@ -603,7 +603,7 @@ def test_provider_advice_is_given_in_our_words(subtests: pytest.Subtests) -> Non
             assert hint in in_notebook(failure(Refusal("openai", "m", status, "invalid_request_error", message)).error.advice)
 
 
-def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
+def test_server_without_the_responses_api_gets_chat_advice() -> None:
     for message in (
         "unknown endpoint: /v1/responses",
         "Unknown request URL: POST /v1/responses.",
@@ -613,7 +613,7 @@ def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
         assert "-m compatible:m?url=http://127.0.0.1:1/v1" in in_notebook(error.advice), message
 
 
-def test_not_found_at_a_custom_url_may_be_the_url() -> None:
+def test_not_found_at_a_custom_url_suggests_checking_it() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what
     assert "Check the URL" in in_notebook(error.advice) and "%agent models compatible?url=http://10.0.0.1:8000" in in_notebook(
@@ -622,7 +622,7 @@ def test_not_found_at_a_custom_url_may_be_the_url() -> None:
     assert "%agent models openai" in in_notebook(failure(Refusal("openai", "m", 404, "", "Not Found")).error.advice)
 
 
-def test_spent_budget_with_rate_limit_status_is_permanent() -> None:
+def test_exhausted_provider_budget_with_rate_limit_status_is_permanent() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
     assert read_error({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
     assert read_error({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
@@ -660,14 +660,14 @@ def test_redirect_is_a_refusal_naming_its_target_without_secrets(subtests: pytes
             assert not any(secret in str(found.error) for secret in ("word", "abc", "Moved"))
 
 
-def test_a_redirect_to_nowhere_is_a_refusal_too(subtests: pytest.Subtests) -> None:
+def test_redirect_without_a_target_is_a_refusal_too(subtests: pytest.Subtests) -> None:
     for location in ["", "http://[", "mailto:me@example.org"]:
         with subtests.test(location):
             found = said(302, headers={"location": location})
             assert isinstance(found.error, RequestRefused) and "redirects the request" in found.error.what
 
 
-def test_a_redirect_within_the_server_is_named_whole() -> None:
+def test_redirect_within_the_server_is_named_in_full() -> None:
     assert "http://10.0.0.1/login" in said(302, headers={"location": "/login"}, url="http://10.0.0.1/v1").error.what
 
 
@@ -689,7 +689,7 @@ ERROR_BODIES = [
 ]
 
 
-def test_error_text_is_found_in_any_form(subtests: pytest.Subtests) -> None:
+def test_error_text_is_found_in_every_known_form(subtests: pytest.Subtests) -> None:
     for body, told in ERROR_BODIES:
         with subtests.test(body=body):
             assert readable(words_of(body)) == told

@@ -37,7 +37,7 @@ def limits(pings: str) -> dict[str, Any]:
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests: pytest.Subtests) -> None:
+def test_reply_stalling_within_its_text_is_streamed_then_abandoned(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
@@ -52,7 +52,7 @@ def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_reply_stopping_within_a_call_is_abandoned(subtests: pytest.Subtests) -> None:
+def test_reply_stalling_within_a_call_is_abandoned(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
@@ -64,7 +64,7 @@ def test_reply_stopping_within_a_call_is_abandoned(subtests: pytest.Subtests) ->
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytest.Subtests) -> None:
+def test_keepalives_alone_time_out_with_and_without_streaming(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
@@ -76,7 +76,7 @@ def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytes
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_reply_continuing_after_keepalives_is_whole(subtests: pytest.Subtests) -> None:
+def test_reply_continuing_after_keepalives_is_complete(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
@@ -138,7 +138,7 @@ def heard_of(slow: Slow, seconds: float) -> list[Any]:
     return heard
 
 
-def test_words_thinking_and_arguments_each_begin_the_wait_anew(subtests: pytest.Subtests) -> None:
+def test_text_thinking_and_arguments_each_restart_the_timeout(subtests: pytest.Subtests) -> None:
     cases = {"words": WORD, "thinking": THOUGHT, "arguments": ARGUMENTS}
     for name, chunk in cases.items():
         with subtests.test(name):
@@ -146,7 +146,7 @@ def test_words_thinking_and_arguments_each_begin_the_wait_anew(subtests: pytest.
             assert len(heard_of(slow, 0.3)) == 9 and slow.closed
 
 
-def test_signs_of_life_do_not_begin_the_wait_anew() -> None:
+def test_keepalives_do_not_restart_the_timeout() -> None:
     slow = Slow(WORD, *[PING] * 9, each=0.2)
     assert len(heard_of(slow, 0.5)) < 5
 
@@ -170,13 +170,13 @@ SAID_AGAIN = [
 ]
 
 
-def test_repeated_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
+def test_resent_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
     for chunk in SAID_AGAIN:
         with subtests.test(chunk=chunk):
             assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
 
 
-def test_each_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
+def test_each_new_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
     blocks = [{"type": "content_block_start", "index": index, "content_block": {}} for index in range(9)]
     items = [{"type": "response.output_item.added", "output_index": index, "item": {}} for index in range(9)]
     calls = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}"}]}}]} for index in range(9)]
@@ -185,7 +185,7 @@ def test_each_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
             assert len(heard_of(Slow(*chunks, each=0.2), 0.3)) == 9
 
 
-def test_the_same_words_again_and_again_are_words(subtests: pytest.Subtests) -> None:
+def test_repeated_equal_deltas_restart_the_timeout(subtests: pytest.Subtests) -> None:
     for delta in ({"content": "a"}, {"reasoning": "a"}, {"tool_calls": [{"index": 0, "function": {"arguments": "0"}}]}, "a"):
         with subtests.test(delta=delta):
             assert len(heard_of(Slow(*[{"choices": [{"index": 0, "delta": delta}]}] * 9, each=0.2), 0.3)) == 9
@@ -210,7 +210,7 @@ def test_processing_a_chunk_does_not_count_as_waiting() -> None:
     assert run_at_once(clock, listen()) == 3
 
 
-def test_a_timeout_of_the_chunks_own_is_their_own() -> None:
+def test_timeout_error_from_the_stream_is_passed_on() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         raise TimeoutError("mine")
         yield
@@ -259,19 +259,19 @@ ONLY_SIGNS = [
 ]
 
 
-def test_this_is_of_the_reply(subtests: pytest.Subtests) -> None:
+def test_chunks_with_content_count_as_progress(subtests: pytest.Subtests) -> None:
     for chunk in OF_A_REPLY:
         with subtests.test(chunk=chunk):
             assert Progress().is_made_by(chunk)
 
 
-def test_keepalives_make_no_progress(subtests: pytest.Subtests) -> None:
+def test_keepalives_do_not_count_as_progress(subtests: pytest.Subtests) -> None:
     for chunk in ONLY_SIGNS:
         with subtests.test(chunk=chunk):
             assert not Progress().is_made_by(chunk)
 
 
-def test_thinking_and_arguments_are_streamed_and_end_no_call(subtests: pytest.Subtests) -> None:
+def test_thinking_and_arguments_are_streamed_without_ending_the_call(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:

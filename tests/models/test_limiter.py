@@ -75,7 +75,7 @@ def test_hundred_calls_from_several_threads_stay_within_the_limit(most: int) -> 
     assert run(lambda: free_places(place.limiter)) == min(most, MAX_AT_ONCE + 1)
 
 
-def test_as_many_as_allowed_go_at_once() -> None:
+def test_limiter_admits_exactly_its_limit_at_once() -> None:
     place = Place(Limiter(3))
 
     async def fill() -> None:
@@ -123,7 +123,7 @@ def test_newcomer_does_not_overtake_waiters() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_refusal_halves_the_limit_and_each_success_raises_it() -> None:
+def test_refusal_halves_the_limit_and_successes_raise_it() -> None:
     limiter = Limiter(8)
     seen = [limiter.allowed]
     for _ in range(5):
@@ -157,7 +157,7 @@ def test_success_wakes_a_waiter() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_no_call_starts_before_the_requested_time_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_wait_for_the_requested_time_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(8))
     opens = clock.now + 15
     entered: list[float] = []
@@ -175,7 +175,7 @@ def test_no_call_starts_before_the_requested_time_after_a_refusal(monkeypatch: p
 
 
 @pytest.mark.req("R2.40")
-def test_reopening_admits_only_the_limit_lowered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reopening_admits_only_the_lowered_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(8))
 
     async def closed() -> None:
@@ -207,7 +207,7 @@ def test_slot_freed_during_closure_is_available_on_reopening(monkeypatch: pytest
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
-def test_earlier_waiter_precedes_later_ones_after_rechecking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_waiter_keeps_its_place_after_rechecking(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def queue() -> None:
@@ -222,7 +222,7 @@ def test_earlier_waiter_precedes_later_ones_after_rechecking(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("why", ["full", "closed"])
-def test_wait_for_a_slot_is_cancelled_at_once_without_traces(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_wait_for_a_slot_leaves_no_trace(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def cancel() -> None:
@@ -247,7 +247,7 @@ def test_wait_for_a_slot_is_cancelled_at_once_without_traces(why: str, monkeypat
     assert run(lambda: free_places(limiter)) == 1
 
 
-def test_waiter_cancelled_at_admission_passes_its_slot_on() -> None:
+def test_waiter_cancelled_at_admission_passes_on_its_slot() -> None:
     place = Place(Limiter(1))
 
     async def race() -> None:
@@ -307,7 +307,7 @@ def test_waiter_of_a_closed_loop_neither_blocks_nor_returns_slots(when: str) -> 
 
 
 @pytest.mark.slow("generated crowds of calls")
-def test_slots_stay_exact_through_cancellations_refusals_and_admissions(subtests: pytest.Subtests) -> None:
+def test_slot_count_stays_exact_through_cancellations_refusals_and_admissions(subtests: pytest.Subtests) -> None:
     for seed in range(40):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
@@ -405,7 +405,7 @@ def test_earlier_waiter_gets_the_slot_of_an_ended_loop(monkeypatch: pytest.Monke
     assert run(lambda: free_places(limiter)) == 1
 
 
-def test_a_place_is_not_had_by_two_when_looking_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rechecking_waiters_never_share_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(2))
 
     async def many() -> None:
@@ -442,7 +442,7 @@ def test_overlong_wait_for_a_slot_is_not_started(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.req("R2.40")
-def test_joint_refusals_close_once_but_every_provider_wait_counts(
+def test_simultaneous_refusals_close_once_but_provider_waits_extend_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
@@ -517,12 +517,12 @@ print("done")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_after_a_fork_limiters_and_clients_begin_anew() -> None:
+def test_forked_process_starts_with_new_limiters_and_clients() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
-def test_waiting_for_taken_slots_is_not_counted_as_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_occupied_slots_is_not_counted_as_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def main() -> None:

@@ -94,13 +94,13 @@ def refusals(kind: Kind) -> list[str]:
     return [problem for server in kind.servers for received in server.requests for problem in received.problems]
 
 
-def test_a_model_has_a_name_and_a_stream(kind: Kind) -> None:
+def test_model_satisfies_the_protocol_and_has_a_qualified_name(kind: Kind) -> None:
     model = kind.model(SCRIPT)
     assert isinstance(model, Model)
     assert model.name.partition(":")[0] and model.name.partition(":")[2]
 
 
-def test_last_item_of_a_stream_is_its_only_reply(kind: Kind) -> None:
+def test_stream_ends_with_its_only_reply(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     assert len(model.streams) >= 3
@@ -109,7 +109,7 @@ def test_last_item_of_a_stream_is_its_only_reply(kind: Kind) -> None:
         assert {type(item) for item in items[:-1]} <= {e.TextDelta, e.ThinkingDelta, Unshown}
 
 
-def test_the_deltas_joined_are_the_text_of_the_reply(kind: Kind) -> None:
+def test_joined_deltas_equal_the_reply_text(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     for items in (items for items in model.streams if len(items) > 1):
@@ -145,7 +145,7 @@ def test_text_thinking_and_calls_arrive_unchanged(scriptable: Kind) -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> None:
+def test_streamed_and_unstreamed_runs_have_equal_rounds_and_messages(kind: Kind) -> None:
     streamed, whole = do(kind.model(SCRIPT)), do(Whole(kind.model(SCRIPT)))
     assert shape(streamed) == shape(whole)
     # The script has a failing call: a model with a todo list marks this step as blocked.
@@ -153,7 +153,7 @@ def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> Non
 
 
 @pytest.mark.req("R0.11", "R0.10")
-def test_whole_and_streamed_replies_are_equal(subtests: pytest.Subtests) -> None:
+def test_unstreamed_and_streamed_replies_are_equal(subtests: pytest.Subtests) -> None:
     for name in [name for name in KINDS if f"{name}, whole" in KINDS]:
         with subtests.test(name):
             with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
@@ -161,7 +161,7 @@ def test_whole_and_streamed_replies_are_equal(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.10")
-def test_every_scriptable_model_makes_the_same_run() -> None:
+def test_every_scriptable_model_produces_the_same_run() -> None:
     shapes = {}
     for name in KINDS:
         with kind_of(name) as kind:

@@ -108,7 +108,7 @@ def run_of(server: LoopbackServer, wire: str, stream: str) -> Run:
 
 @pytest.mark.slow("every second value of a reply of each wire is something else, at night each twice")
 @pytest.mark.parametrize("wire", FORMATS)
-def test_any_odd_reply_is_read_or_refused_with_a_message(wire: str, subtests: pytest.Subtests) -> None:
+def test_any_malformed_reply_is_read_or_refused_with_a_message(wire: str, subtests: pytest.Subtests) -> None:
     for stream in ("yes", "no"):
         every = size(2, nightly=1)  # by day the two forms alternate
         for index, place in [*enumerate(spots(wire, stream))][0 if stream == "yes" else every - 1 :: every]:

@@ -44,7 +44,7 @@ def messages(*given: Message, **settings: Any) -> list[Any]:
 # The request
 
 
-def test_the_smallest_request() -> None:
+def test_minimal_request_has_only_required_fields() -> None:
     assert sent(OPENAI, user("Hi"), stream=False) == {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -56,7 +56,7 @@ def test_system_and_tools_are_sent() -> None:
     assert body["tools"][1]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_streams_request_token_counts() -> None:
+def test_streaming_request_asks_for_token_counts() -> None:
     body = sent(OPENAI, stream=True)
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
@@ -112,7 +112,7 @@ def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -
             assert made[1]["tool_calls"][0]["function"]["arguments"] == arguments
 
 
-def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
+def test_pictures_in_results_follow_in_a_user_message() -> None:
     picture = {"type": "image_url", "image_url": {"url": URL}}
     both = (assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, PNG), "Well?"))
     made = messages(user("See", PNG), *both)
@@ -128,14 +128,14 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     assert [item["content"] for item in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
 
 
-def test_empty_result_says_so() -> None:
+def test_empty_result_is_sent_as_no_value() -> None:
     for images in (None, False):
         made = messages(user("Go"), assistant(call(1), call(2)), results(result(1), result(2, "", error=True)), images=images)
         assert made[2]["content"] == "(no value)"
         assert made[3]["content"]
 
 
-def test_odd_text_arrives_unchanged() -> None:
+def test_unusual_text_is_sent_unchanged() -> None:
     made = messages(user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)), system=ODD)
     assert [item["content"] for item in made] == [ODD] * 4
     assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
@@ -166,7 +166,7 @@ SETTINGS = [
 ]
 
 
-def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+def test_settings_are_sent_under_the_api_names(subtests: pytest.Subtests) -> None:
     for given, fields in SETTINGS:
         with subtests.test(given=given):
             usual = sent(OPENAI, stream=False, tools=given.get("tools", ()))
@@ -190,7 +190,7 @@ def calls(*fragments: Any) -> list[Any]:
     return [chunk(tool_calls=[piece]) for piece in fragments]
 
 
-def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
+def test_text_thinking_and_calls_are_read_from_a_stream() -> None:
     deltas, answer = read(
         OPENAI,
         [
@@ -222,13 +222,13 @@ def test_unknown_fields_are_ignored() -> None:
     assert reply(OPENAI, chunk("brand_new")).stop_reason == "brand_new"
 
 
-def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
+def test_refusal_becomes_text_and_the_stop_reason() -> None:
     deltas, answer = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
     assert joined(deltas) == ("I cannot", "") and answer.message == assistant("I cannot")
     assert answer.stop_reason == "refusal"
 
 
-def test_stop_reason_is_kept_in_the_words_of_the_api() -> None:
+def test_stop_reason_is_kept_as_the_api_names_it() -> None:
     for reason in ("stop", "content_filter", "length", "function_call"):
         assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
 
@@ -240,7 +240,7 @@ def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> N
             assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
 
 
-def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_truncated_reply_is_named(subtests: pytest.Subtests) -> None:
     for came in ['{"a": ', ""]:
         with subtests.test(came):
             half = fragment(1, "b", "now", came)
@@ -251,12 +251,12 @@ def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> N
             assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
-def test_complete_calls_of_a_cut_reply_are_kept() -> None:
+def test_complete_calls_of_a_truncated_reply_are_kept() -> None:
     answer = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
     assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in answer.metadata
 
 
-def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+def test_stream_without_an_end_event_is_cut_off(subtests: pytest.Subtests) -> None:
     cases = [[], [chunk(content="So")], calls(fragment(0, "a", "add", "{}")), [{"choices": [], "usage": {"prompt_tokens": 1}}]]
     for chunks in cases:
         with subtests.test(chunks=chunks):
@@ -268,7 +268,7 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(OPENAI, chunk(content="", reasoning_content="", tool_calls=[]), chunk("stop")).message.parts == ()
 
 
-def test_error_in_place_of_a_reply_is_a_refusal(subtests: pytest.Subtests) -> None:
+def test_error_instead_of_a_reply_is_a_refusal(subtests: pytest.Subtests) -> None:
     cases = [
         ({"code": 429, "message": "slow down"}, "429", "slow down"),
         ({"type": "overloaded", "message": "busy", "code": None}, "overloaded", "busy"),
@@ -299,14 +299,14 @@ COUNTS = [
 ]
 
 
-def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_missing_ones_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
             assert reply(OPENAI, {**chunk("stop"), "usage": said}).usage == usage
 
 
-def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
+def test_unstreamed_reply_equals_its_stream() -> None:
     function = {"name": "add", "arguments": '{"a":1}'}
     message = {
         **{"role": "assistant", "content": "Über " + ODD, "refusal": None, "reasoning": "hm", "annotations": []},
@@ -348,7 +348,7 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
             assert [item["type"] for item in made[4]["content"]] == ["text", "image_url"]
 
 
-def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
+def test_malformed_chunks_are_skipped_and_their_text_kept() -> None:
     strange = [
         *({"choices": [None]}, {"choices": [{"index": 0, "delta": "So "}]}, {"choices": [{"index": 0, "delta": ["x"]}]}),
         chunk(content=[None, {"type": "text", "text": None}, {"type": "text"}, {"type": "text", "text": "it is"}]),
@@ -358,7 +358,7 @@ def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
     assert joined(deltas) == ("So it is", "") and answer.message == assistant("So it is")
 
 
-def test_of_several_replies_the_first_counts() -> None:
+def test_first_of_several_choices_is_used() -> None:
     def both(first: str, second: str, finish: str | None = None) -> Any:
         zero = {"index": 0, "delta": {"content": first}, "finish_reason": finish}
         return {"choices": [zero, {"index": 1, "delta": {"content": second}, "finish_reason": "length"}]}
@@ -377,6 +377,6 @@ def test_numeric_id_is_accepted() -> None:
     assert reply(OPENAI, *fragments, chunk("tool_calls")).message.calls == (ToolCall("add", {}, "0"),)
 
 
-def test_call_with_empty_arguments_is_kept_in_a_cut_reply() -> None:
+def test_call_with_empty_arguments_survives_a_truncated_reply() -> None:
     answer = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
     assert answer.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in answer.metadata

@@ -70,7 +70,7 @@ def end(*output: Any, status: str = "completed", **fields: Any) -> dict[str, Any
 # The request
 
 
-def test_the_smallest_request_keeps_nothing_at_the_provider() -> None:
+def test_minimal_request_asks_the_provider_to_store_nothing() -> None:
     assert sent(RESPONSES, user("Hi"), stream=False) == {
         "model": "m",
         "store": False,
@@ -109,7 +109,7 @@ def test_ephemeral_text_comes_last() -> None:
         assert not any("<system-reminder>" in str(other) for other in [*others, *last["content"][:-1]])
 
 
-def test_reasoning_returns_unchanged_before_its_items() -> None:
+def test_reasoning_is_sent_back_unchanged_before_its_items() -> None:
     came = {**REASONING, "status": None, "content": None}
     for item in (came, {**came, "summary": [], "status": "completed"}):
         said = reply(RESPONSES, end(item, message("So."), function("{}"))).message
@@ -173,7 +173,7 @@ def test_pictures_are_sent_in_prompts_and_results() -> None:
     assert blind[3]["output"] == f"plot\n{words_for(PNG)}"
 
 
-def test_empty_result_says_so() -> None:
+def test_empty_result_is_sent_as_no_value() -> None:
     for images in (None, False):
         made = items(user("Go"), assistant(call(1)), results(result(1, error=True)), images=images)
         assert made[2] == {"type": "function_call_output", "call_id": "call_1", "output": "(no value)"}
@@ -184,7 +184,7 @@ def test_blank_text_is_not_sent() -> None:
     assert len(items(user("Go", " "))[0]["content"]) == 1
 
 
-def test_odd_text_arrives_unchanged() -> None:
+def test_unusual_text_is_sent_unchanged() -> None:
     body = sent(RESPONSES, user(ODD), assistant(ODD), results(result(1, ODD)), system=ODD)
     assert body["instructions"] == ODD
     assert [item["content"][0]["text"] for item in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
@@ -210,21 +210,21 @@ SETTINGS = [
 ]
 
 
-def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+def test_settings_are_sent_under_the_api_names(subtests: pytest.Subtests) -> None:
     for given, fields in SETTINGS:
         with subtests.test(given=given):
             usual = sent(RESPONSES, stream=False, tools=given.get("tools", ()))
             assert sent(RESPONSES, **{"stream": False, **given}) == usual | fields
 
 
-def test_model_without_reasoning_is_not_asked_for_it() -> None:
+def test_reasoning_is_not_requested_from_models_without_it() -> None:
     assert set(sent(RESPONSES, thinking="off", stream=False)) == {"model", "store", "input"}
 
 
 # The reply
 
 
-def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
+def test_text_thinking_and_calls_are_read_from_a_stream() -> None:
     reasoning = {**REASONING, "summary": [{"type": "summary_text", "text": "h"}, {"type": "summary_text", "text": "m"}]}
     deltas, answer = read(
         RESPONSES,
@@ -260,13 +260,13 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     assert answer.metadata == {"id": "resp_1", "model": "gpt-x"}
 
 
-def test_reasoning_in_the_clear_is_thinking() -> None:
+def test_unencrypted_reasoning_text_is_thinking() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
     deltas, answer = read(RESPONSES, [{"type": "response.reasoning_text.delta", "delta": "hm"}, end(item, message("4"))])
     assert deltas == [ThinkingDelta("hm")] and answer.message == assistant(Thinking("hm"), "4")
 
 
-def test_items_missing_in_the_last_event_come_from_earlier_events() -> None:
+def test_items_missing_from_the_last_event_come_from_earlier_ones() -> None:
     done = [
         {"type": "response.output_item.done", "output_index": index, "item": item}
         for index, item in ((1, function('{"a":1}')), (0, message("So")))
@@ -280,7 +280,7 @@ def test_items_without_an_index_keep_their_order() -> None:
     assert reply(RESPONSES, *done, end()).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
 
-def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
+def test_refusal_becomes_text_and_the_stop_reason() -> None:
     deltas, answer = read(
         RESPONSES, [{"type": "response.refusal.delta", "delta": "I cannot"}, end(message("I cannot", kind="refusal"))]
     )
@@ -294,7 +294,7 @@ def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> N
             assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
 
 
-def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_truncated_reply_is_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_output_tokens", "content_filter"], ['{"a": ', ""]):
         with subtests.test(reason=reason, came=came):
             output = (message("So"), function('{"a":1}', "c0"), function(came))
@@ -303,7 +303,7 @@ def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> N
             assert answer.stop_reason == reason and answer.metadata["cut_call"] == "add"
 
 
-def test_complete_calls_of_a_cut_reply_are_kept() -> None:
+def test_complete_calls_of_a_truncated_reply_are_kept() -> None:
     answer = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
     assert answer.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in answer.metadata
 
@@ -327,12 +327,12 @@ def test_failure_inside_the_stream_is_a_refusal_with_its_message(subtests: pytes
             assert refused.value.details[:3] == (None, name, words)
 
 
-def test_failed_whole_reply_is_a_refusal() -> None:
+def test_failed_unstreamed_reply_is_a_refusal() -> None:
     with pytest.raises(Refused, match="oops"):
         read(RESPONSES, as_stream(response(status="failed", error={"code": "server_error", "message": "oops"})))
 
 
-def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+def test_stream_without_an_end_event_is_cut_off(subtests: pytest.Subtests) -> None:
     cases = [[], [{"type": "response.output_text.delta", "delta": "So"}], [{"type": "response.created"}]]
     for chunks in cases:
         with subtests.test(chunks=chunks):
@@ -357,13 +357,13 @@ COUNTS = [
 ]
 
 
-def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_missing_ones_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(RESPONSES, end(usage=said)).usage == usage
 
 
-def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
+def test_unstreamed_reply_equals_its_stream() -> None:
     output = (
         *({**REASONING, "summary": [{"text": "h"}, {"text": "m"}]}, SEARCH, message("Über ", ODD)),
         *(function('{"a":1}'), message("Then")),
@@ -404,7 +404,7 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
             assert [item["type"] for item in made[4]["output"]] == ["input_image", "input_text"]
 
 
-def test_streamed_text_is_the_text_of_a_reply_without_items() -> None:
+def test_reply_without_items_gets_the_streamed_text() -> None:
     told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
     last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
     deltas, answer = read(RESPONSES, [*told, last])
@@ -416,7 +416,7 @@ def test_null_among_message_contents_is_ignored() -> None:
     assert reply(RESPONSES, end(item)).message == assistant("So")
 
 
-def test_ended_call_without_arguments_is_kept_in_a_cut_reply() -> None:
+def test_finished_call_without_arguments_survives_a_truncated_reply() -> None:
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     bare = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": ""}
     done = {"type": "response.output_item.done", "output_index": 0, "item": bare}

@@ -70,7 +70,7 @@ READ: list[tuple[str, str, str, Any]] = [
 ]
 
 
-def test_option_is_read_and_written_into_the_name(subtests: pytest.Subtests) -> None:
+def test_each_option_survives_parsing_and_formatting(subtests: pytest.Subtests) -> None:
     for provider, written, name, value in READ:
         with subtests.test(f"{provider} {written}"), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", SECRET)
@@ -82,7 +82,7 @@ def test_option_is_read_and_written_into_the_name(subtests: pytest.Subtests) -> 
             assert model.name == f"{provider}:m-1{format_options(read)}"
 
 
-def test_every_option_of_every_provider_was_tried() -> None:
+def test_every_option_of_every_provider_is_tested() -> None:
     assert {name for _, _, name, _ in READ} == set(ALL)
 
 
@@ -110,7 +110,7 @@ some = st.fixed_dictionaries(
 
 @examples(200)
 @given(some)
-def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any]) -> None:
+def test_name_with_any_options_recreates_the_model(given: dict[str, Any]) -> None:
     made = Options(url="http://[::1]:8000/v1/a,b", **given)
     model = make_model(f"openai:m{format_options(made)}")
     assert isinstance(model, RemoteModel) and model.options == made
@@ -161,12 +161,12 @@ def test_invalid_option_error_names_valid_values(subtests: pytest.Subtests) -> N
             assert told in refusal(written)
 
 
-def test_a_temperature_is_a_number_of_0_or_more() -> None:
+def test_temperature_must_be_0_or_more() -> None:
     for wrong in ("-1", "nan", "inf"):
         assert "temperature=" in refusal(f"temperature={wrong}", "openai")
 
 
-def test_no_error_repeats_a_possible_key(subtests: pytest.Subtests) -> None:
+def test_errors_never_repeat_a_possible_key(subtests: pytest.Subtests) -> None:
     for option in [*ALL, SECRET, "api_key"]:
         with subtests.test(option):
             for provider in REMOTE:
@@ -190,12 +190,12 @@ def test_url_with_a_password_is_refused_with_an_alternative() -> None:
     assert "must not contain a password" in refusal("url=https://me@example.org/v1")
 
 
-def test_a_long_wrong_value_is_not_repeated() -> None:
+def test_long_invalid_value_is_not_repeated() -> None:
     assert len(refusal("max_tokens=" + "9" * 5000)) < 200
     assert len(refusal("price=" + "9" * 5000)) < 200
 
 
-def test_each_provider_knows_its_options_and_no_others(subtests: pytest.Subtests) -> None:
+def test_each_provider_accepts_only_its_own_options(subtests: pytest.Subtests) -> None:
     for provider in REMOTE:
         with subtests.test(provider):
             for option in set(ALL) - REMOTE[provider].options:

@@ -31,7 +31,7 @@ def sends(provider: str, schema: dict[str, Any], url: str = "") -> bool:
     return any(field in body for field in ("response_format", "text", "output_config"))
 
 
-def test_provider_server_is_sent_only_schemas_it_accepts(subtests: pytest.Subtests) -> None:
+def test_provider_receives_only_schemas_it_accepts(subtests: pytest.Subtests) -> None:
     for provider, taken in {
         "anthropic": [CLOSED, LIST],
         "openai": [CLOSED, OPEN],
@@ -44,7 +44,7 @@ def test_provider_server_is_sent_only_schemas_it_accepts(subtests: pytest.Subtes
     assert not sends("openai", CLOSED, url="http://localhost:8000/v1")
 
 
-def test_anthropic_is_sent_plain_keywords_and_closed_objects_only(subtests: pytest.Subtests) -> None:
+def test_anthropic_accepts_only_plain_keywords_and_closed_objects(subtests: pytest.Subtests) -> None:
     for schema, taken in (
         (CLOSED, True),
         ({"anyOf": [CLOSED, {"type": "null"}]}, True),
@@ -58,7 +58,7 @@ def test_anthropic_is_sent_plain_keywords_and_closed_objects_only(subtests: pyte
             assert takes_schema(schema) is taken
 
 
-def test_every_provider_is_held_to_the_output(subtests: pytest.Subtests) -> None:
+def test_output_schema_is_enforced_with_every_provider(subtests: pytest.Subtests) -> None:
     for provider in REMOTE:
         with subtests.test(provider), LoopbackServer(["Twelve.", FITS]) as server:
             run = Agent(server.model(provider, max_tokens=50), output=OPEN).run_sync("go")

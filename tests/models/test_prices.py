@@ -51,7 +51,7 @@ def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any
 
 
 @pytest.mark.req("R2.14")
-def test_cost_matches_the_table_for_inputs_of_any_size(subtests: pytest.Subtests) -> None:
+def test_cost_matches_the_table_for_any_input_size(subtests: pytest.Subtests) -> None:
     cases = [
         ("anthropic", "claude-sonnet-4-5"),
         ("anthropic", "claude-sonnet-4-5-20250929"),
@@ -85,11 +85,11 @@ def test_cost_matches_the_table_for_every_token_priced_model(subtests: pytest.Su
             assert compared > 20
 
 
-def test_openai_has_the_same_prices_through_both_of_its_interfaces() -> None:
+def test_openai_prices_are_equal_for_both_apis() -> None:
     assert cost(USUAL, "openai-responses", "o3") == cost(USUAL, "openai", "o3") is not None
 
 
-def test_price_is_of_the_day_of_the_call() -> None:
+def test_price_depends_on_the_date_of_the_call() -> None:
     change = datetime(2025, 6, 10, tzinfo=UTC)
     days = [change - timedelta(seconds=1), change]
     before, after = [cost(USUAL, "openai", "o3", day) for day in days]
@@ -110,7 +110,7 @@ def test_models_of_other_providers_are_priced_by_server_url(subtests: pytest.Sub
             assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
 
 
-def test_url_decides_the_provider_of_a_price(subtests: pytest.Subtests) -> None:
+def test_provider_price_applies_only_at_the_providers_url(subtests: pytest.Subtests) -> None:
     cases = [
         ("openai", "gpt-4o", "https://api.openai.com/v1", "https://openrouter.ai/api/v1"),
         ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com", "https://api.deepseek.com/anthropic"),
@@ -240,14 +240,14 @@ numbers = st.decimals(0, 999_999_999, places=4)
 
 
 @given(st.tuples(numbers, numbers) | st.tuples(numbers, numbers, numbers, numbers))
-def test_price_is_written_as_read(given: tuple[Decimal, ...]) -> None:
+def test_price_survives_formatting_and_parsing(given: tuple[Decimal, ...]) -> None:
     price = Price(*given)
     again = Price.parse(str(price))
     assert again == price or (again.is_free and price.is_free)
     assert "E" not in str(price)
 
 
-def test_prices_are_values() -> None:
+def test_prices_compare_and_hash_by_value() -> None:
     assert Price.parse("3/15") == Price.parse("3.0/15.0") and hash(Price.parse("3/15")) == hash(Price.parse("3/15"))
     assert [str(Price.parse(text)) for text in ("3/15", "0", "3/15/0.3/3.75")] == ["3/15", "0", "3/15/0.3/3.75"]
 
@@ -259,7 +259,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_price_table_is_read_only_when_needed() -> None:
+def test_price_table_is_loaded_only_when_needed() -> None:
     code = (
         "import sys\n"
         "from datetime import UTC, datetime\n"
@@ -292,7 +292,7 @@ def test_prices_are_never_fetched() -> None:
     assert python(code) == "True\nNone 1\n"
 
 
-def test_many_threads_may_load_and_ask_at_once() -> None:
+def test_many_threads_can_load_and_query_prices_at_once() -> None:
     prices._model.cache_clear()
 
     def ask(number: int) -> float | None:
@@ -305,7 +305,7 @@ def test_many_threads_may_load_and_ask_at_once() -> None:
     assert set(found[1::2]) == {cost(USUAL, "openai", "o3")}
 
 
-def test_a_model_is_looked_up_once() -> None:
+def test_price_of_a_model_is_looked_up_once() -> None:
     prices._model.cache_clear()
     for _ in range(5):
         cost(USUAL, "anthropic", "claude-opus-5-5")

@@ -29,7 +29,7 @@ def events(name: str) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
-def test_recordings_have_a_licence_and_its_source() -> None:
+def test_recordings_name_their_licence_and_source() -> None:
     assert "Permission is hereby granted" in (RECORDED / "LICENSE-pydantic-ai.txt").read_text("utf-8")
     told = (RECORDED / "README.md").read_text("utf-8")
     assert "4fda38988f2939fa6ea9cdefcf120693e10ef491" in told
@@ -40,7 +40,7 @@ def test_recordings_have_a_licence_and_its_source() -> None:
 # Anthropic, streamed: thinking, a tool of the provider and its result, text
 
 
-def test_a_stream_of_anthropic_is_read() -> None:
+def test_recorded_anthropic_stream_is_read() -> None:
     chunks = events("anthropic.response.sse")
     deltas, reply = read(ANTHROPIC, chunks)
     thought, use, found, answer = reply.message.parts
@@ -116,7 +116,7 @@ def conversation(provider: Any) -> list[Any]:
     return [*messages, said, results(ToolResult(said.calls[0].id, "get_capital", (Text("London"),)))]
 
 
-def test_whole_replies_of_openai_are_read(subtests: pytest.Subtests) -> None:
+def test_recorded_openai_replies_are_read(subtests: pytest.Subtests) -> None:
     for name, provider in {"openai": OPENAI, "compatible": COMPATIBLE}.items():
         with subtests.test(name):
             deltas, reply = read(provider, provider.as_stream(recorded("openai.1.response.json")))
@@ -129,7 +129,7 @@ def test_whole_replies_of_openai_are_read(subtests: pytest.Subtests) -> None:
             assert (reply.stop_reason, reply.metadata["model"]) == ("stop", "gpt-4o-mini-2024-07-18")
 
 
-def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests) -> None:
+def test_openai_requests_equal_the_recorded_ones(subtests: pytest.Subtests) -> None:
     for (name, provider), (number, length) in product({"openai": OPENAI, "compatible": COMPATIBLE}.items(), [(1, 5), (2, 7)]):
         with subtests.test(name=name, number=number):
             request = recorded(f"openai.{number}.request.json")
@@ -145,7 +145,7 @@ def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests)
 # OpenAI Responses, whole: reasoning, a tool of the provider, text
 
 
-def test_whole_replies_of_the_responses_api_are_read() -> None:
+def test_recorded_responses_api_replies_are_read() -> None:
     deltas, reply = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))
     kinds = [type(part) for part in reply.message.parts]
     assert kinds == [Text, Thinking, Text, Thinking, Text]

@@ -26,7 +26,7 @@ SECRET = "sk-never-to-be-seen-0123456789"
 WITH_KEY = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-responses": "OPENAI_API_KEY"}
 
 
-def test_the_default_needs_no_key() -> None:
+def test_default_model_needs_no_key() -> None:
     model = make_model(DEFAULT)
     assert isinstance(model, SimulatedModel) and model.name == DEFAULT
 
@@ -78,7 +78,7 @@ def test_unknown_name_without_a_near_match_explains_the_syntax(snapshot: Snapsho
         make_model("zzzzzz")
 
 
-def test_missing_key_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
+def test_missing_key_error_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
     for provider, variable in WITH_KEY.items():
         with subtests.test(provider=provider, variable=variable):
             with pytest.raises(MissingKey) as caught:
@@ -100,7 +100,7 @@ def test_blank_key_counts_as_missing(subtests: pytest.Subtests) -> None:
                 make_model("anthropic:some-model")
 
 
-def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests) -> None:
+def test_key_is_required_to_make_a_model_not_an_agent(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             agent = Agent(f"{provider}:some-model")
@@ -108,7 +108,7 @@ def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests)
                 agent.run_sync("hello")
 
 
-def test_a_server_on_this_machine_needs_no_key(subtests: pytest.Subtests) -> None:
+def test_local_server_needs_no_key(subtests: pytest.Subtests) -> None:
     for provider, host in product([*WITH_KEY, "ollama", "compatible"], ["localhost:8000", "127.0.0.1", "[::1]:8000"]):
         with subtests.test(provider=provider, host=host):
             model = make_model(f"{provider}:some-model?url=http://{host}/v1")
@@ -150,7 +150,7 @@ def test_model_location_comes_from_name_then_environment_then_provider(monkeypat
     assert endpoint("anthropic:m").url is None
 
 
-def test_key_choice_in_the_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_named_in_the_model_name_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MY_KEY", "sk-of-my-own-0123456789")
     for provider in ("openai", "openai-responses"):
@@ -222,7 +222,7 @@ def test_invalid_model_error_contains_no_possible_key() -> None:
         make_model("anthropik:claude-5-20260101")
 
 
-def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_key_never_appears_in_messages_or_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in WITH_KEY.values():
         monkeypatch.setenv(variable, SECRET)
     said: list[str] = []
@@ -244,7 +244,7 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
-def test_value_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
+def test_value_that_is_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
     class Nameless:
         async def stream(self, request: Any) -> Any:
             yield
@@ -283,7 +283,7 @@ def test_agent_refuses_an_unknown_model_at_creation() -> None:
         Agent("simulatd:disciplined")
 
 
-def test_offered_names_make_models() -> None:
+def test_offered_names_create_models() -> None:
     assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()
 

@@ -69,7 +69,7 @@ def retries_of(told: list[Any]) -> list[Retry]:
 
 
 @pytest.mark.req("R0.10", "R2.40", "KX.3")
-def test_the_server_sees_one_request_for_each_attempt(subtests: pytest.Subtests) -> None:
+def test_server_receives_one_request_per_attempt(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Status(500), Status(429), Status(529), "Here."]) as server:
@@ -81,7 +81,7 @@ def test_the_server_sees_one_request_for_each_attempt(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("KX.3", "K0.12")
-def test_no_retries_without_ours(subtests: pytest.Subtests) -> None:
+def test_provider_libraries_do_not_retry_themselves(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             statuses = [408, 409, 429, 500, 503, 529]
@@ -107,7 +107,7 @@ def refusals(server: LoopbackServer, wire: str, stream: str, retries: RetryPolic
 
 
 @pytest.mark.req("R0.78", "R2.40", "K0.12")
-def test_a_call_ends_after_so_many_attempts(subtests: pytest.Subtests) -> None:
+def test_call_fails_after_the_maximum_number_of_attempts(subtests: pytest.Subtests) -> None:
     for wire, (status, attempts, kind) in product(WIRES, [(429, 6, RateLimited), (503, 5, ProviderTrouble)]):
         with subtests.test(wire=wire, status=status):
             with LoopbackServer([Status(status)] * 20) as server:
@@ -146,7 +146,7 @@ class Gone(Misbehaviour):
         return with_changes(good, chunks=[*good.chunks[:2], self.end])
 
 
-def test_text_of_an_error_between_events_is_kept(subtests: pytest.Subtests) -> None:
+def test_error_text_between_stream_events_is_kept(subtests: pytest.Subtests) -> None:
     ends = [
         b"upstream is gone\n",
         b"event: error\ndata: upstream is gone\n\n",
@@ -169,7 +169,7 @@ def test_retry_prohibition_of_the_provider_is_obeyed(subtests: pytest.Subtests) 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 @pytest.mark.req("R2.40")
-def test_requested_retry_time_is_waited(subtests: pytest.Subtests) -> None:
+def test_requested_retry_time_is_respected(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             at: list[float] = []
@@ -209,7 +209,7 @@ BROKEN = {
 @pytest.mark.slow("many ways to break a reply, on each wire")
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_broken_reply_is_retried_and_then_a_clear_error(subtests: pytest.Subtests) -> None:
+def test_broken_reply_is_retried_before_a_clear_error(subtests: pytest.Subtests) -> None:
     for wire, stream, broken in product(FORMATS, ["yes", "no"], BROKEN):
         with subtests.test(wire=wire, stream=stream, broken=broken):
             make, kind = BROKEN[broken]
@@ -235,7 +235,7 @@ def test_reply_ending_normally_before_its_end_marker_is_cut_off(subtests: pytest
             assert isinstance(items[-1], ProviderTrouble) and "ended before the reply was complete" in items[-1].what
 
 
-def test_a_page_with_status_200_is_no_reply(subtests: pytest.Subtests) -> None:
+def test_web_page_with_status_200_is_not_a_reply(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([NotJson(200)] * 2) as server:
@@ -252,7 +252,7 @@ def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
             assert len(server.requests) == 1 and isinstance(items[0], ContextOverflow)
 
 
-def test_an_overflow_inside_a_stream_is_not_sent_again(subtests: pytest.Subtests) -> None:
+def test_request_is_not_resent_after_overflow_in_a_stream(subtests: pytest.Subtests) -> None:
     for failed, stream in product([False, True], ["yes", "no"]):
         with subtests.test(failed=failed, stream=stream):
             with LoopbackServer([ErrorInStream("context_length_exceeded", 1, failed=failed)] * 2) as server:
@@ -291,7 +291,7 @@ def ask_name(name: str) -> list[Any]:
         return [error]
 
 
-def test_whole_and_streamed_are_the_same_reply(subtests: pytest.Subtests) -> None:
+def test_unstreamed_and_streamed_calls_return_the_same_reply(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             script = [
@@ -344,7 +344,7 @@ def ask_at(url: str, wire: str, stream: str = "yes") -> Any:
     return told[-1]
 
 
-def test_no_redirect_is_followed(subtests: pytest.Subtests) -> None:
+def test_redirects_are_not_followed(subtests: pytest.Subtests) -> None:
     for wire, stream, status in product(FORMATS, ["yes", "no"], [301, 302, 303, 307, 308]):
         with subtests.test(wire=wire, stream=stream, status=status):
             with serving(200) as (other, asked_there), serving(status, Location=f"{other}/v1?key=1") as (url, asked):
@@ -368,7 +368,7 @@ INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_body_neither_stream_nor_reply_fails_at_once(subtests: pytest.Subtests) -> None:
+def test_body_that_is_neither_stream_nor_reply_fails_immediately(subtests: pytest.Subtests) -> None:
     for wire, stream, sent in product(FORMATS, ["yes", "no"], INSTEAD):
         with subtests.test(wire=wire, stream=stream, sent=sent):
             status, body, kind, told = INSTEAD[sent]
@@ -378,7 +378,7 @@ def test_body_neither_stream_nor_reply_fails_at_once(subtests: pytest.Subtests) 
             assert len(asked) == 1
 
 
-def test_error_in_place_of_a_reply_keeps_its_message(subtests: pytest.Subtests) -> None:
+def test_error_instead_of_a_reply_keeps_its_message(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with serving(200, b'{"error": {"type": "invalid_request_error", "message": "No such thing."}}', JSON) as (
@@ -392,7 +392,7 @@ def test_error_in_place_of_a_reply_keeps_its_message(subtests: pytest.Subtests) 
 
 
 @pytest.mark.slow("many forms of errors, on each wire")
-def test_error_keeps_its_message_in_any_form(subtests: pytest.Subtests) -> None:
+def test_error_keeps_its_message_in_every_known_form(subtests: pytest.Subtests) -> None:
     cases = [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"]
     for wire, stream, body in product(FORMATS, ["yes", "no"], cases):
         with subtests.test(wire=wire, stream=stream, body=body):
@@ -414,7 +414,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_whole_reply_to_a_streaming_request_is_accepted(subtests: pytest.Subtests) -> None:
+def test_unstreamed_reply_to_a_streaming_request_is_accepted(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             body = json.dumps(WHOLE.get(wire, WHOLE["openai"])).encode()
@@ -422,7 +422,7 @@ def test_whole_reply_to_a_streaming_request_is_accepted(subtests: pytest.Subtest
                 assert ask_at(url, wire, stream).message.text == "Hi."
 
 
-def test_a_stream_under_the_wrong_name_is_read() -> None:
+def test_stream_with_the_wrong_content_type_is_read() -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "stop"}]}
     for kind in (JSON, "text/plain", "text/html", ""):
         with serving(200, f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode(), kind) as (url, _):
@@ -482,7 +482,7 @@ def test_paused_reply_with_calls_is_returned_to_be_answered() -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_endlessly_paused_reply_ends() -> None:
+def test_endlessly_paused_reply_is_cut_off() -> None:
     with LoopbackServer([PAUSED], repeat=True) as server:
         reply = ask(server, "anthropic")[-1]
     assert len(server.requests) == MAX_TURNS and reply.stop_reason == "pause_turn"
@@ -520,7 +520,7 @@ def test_model_name_is_sent_unchanged(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_price_and_uncounted_tokens_give_an_estimated_cost(
+def test_cost_is_estimated_from_price_and_uncounted_tokens(
     subtests: pytest.Subtests,
 ) -> None:
     for wire, stream in product(CARELESS, ["yes", "no"]):
@@ -553,7 +553,7 @@ def test_counted_usage_is_not_estimated_despite_a_price(subtests: pytest.Subtest
 
 
 @pytest.mark.req("KX.2")
-def test_budget_with_a_price_holds_without_server_counts(subtests: pytest.Subtests) -> None:
+def test_budget_applies_with_a_price_despite_missing_counts(subtests: pytest.Subtests) -> None:
     for wire in CARELESS:
         with subtests.test(wire):
 

@@ -42,7 +42,7 @@ def conversation(count: int) -> list[Message]:
     return [assistant(str(index)) if index % 2 else user(str(index)) for index in range(count)]
 
 
-def test_of_each_message_something_is_made_once_in_a_conversation() -> None:
+def test_each_message_is_converted_once_per_conversation() -> None:
     items, kept, make = conversation(9), {}, Maker()
     for length in (1, 3, 3, 5, 9):
         made = Sent(items, length, None, kept).map_messages("form", make, length - 1)
@@ -65,7 +65,7 @@ def test_older_request_is_rebuilt_from_its_content() -> None:
     assert old.map_messages("form", make, 4) == ["0", "1", "2", "3"]
 
 
-def test_each_form_is_kept_apart() -> None:
+def test_each_converted_form_is_cached_separately() -> None:
     items, kept = conversation(3), {}
     sent = Sent(items, 3, None, kept)
     assert sent.map_messages("text", lambda message: message.text, 2) == ["0", "1"]
@@ -92,7 +92,7 @@ def test_request_head_is_encoded_again_only_if_changed() -> None:
     assert made == ["a", "d"]
 
 
-def test_model_options_are_respected_later_in_a_conversation(subtests: pytest.Subtests) -> None:
+def test_changed_model_options_apply_later_in_a_conversation(subtests: pytest.Subtests) -> None:
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             first, second = requests_of_a_run()[:2]
@@ -160,7 +160,7 @@ def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
         items += [assistant("1" * 100), user("2" * 100)]
 
 
-def test_continued_reply_encodes_nothing_again_and_leaves_conversation_unchanged() -> None:
+def test_continued_reply_reencodes_nothing_and_leaves_the_conversation_unchanged() -> None:
     items, kept, make = conversation(5), {}, Maker()
     sent = Sent(items, 5, user("4", "in passing"), kept)
     sent.map_messages("form", make, 4)

@@ -53,7 +53,7 @@ def test_rate_limit_is_retried_five_times_with_doubling_waits() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_other_trouble_has_five_attempts_with_doubling_waits(subtests: pytest.Subtests) -> None:
+def test_other_transient_failures_get_five_attempts_with_doubling_waits(subtests: pytest.Subtests) -> None:
     for name, failure in {"529": TROUBLE, "network": CUT_OFF}.items():
         with subtests.test(name):
             assert waits(failure) == [2, 4, 8, 16]
@@ -109,7 +109,7 @@ policies = st.builds(RetryPolicy, numbers, st.integers(0, 30), numbers, st.integ
 @pytest.mark.req("K0.12")
 @examples(300)
 @given(policies, st.lists(st.tuples(failures, st.floats(0, 1)), min_size=70, max_size=70))
-def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told: list[tuple[Failure, float]]) -> None:
+def test_attempts_and_waits_are_bounded_for_any_failures(policy: RetryPolicy, told: list[tuple[Failure, float]]) -> None:
     waited, attempt = 0.0, 0
     for failure, draw in told:
         attempt += 1
@@ -185,7 +185,7 @@ def test_last_failure_is_raised_without_a_retry_event() -> None:
 
 
 @pytest.mark.req("K0.12")
-def test_actual_waiting_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_wait_counts_the_actual_waiting_time(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(*[LIMITED] * 99)
     policy = RetryPolicy(rate_limit_first=4, rate_limit_retries=99, longest_wait=2, most_waiting=10)
     items = heard(attempts, policy, clock=fake_clock(monkeypatch))
@@ -232,7 +232,7 @@ def test_abandoned_stream_closes_its_attempt_and_returns_its_slot() -> None:
     asyncio.run(leave())
 
 
-def test_exception_that_is_not_a_provider_failure_passes_unchanged() -> None:
+def test_exception_that_is_not_a_provider_failure_is_unchanged() -> None:
     async def broken() -> AsyncIterator[object]:
         raise ZeroDivisionError
         yield
@@ -241,7 +241,7 @@ def test_exception_that_is_not_a_provider_failure_passes_unchanged() -> None:
         asyncio.run(anext(with_retries(broken, POLICY, Limiter())))  # type: ignore[arg-type]
 
 
-def test_rate_limits_and_nothing_else_close_the_limiter() -> None:
+def test_only_rate_limits_close_the_limiter() -> None:
     limiter = Limiter(8)
     heard(Attempts(TROUBLE, CUT_OFF), RetryPolicy(trouble_first=0.0001), limiter)
     assert limiter.allowed == 8
@@ -294,7 +294,7 @@ TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_se
 
 @pytest.mark.slow("hundreds of refused calls")
 @pytest.mark.req("K0.12", "R2.40")
-def test_many_refused_calls_all_end_within_the_wait_cap(subtests: pytest.Subtests) -> None:
+def test_many_rate_limited_calls_end_within_the_wait_cap(subtests: pytest.Subtests) -> None:
     count = size(20, nightly=50)
     for (name, policy), asks, takes in product(
         {"tiny": TINY, "usual": POLICY}.items(), [None, 0.5, 1.0] if AT_NIGHT else [None, 1.0], [0.0, 0.1]
@@ -363,7 +363,7 @@ def test_new_calls_during_an_overlong_provider_wait_fail_unsent(
 
 
 @pytest.mark.req("K0.12")
-def test_running_call_meeting_a_long_closure_fails_with_its_error(
+def test_running_call_fails_with_its_error_during_long_closure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
@@ -391,7 +391,7 @@ def test_long_wait_before_the_first_attempt_is_reported(subtests: pytest.Subtest
 
 
 @pytest.mark.req("K0.12")
-def test_delays_by_others_count_with_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delays_by_other_calls_count_towards_the_wait_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
     limiter.was_refused(0.0, asked=100.0)
     one = run_at_once(clock, ended(Refusing(clock, asked(90)), POLICY, limiter))

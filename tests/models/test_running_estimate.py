@@ -13,7 +13,7 @@ from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_o
 
 @pytest.mark.req("R2.36")
 @given(st.lists(st.text(max_size=40), max_size=12), st.lists(st.integers(0, 12), max_size=6))
-def test_estimate_is_the_message_sum_however_often_requested(texts: list[str], asked: list[int]) -> None:
+def test_running_estimate_always_equals_the_sum_of_messages(texts: list[str], asked: list[int]) -> None:
     messages = [user(text) for text in texts]
     running = RunningEstimate("a system prompt of many words", ())
     before = tokens_of_text("a system prompt of many words")
@@ -22,7 +22,7 @@ def test_estimate_is_the_message_sum_however_often_requested(texts: list[str], a
 
 
 @pytest.mark.req("R2.36")
-def test_last_and_unkept_messages_may_still_change() -> None:
+def test_estimate_follows_changes_to_last_and_unkept_messages() -> None:
     running = RunningEstimate("", ())
     assert running.of([user("a" * 70)]) < running.of([user("a" * 700)])
     long, short = user("a" * 700), user("a")

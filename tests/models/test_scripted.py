@@ -37,12 +37,12 @@ def test_each_call_gets_the_next_reply() -> None:
     assert [round_.text for round_ in run.rounds] == ["One.", "Two.", "Three."]
 
 
-def test_list_is_one_reply_with_text_and_calls() -> None:
+def test_list_in_a_script_is_one_reply() -> None:
     run = do(["Both.", CALL, ToolCall("add", {"a": 3, "b": 4})], "Done.")
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
 
 
-def test_a_script_holds_words_parts_lists_and_functions(subtests: pytest.Subtests) -> None:
+def test_script_accepts_text_parts_lists_and_functions(subtests: pytest.Subtests) -> None:
     cases = [
         ("hi", (Text("hi"),)),
         (Text("hi"), (Text("hi"),)),
@@ -58,7 +58,7 @@ def test_a_script_holds_words_parts_lists_and_functions(subtests: pytest.Subtest
             assert reply_to(line).message == Message("assistant", parts)
 
 
-def test_whole_reply_is_returned_unchanged() -> None:
+def test_reply_object_is_returned_unchanged() -> None:
     reply = Reply(Message("assistant", (Text("hi"),)), Usage(3, 4), "length", {"seed": 1})
     assert reply_to(reply) is reply
 
@@ -67,11 +67,11 @@ def test_reply_stop_reason_depends_on_calls() -> None:
     assert (reply_to(CALL).stop_reason, reply_to("hi").stop_reason) == ("tool_use", "end_turn")
 
 
-def test_a_scripted_reply_costs_nothing_and_its_tokens_are_unknown() -> None:
+def test_scripted_reply_is_free_and_its_tokens_are_unknown() -> None:
     assert reply_to("hi").usage == Usage(cost=0.0)
 
 
-def test_a_function_sees_the_request() -> None:
+def test_script_function_receives_the_request() -> None:
     seen: list[Request] = []
     do(lambda request: seen.append(request) or "ok", system="Be brief.", guidance="off", todos=False)
     assert seen[0].system.startswith("Be brief.") and seen[0].messages[-1] == user("Go")
@@ -86,7 +86,7 @@ def test_requests_are_recorded_as_sent() -> None:
     assert model.requests[2].messages == run.messages[:5]
 
 
-def test_a_request_does_not_change_after_it_was_sent() -> None:
+def test_recorded_request_does_not_change_after_sending() -> None:
     sent: list[list[Message]] = []
 
     def answer(request: Request) -> Any:
@@ -120,7 +120,7 @@ def test_exhausted_script_fails_a_later_run() -> None:
     assert run.error.type == "ScriptEnded" and "has 1 reply but reply 2 was requested" in run.error.message
 
 
-def test_exception_in_a_script_is_raised_at_its_place() -> None:
+def test_exception_in_a_script_is_raised_at_its_turn() -> None:
     with pytest.raises(ModelError, match="RuntimeError: boom"):
         do(RuntimeError("boom"))
     run = do(CALL, RuntimeError("boom"), "never")
@@ -138,11 +138,11 @@ def test_unserializable_arguments_cannot_be_scripted() -> None:
     assert reply_to(ToolCall("add", {"a": (1, 2)})).message.calls[0].arguments == {"a": [1, 2]}
 
 
-def test_a_scripted_model_may_have_a_name_of_its_own() -> None:
+def test_scripted_model_can_have_its_own_name() -> None:
     assert (ScriptedModel([]).name, ScriptedModel([], name="scripted:x").name) == ("scripted:script", "scripted:x")
 
 
-def test_script_exhausted_by_earlier_runs_says_so_and_may_repeat(snapshot: Snapshot) -> None:
+def test_script_exhausted_by_earlier_runs_explains_and_can_repeat(snapshot: Snapshot) -> None:
     once = ScriptedModel(["One.", "Two."])
     agent = Agent(once, todos=False)
     assert [agent.run_sync("Go.", show=False).text for _ in range(2)] == ["One.", "Two."]

@@ -39,7 +39,7 @@ from agentnb.models.providers.serialization import (
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
-def test_universally_valid_name_is_kept(subtests: pytest.Subtests) -> None:
+def test_name_valid_for_all_providers_is_kept(subtests: pytest.Subtests) -> None:
     for name in ["add", "a-b_C9", "x" * 64]:
         with subtests.test(name):
             assert safe_name(name) == name
@@ -52,7 +52,7 @@ def test_invalid_tool_name_becomes_valid(subtests: pytest.Subtests) -> None:
             assert safe_name(name) == made
 
 
-def test_universally_valid_id_is_kept(subtests: pytest.Subtests) -> None:
+def test_id_valid_for_all_providers_is_kept(subtests: pytest.Subtests) -> None:
     for call_id in ["call_1", "toolu_01A-b", "x" * 40]:
         with subtests.test(call_id):
             assert safe_id(call_id) == call_id
@@ -87,7 +87,7 @@ def test_invalid_json_arguments_stay_unchanged_text(subtests: pytest.Subtests) -
             assert read_arguments(text) == read
 
 
-def test_cut_off_nested_quotes_are_kept_unchanged_quickly(subtests: pytest.Subtests) -> None:
+def test_truncated_arguments_of_many_quotes_are_handled_quickly(subtests: pytest.Subtests) -> None:
     for cut_off in ('\\"', "'", '"\\', "\\'"):
         with subtests.test(cut_off):
             text = '{"html": "' + cut_off * 45_000
@@ -136,12 +136,12 @@ def test_invalid_count_is_unknown(subtests: pytest.Subtests) -> None:
             assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
 
 
-def test_value_that_should_be_an_object_has_no_fields() -> None:
+def test_non_object_value_is_read_as_an_empty_object() -> None:
     assert object_of({"a": 1}) == {"a": 1}
     assert [object_of(value) for value in (None, [1], "a", 5)] == [{}] * 4
 
 
-def test_only_an_incomplete_last_call_of_cut_replies_is_omitted() -> None:
+def test_only_the_incomplete_last_call_of_truncated_replies_is_dropped() -> None:
     whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
     for ended in (False, True):
         assert without_half_call([Text("a"), whole], ended=ended) == ((Text("a"), whole), {})
@@ -153,7 +153,7 @@ def test_only_an_incomplete_last_call_of_cut_replies_is_omitted() -> None:
     assert without_half_call([whole, bare], ended=True) == ((whole, bare), {})
 
 
-def test_thoughts_at_the_end_are_left_out_and_no_others() -> None:
+def test_only_trailing_thinking_is_omitted() -> None:
     thought, word = {"type": "thinking"}, {"type": "text"}
     assert without_last_thoughts([thought, word, thought, thought], ("thinking",)) == [thought, word]
     assert without_last_thoughts([thought], ("thinking",)) == []
@@ -178,12 +178,12 @@ def test_valid_reply_is_unchanged_by_checking() -> None:
     assert sanitize_reply(reply) == reply
 
 
-def test_omitted_messages_leave_no_comma() -> None:
+def test_omitted_messages_leave_no_stray_comma() -> None:
     assert join_fragments([b"", b"1", b"", b"2", b""]) == b"1,2"
 
 
 @given(TEXTS)
-def test_any_text_survives_json(text: str) -> None:
+def test_any_text_survives_json_encoding(text: str) -> None:
     assert json.loads(encode(text)) == text
 
 

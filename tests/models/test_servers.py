@@ -60,7 +60,7 @@ def test_each_server_accepts_the_requests_under_its_name(subtests: pytest.Subtes
                 assert {key for body in bodies(server) for key in body} <= MINIMAL | {most}
 
 
-def test_refused_form_is_resent_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
+def test_refused_request_form_is_switched_and_remembered(subtests: pytest.Subtests) -> None:
     for name in LIKE:
         with subtests.test(name), LoopbackServer(SCRIPT, like=name, repeat=True) as server:
             first = run_at(server, "compatible", max_tokens=50)
@@ -83,7 +83,7 @@ def test_refusal_is_logged_with_the_option_that_avoids_it() -> None:
         assert not run.rounds[1].retries
 
 
-def test_form_chosen_by_the_person_is_kept() -> None:
+def test_request_form_chosen_by_the_person_is_kept() -> None:
     with LoopbackServer([SCRIPT[0][1], "Never."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no", alternating="no")
         assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
@@ -95,7 +95,7 @@ def test_thinking_echo_set_by_the_person_is_not_changed() -> None:
         assert run.status == "failed" and len(server.problems) == 1
 
 
-def test_runs_that_share_a_model_learn_at_once() -> None:
+def test_runs_sharing_a_model_learn_traits_together() -> None:
     def line(body: dict[str, Any]) -> Any:
         return "Three." if any(message["role"] == "tool" for message in body["messages"]) else SCRIPT[0][1]
 
@@ -108,14 +108,14 @@ def test_runs_that_share_a_model_learn_at_once() -> None:
         assert {run.status for run in runs} == {"completed"} and len(server.problems) <= 8
 
 
-def test_trait_is_tried_once_if_the_refusal_persists() -> None:
+def test_adapted_request_is_tried_only_once() -> None:
     refusal = Status(400, "Unexpected role 'user' after role 'tool'")
     with LoopbackServer([SCRIPT[0], refusal, refusal, "Never."], minimal=True) as server:
         run = run_at(server, "compatible")
         assert run.status == "failed" and len(server.requests) == 3
 
 
-def test_a_trait_changes_once_in_a_run() -> None:
+def test_each_trait_changes_at_most_once_per_run() -> None:
     refused = {
         "max_tokens": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
         "max_completion_tokens": "Unrecognized request argument supplied: max_completion_tokens",
@@ -128,7 +128,7 @@ def test_a_trait_changes_once_in_a_run() -> None:
         assert "length_limit" in str(run.warnings[0])
 
 
-def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> None:
+def test_each_known_refusal_text_identifies_its_trait(subtests: pytest.Subtests) -> None:
     for words, named in {
         "Unexpected role 'user' after role 'tool'": ("alternating", True),
         "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
@@ -168,7 +168,7 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
             assert traits.named_in(words) == named
 
 
-def test_thinking_fields_return_to_their_server_and_model_only() -> None:
+def test_thinking_fields_are_sent_only_to_their_server_and_model() -> None:
     with LoopbackServer([*SCRIPT, "So."], like="deepseek") as server, LoopbackServer(["So."], like="deepseek") as other:
         run = run_at(server)
         assert [message.get("reasoning_content") for message in bodies(server)[1]["messages"]][2] == "I should add."
@@ -177,7 +177,7 @@ def test_thinking_fields_return_to_their_server_and_model_only() -> None:
         assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
 
 
-def test_signatures_of_calls_go_back_to_their_server() -> None:
+def test_call_signatures_are_sent_back_to_their_server() -> None:
     with LoopbackServer(SCRIPT, like="gemini") as server:
         assert run_at(server).text == "Three." and server.problems == []
         (call,) = bodies(server)[1]["messages"][2]["tool_calls"]
@@ -189,7 +189,7 @@ def test_signatures_of_calls_go_back_to_their_server() -> None:
         assert post.status_code == 400 and "thought_signature" in post.text
 
 
-def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
+def test_compaction_keeps_thinking_fields_beside_open_calls() -> None:
     def line(body: dict[str, Any]) -> Any:
         return [Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})] if "tools" in body else "They added."
 
@@ -203,7 +203,7 @@ def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
         assert called and all(message["reasoning_content"] == "I should add." for message in called)
 
 
-def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
+def test_fragments_of_reasoning_details_are_joined() -> None:
     with LoopbackServer(SCRIPT, like="openrouter") as server:
         run_at(server)
         (kept,) = [message["reasoning_details"] for message in bodies(server)[1]["messages"] if "reasoning_details" in message]
@@ -234,13 +234,13 @@ def test_calls_of_other_servers_get_ids_valid_for_mistral() -> None:
         assert server.requests[0].problems == ()
 
 
-def test_thinking_tags_stay_in_the_text_only_on_request() -> None:
+def test_think_tags_stay_in_the_text_only_on_request() -> None:
     with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
         assert run_at(server, "compatible").text == "So."
         assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
 
 
-def test_a_system_prompt_can_begin_the_first_message() -> None:
+def test_system_prompt_can_be_merged_into_the_first_message() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         Agent(server.model("compatible", system="user"), system="Be brief.", guidance="off", todos=False).run_sync("Hello")
         (message,) = server.requests[0].body["messages"]
@@ -259,7 +259,7 @@ def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
         assert "text_content=yes" in str(run.warnings[0])
 
 
-def test_no_tools_are_sent_to_templates_without_tools() -> None:
+def test_tools_are_omitted_for_templates_without_tool_support() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         assert run_at(server, "compatible", tools="no").text == "Yes."
         assert "tools" not in server.requests[0].body
@@ -279,7 +279,7 @@ def test_retries_can_be_limited(subtests: pytest.Subtests) -> None:
             assert len(server.requests) == 1
 
 
-def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_url_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key-of-azure-0123456789")
     with pytest.raises(SettingsError, match="AZURE_OPENAI_ENDPOINT"):
         make_model("azure:gpt")
@@ -288,7 +288,7 @@ def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.Monkey
         assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
 
 
-def test_models_of_a_server_are_listed_from_any_list_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_models_are_listed_from_any_response_form(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

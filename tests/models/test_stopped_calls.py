@@ -164,7 +164,7 @@ class Crowd:
 
 
 @pytest.mark.req("R2.40")
-def test_hundred_parallel_calls_reach_the_server_a_few_at_once() -> None:
+def test_hundred_parallel_calls_are_throttled_to_a_few() -> None:
     crowd = Crowd()
 
     async def many(name: str) -> list[Reply]:
@@ -184,7 +184,7 @@ def test_hundred_parallel_calls_reach_the_server_a_few_at_once() -> None:
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_many_calls_refused_together_succeed_with_few_requests() -> None:
+def test_many_calls_rate_limited_together_succeed_with_few_requests() -> None:
     crowd = Crowd(refused=20, seconds=0.001)
 
     async def many(name: str) -> list[Reply]:

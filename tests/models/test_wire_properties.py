@@ -172,7 +172,7 @@ def plain(message: Message) -> Message:
 @every_wire
 @examples(100)
 @given(data=st.data(), message=REPLIES)
-def test_reply_reads_the_same_however_it_was_split(provider: Any, data: Any, message: Message) -> None:
+def test_reply_is_the_same_however_its_stream_is_split(provider: Any, data: Any, message: Message) -> None:
     deltas, reply = read(provider, [*written(provider, data.draw, message), {}])
     assert plain(reply.message) == message
     thought = "".join(part.text for part in message.parts if isinstance(part, Thinking))
@@ -238,7 +238,7 @@ ILL_MADE = {
 }
 
 
-def test_reply_without_proper_names_and_numbers_is_refused(subtests: pytest.Subtests) -> None:
+def test_reply_with_wrongly_typed_fields_is_refused(subtests: pytest.Subtests) -> None:
     for provider in [ANTHROPIC, OPENAI, RESPONSES]:
         with subtests.test(provider.name):
             with pytest.raises(ValueError, match="Expected `str`, got `int`"):
@@ -248,21 +248,21 @@ def test_reply_without_proper_names_and_numbers_is_refused(subtests: pytest.Subt
 @every_wire
 @examples(150)
 @given(chunks=st.lists(NONSENSE, max_size=4))
-def test_nonsense_is_a_foreseen_error(provider: Any, chunks: list[Any]) -> None:
+def test_random_chunks_cause_only_expected_errors(provider: Any, chunks: list[Any]) -> None:
     take_all(provider, chunks)
 
 
 @every_wire
 @examples(150)
 @given(data=st.data())
-def test_nonsense_in_a_reply_gives_a_foreseen_error_or_reply(provider: Any, data: Any) -> None:
+def test_corrupted_reply_is_read_or_causes_an_expected_error(provider: Any, data: Any) -> None:
     take_all(provider, data.draw(spoiled(provider)))
 
 
 @every_wire
 @examples(150)
 @given(whole=NONSENSE)
-def test_a_whole_reply_of_nonsense_is_a_foreseen_error(provider: Any, whole: Any) -> None:
+def test_random_unstreamed_reply_causes_only_expected_errors(provider: Any, whole: Any) -> None:
     try:
         chunks = provider.as_stream(whole)
     except MAPPED:

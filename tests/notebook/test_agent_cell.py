@@ -58,7 +58,7 @@ def test_out_option_names_the_variable(kernel: Any) -> None:
     assert kernel.value("run, other.status") == "('mine', 'completed')"
 
 
-def test_blank_cell_is_an_error_and_calls_no_model(kernel: Any) -> None:
+def test_blank_cell_is_an_error_without_a_model_call(kernel: Any) -> None:
     for body in ("", "\n", "\n   \n"):
         kernel.run("run = 'mine'")
         cell = kernel.run(f"%%agent -t add{body}")
@@ -67,7 +67,7 @@ def test_blank_cell_is_an_error_and_calls_no_model(kernel: Any) -> None:
         assert kernel.value("run") == "mine"
 
 
-def test_continue_extends_the_conversation(kernel: Any) -> None:
+def test_continue_option_extends_the_conversation(kernel: Any) -> None:
     kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert kernel.value("run.status, run.stop_reason") == "('limited', 'max_rounds')"
     cell = kernel.run("%%agent -t add --continue\nGo on.")
@@ -76,19 +76,19 @@ def test_continue_extends_the_conversation(kernel: Any) -> None:
     assert "add: 7" in kernel.value("run.text")
 
 
-def test_continue_needs_no_text(kernel: Any) -> None:
+def test_continue_option_needs_no_text(kernel: Any) -> None:
     kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert kernel.run("%%agent -t add --continue\n").status == "ok"
     assert kernel.value("[message.text for message in run.messages if message.role == 'user'][-1]") == "Please continue"
 
 
-def test_limit_is_no_error_and_says_how_to_continue(kernel: Any) -> None:
+def test_reached_limit_is_not_an_error_and_suggests_continuing(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert cell.status == "ok"
     assert "Limit reached: 1 round" in cell.shown and "--continue" in cell.shown
 
 
-def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
+def test_dry_run_shows_the_request_without_sending_it(kernel: Any) -> None:
     kernel.run("run, x = 'mine', {'a': [1, 2]}")
     cell = kernel.run('%%agent --dry -t add\nLook at {{ x["a"][1] }}, {x} and {{x}}.')
     assert "Look at 2, {x} and {{x}}." in cell.printed
@@ -97,7 +97,7 @@ def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
     assert kernel.value("run") == "mine"
 
 
-def test_raw_sends_the_text_verbatim(kernel: Any) -> None:
+def test_raw_option_sends_the_text_verbatim(kernel: Any) -> None:
     kernel.run("%%agent --raw\nLook at {{ nothing }}.")
     assert kernel.value("run.prompt") == "Look at {{ nothing }}."
 
@@ -109,7 +109,7 @@ def test_context_option_names_the_kind_of_task(kernel: Any) -> None:
     assert kernel.value("run.context_type") == ""
 
 
-def test_mistake_raises_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_raises_a_one_line_error_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, says in [
         ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
         ("%%agent -m simulated:forgetfull\nhi", "no persona 'forgetfull'"),
@@ -213,7 +213,7 @@ def test_sync_tools_run_on_the_main_thread_with_notebook_variables(kernel: Any) 
     assert kernel.value("seen, made") == "([True], 1)"
 
 
-def test_tool_displays_are_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
+def test_tool_displays_appear_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
     kernel.run(
         "def draw(n: int) -> str:\n    'Draw.'\n    import matplotlib.pyplot as plt\n    plt.plot(range(n))\n    plt.show()\n"
         "    display('a display')\n    print('a print')\n    return 'drawn'\n"
@@ -266,7 +266,7 @@ def test_run_all_stops_at_a_failing_cell(kernel: Any) -> None:
     assert kernel.run("%%agent -t nothing\nhi").status == "error"
 
 
-def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
+def test_hostile_text_is_never_rendered_as_markup(kernel: Any) -> None:
     kernel.run(
         "bad = '<script>alert(1)</script><img src=x onerror=alert(1)>\\x1b[31m\\u202e'\n"
         "def evil() -> str:\n    'Evil.'\n    return bad\n"
@@ -310,14 +310,14 @@ def test_defaults_are_shown_and_set(kernel: Any) -> None:
     kernel.run("%agent defaults max-rounds=50")
 
 
-def test_environment_names_the_model(kernel: Any) -> None:
+def test_environment_variable_names_the_model(kernel: Any) -> None:
     kernel.run("os.environ['AGENTNB_MODEL'] = 'simulated:disciplined?delay=0.001'")
     kernel.run("%%agent\nhello")
     kernel.run("del os.environ['AGENTNB_MODEL']")
     assert kernel.value("run.model") == "simulated:disciplined?delay=0.001"
 
 
-def test_dry_shows_request_options_and_needs_no_key(kernel: Any) -> None:
+def test_dry_run_shows_request_options_and_needs_no_key(kernel: Any) -> None:
     printed = kernel.run("%%agent --dry -t add -m anthropic:m?effort=low&max_tokens=99\nHi").printed
     besides = printed.partition("--- other fields ---")[2].split()
     assert {"max_tokens=99", "stream=true", 'output_config={"effort":"low"}'} <= set(besides)
@@ -330,7 +330,7 @@ def test_quotation_marks_around_a_model_name_are_removed(kernel: Any) -> None:
     assert kernel.value("run.model") == "simulated:chatty"
 
 
-def test_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_key_in_a_command_is_never_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
     for line in ["-m anthropic:m --key {}", "-k {}", "{}", "ANTHROPIC_API_KEY={}", "-m anthropic:{}", "-m {}"]:
         with subtests.test(line):
             secret = "sk-ant-" + "api03-Really-Secret12"

@@ -36,7 +36,7 @@ async def rest() -> str:
 """
 
 
-def test_awaited_run_is_shown_once_and_keeps_no_log(kernel: Kernel) -> None:
+def test_awaited_run_is_shown_once_and_leaves_no_log(kernel: Kernel) -> None:
     cell = kernel.run("from pathlib import Path\nawait made('Four <b>.').run('Two and two?')")
     assert cell.status == "ok" and "Four &lt;b&gt;" in cell.displays[-1]["text/html"]
     assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
@@ -54,7 +54,7 @@ def test_awaited_run_is_shown_once_and_keeps_no_log(kernel: Kernel) -> None:
     )
 
 
-def test_each_way_to_run_shows_a_card_unless_disabled(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_every_way_to_run_shows_a_card_unless_disabled(kernel: Kernel, subtests: pytest.Subtests) -> None:
     ways = {
         "run": "run = await made('Four.').run('Two?'{})",
         "run_sync": "run = made('Four.').run_sync('Two?'{})",
@@ -90,7 +90,7 @@ def test_background_run_is_counted_in_status_and_can_be_stopped(kernel: Kernel) 
     assert kernel.run("print((await live).status)").printed == "cancelled\n"
 
 
-def test_five_or_more_runs_of_a_cell_are_one_line(kernel: Kernel) -> None:
+def test_five_or_more_runs_of_a_cell_share_one_line(kernel: Kernel) -> None:
     at_once = "await asyncio.gather(*[made('Done.').run(f'part {n}') for n in range(9)])\nNone"
     cell = kernel.run(at_once)
     assert cell.displays[-1]["text/plain"].startswith("9 runs: 9 done · ")
@@ -127,7 +127,7 @@ def test_nested_runs_that_start_at_once_are_shown(kernel: Kernel) -> None:
     assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2
 
 
-def test_fork_is_shown_with_its_repeated_rounds(kernel: Kernel) -> None:
+def test_forked_run_is_shown_with_its_repeated_rounds(kernel: Kernel) -> None:
     for code in (
         "forked = await fork(old, 4, model=ScriptedModel(['Here.']))",
         "forked = fork_sync(old, 4, model=ScriptedModel(['Here.']))",
@@ -137,7 +137,7 @@ def test_fork_is_shown_with_its_repeated_rounds(kernel: Kernel) -> None:
         assert "One point is still open" in cell.displays[-1]["text/html"]
 
 
-def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
+def test_runs_are_not_shown_without_the_extension(kernel: Kernel) -> None:
     kernel.run("%unload_ext agentnb")
     cell = kernel.run("run = await made('Four.').run('Two and two?')\nprint(run.text)")
     assert cell.printed == "Four.\n" and not cell.displays

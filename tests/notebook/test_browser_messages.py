@@ -47,7 +47,7 @@ def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
     assert filtered(browser)["opened"]["place"] != 2, "the open run stays"
 
 
-def test_search_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
+def test_search_without_hits_shows_a_message_and_no_run(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 1})
     sent = filtered(browser, find="<b>nowhere")
     assert "No run has “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"

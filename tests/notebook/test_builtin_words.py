@@ -8,7 +8,7 @@ CELL = "%%agent -m simulated:disciplined -t {tools} -o out\n- read it `{call}`"
 RESULTS = "[result.text for each in out.rounds for result in each.results if result.name != 'todo_operations']"
 
 
-def test_cell_names_builtin_tools_beside_functions(kernel: Any) -> None:
+def test_cell_can_name_builtin_tools_and_functions(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')\nfiles = ['a.csv', 'b.csv']")
     assert kernel.run(CELL.format(tools="files ask_person think", call='read_file("notes.txt")')).status == "ok"
     assert kernel.value(RESULTS) == "['low water']"
@@ -47,7 +47,7 @@ def test_defaults_set_the_sandbox_and_the_repository(kernel: Any) -> None:
     assert kernel.value("session.tool_groups()") == "{}"
 
 
-def test_workflows_name_builtin_tools(kernel: Any) -> None:
+def test_workflows_can_name_builtin_tools(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')")
     cell = "%%workflow -o out\nworkflow:\n  - {type: tool, name: read_file, args: {path: notes.txt}}"
     assert kernel.run(cell).status == "ok"

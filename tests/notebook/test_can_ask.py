@@ -30,7 +30,7 @@ model = ScriptedModel([ToolCall("ask_person", {"question": "Which?"}), lambda re
         (False, False, True, False),
     ],
 )
-def test_kernel_can_ask_an_attended_person_it_can_hear(
+def test_kernel_can_ask_only_if_it_can_receive_answers(
     stdin: bool, blocks: bool, hears: bool, can: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HEARS_WHILE_BUSY", hears)
@@ -39,13 +39,13 @@ def test_kernel_can_ask_an_attended_person_it_can_hear(
 
 
 @pytest.mark.parametrize("blocks", [True, False])
-def test_terminal_can_ask_only_between_lines(blocks: bool) -> None:
+def test_terminal_can_ask_only_when_not_blocking(blocks: bool) -> None:
     assert can_ask(SimpleNamespace(), blocks=blocks) is not blocks
 
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("options", ["", " --background"])
-def test_unattended_notebook_tells_the_model_that_nobody_answers(tmp_path: Path, options: str) -> None:
+def test_model_in_an_unattended_notebook_learns_that_nobody_answers(tmp_path: Path, options: str) -> None:
     wait = "import time\nwhile run.should_continue:\n    time.sleep(0.01)\nprint(run.text)"
     sources = ["%load_ext agentnb", ASKS, f"%%agent -m model -t ask_person{options}\nGo.", wait]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])

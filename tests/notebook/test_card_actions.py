@@ -48,7 +48,7 @@ def live_with(question: WaitingOnUser) -> tuple[Any, list[Any]]:
     return SimpleNamespace(run=run, answer=lambda value, key: answers.append((value, key))), answers
 
 
-def test_form_gives_the_answer_or_an_error_at_each_field() -> None:
+def test_form_returns_the_answer_or_shows_field_errors() -> None:
     live, answers = live_with(WaitingOnUser("elicitation", "Which?", FORM, "q1"))
     ACTIONS["form"](live, {"key": "q1", "fields": [["0", "7"]]})
     with pytest.raises(FieldsRefused) as refused:

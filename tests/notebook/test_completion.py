@@ -65,17 +65,17 @@ def test_cell_completes_only_its_own_options(kernel: Any) -> None:
     assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 
 
-def test_completion_works_above_a_body(kernel: Any) -> None:
+def test_completion_works_in_a_cell_with_a_body(kernel: Any) -> None:
     assert complete(kernel, "%%agent --back\nDo it.", 14) == ["--background"]
 
 
-def test_completion_elsewhere_is_left_alone(kernel: Any) -> None:
+def test_completion_outside_agent_cells_is_unchanged(kernel: Any) -> None:
     kernel.run("%config Completer.use_jedi = False")  # it reads the whole standard library first
     assert "--max-rounds" not in complete(kernel, "print(--ma")
     assert "add" in complete(kernel, "ad")
 
 
-def test_magic_explains_itself(kernel: Any) -> None:
+def test_agent_magic_has_help(kernel: Any) -> None:
     cell = kernel.run("%%agent?")
     help_text = str([one for one in cell.outputs if one["type"] != "status"]) + str(cell.result)
     reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
@@ -84,7 +84,7 @@ def test_magic_explains_itself(kernel: Any) -> None:
     assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text
 
 
-def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
+def test_workflow_magic_has_help(kernel: Any) -> None:
     reply = kernel.client.execute("%%workflow?", reply=True, timeout=30)
     text = "".join(item.get("data", {}).get("text/plain", "") for item in reply["content"]["payload"])
     for words in (

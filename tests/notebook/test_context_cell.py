@@ -35,7 +35,7 @@ load: station_text
 """
 
 
-def test_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
+def test_context_cell_defines_a_context_for_other_cells(kernel: Any) -> None:
     written = kernel.run(STATION)
     assert written.status == "ok" and "%%agent --context station" in written.printed and "delete_*" in written.printed
     kernel.run("talker = ScriptedModel(['Two gauges.'])")
@@ -65,7 +65,7 @@ def test_cell_options_override_the_context_and_the_context_defaults(kernel: Any)
     assert kernel.value("run.text, run.settings['max_seconds']") == "('Deep.', 12.0)"
 
 
-def test_chat_policy_is_an_option_and_profiles_name_models(kernel: Any) -> None:
+def test_chat_policy_can_be_chosen_for_a_cell(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a'])")
     kernel.run("%%agent -p chat -m talker\nHello")
     value = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
@@ -92,7 +92,7 @@ def test_named_context_overrides_a_shifted_conversation(kernel: Any) -> None:
     assert kernel.value("run.contexts, run.entity") == "(('global',), '')"
 
 
-def test_unknown_context_is_kept_unless_it_resembles_one(kernel: Any) -> None:
+def test_unknown_context_is_accepted_unless_it_resembles_a_known_one(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a', 'b'])")
     kept = kernel.run("%%agent --context onboarding -m talker\nHello")
     again = kernel.run("%%agent --context onboarding -m talker\nHello")
@@ -126,12 +126,12 @@ def test_contexts_are_listed_and_shown_as_cells(kernel: Any) -> None:
     assert kernel.run("%agent contexts station").printed == shown
 
 
-def test_context_error_names_its_line(kernel: Any) -> None:
+def test_context_error_gives_its_line_number(kernel: Any) -> None:
     bad = kernel.run("%%context odd\nintent: x\nbehaviors: [y]\nload: station_tex\n")
     assert bad.status == "error" and "line 3" in bad.error and "behaviours" in bad.error and "station_text" in bad.error
 
 
-def test_problem_has_the_line_of_its_cell(kernel: Any) -> None:
+def test_problem_is_reported_with_its_cell_line(kernel: Any) -> None:
     wrong = kernel.run(STATION.replace("load: station_text", "load: stations_text"))
     assert "line 8: context: unknown function stations_text. Did you mean station_text?" in wrong.error
     far = kernel.run(STATION.replace("load: station_text", "load: weather"))

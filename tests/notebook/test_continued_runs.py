@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-def test_continue_takes_the_run_of_its_variable_or_id(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_continue_option_accepts_a_variable_or_run_id(kernel: Any, subtests: pytest.Subtests) -> None:
     for name in ("a", "b"):
         kernel.run(f"%%agent -o {name}\nTask of {name}.")
     first = kernel.value("a.id")
@@ -30,7 +30,7 @@ def test_continue_takes_the_run_of_its_variable_or_id(kernel: Any, subtests: pyt
             assert kernel.value(f"{out}.continued_from") == expected
 
 
-def test_continue_without_a_name_says_which_run_it_continues(kernel: Any) -> None:
+def test_continue_without_a_name_reports_which_run_it_continues(kernel: Any) -> None:
     kernel.run("%%agent -o mine\nCount   the\nboats.")
     run_id = kernel.value("mine.id")[-8:]
     printed = kernel.run("%%agent --continue -o mine\nAnd now?").printed
@@ -40,7 +40,7 @@ def test_continue_without_a_name_says_which_run_it_continues(kernel: Any) -> Non
     assert kernel.run("%%agent --continue mine -o new\nAnd now?").printed == ""
 
 
-def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_continue_option_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("%%agent -o finished\nhello\n")
     kernel.run("number = 5")
     kernel.run("%%agent -o going -t nap --background\n- sleep `nap(60)`")

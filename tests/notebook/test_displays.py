@@ -25,7 +25,7 @@ from agentnb.workflow.workflow import Workflow
 made = partial(play, tools=[add], prompt="Go.")
 
 
-def test_answer_is_text_and_displays_as_words() -> None:
+def test_answer_is_a_string_and_displays_as_text() -> None:
     from IPython.lib.pretty import pretty
 
     answer = Answer("It's <3>")
@@ -41,7 +41,7 @@ def test_terminal_prints_lines_as_they_arrive(capsys: pytest.CaptureFixture[str]
     assert lines[3].startswith("Done, not checked: 2 rounds")
 
 
-def test_terminal_prints_the_whole_reason_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_the_full_reason_for_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     reason = f"The provider refused the key (401): {'it said much, ' * 50}and this at the end"
     with pytest.raises(ModelError):
         asyncio.run(Agent(ScriptedModel([RuntimeError(reason)])).run("Go.", watch=TerminalView()))
@@ -55,7 +55,7 @@ def test_terminal_prints_the_whole_reason_of_a_failure(capsys: pytest.CaptureFix
     )
 
 
-def test_view_shows_the_run_that_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_shows_the_run_as_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, str]] = []
 
     class Handle:

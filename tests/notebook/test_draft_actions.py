@@ -72,7 +72,7 @@ def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
     assert [one["description"] for one in record.output["plan"]["steps"]] == ["Fetch cork", "Fetch brest", "Compare them"]
 
 
-def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
+def test_invalid_draft_edit_is_reported_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
     plan_id, before = next(iter(live.run.plans)), live.run.waiting
     four = [["0", "Fetch more"], ["1", '["agent_create_plan"]']]
     cases: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {

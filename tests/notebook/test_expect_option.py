@@ -21,7 +21,7 @@ class Counted(ScriptedModel):
 """
 
 
-def test_expectations_are_checked_first_and_raise_below_the_card(kernel: Kernel) -> None:
+def test_invalid_expectation_is_refused_first_and_failed_one_afterwards(kernel: Kernel) -> None:
     assert kernel.run(MODEL + "model = Counted(['One.', 'Two.', 'Three.'])").status == "ok"
     refused = kernel.run('%%agent -m model --expect "rounds == 1" --expect "lops == 0"\nGo')
     assert refused.status == "error" and "lops is unknown. Did you mean loops?" in refused.error
@@ -43,13 +43,13 @@ def test_expectations_are_checked_first_and_raise_below_the_card(kernel: Kernel)
     assert kernel.run("print(broken.text, len(calls))").printed.split() == ["Two.", "2"]
 
 
-def test_failed_expectation_has_no_traceback(kernel: Kernel) -> None:
+def test_failed_expectation_shows_no_traceback(kernel: Kernel) -> None:
     told = kernel.run("from agentnb import expect\nexpect('complex-fails', 'loops == 0')").error
     assert "ExpectationFailed: Run " in told and "loops is 4, broken in round 4" in told and "See round 4" in told
     assert "Traceback" not in told and "expect.py" not in told
 
 
-def test_texts_keep_the_quotation_marks_within_them(subtests: pytest.Subtests) -> None:
+def test_expectation_texts_keep_their_inner_quotation_marks(subtests: pytest.Subtests) -> None:
     for line, texts in {
         '--expect "loops == 0" "todos_closed"': ["loops == 0", "todos_closed"],
         '--expect "loops == 0" -m x --expect \'"find" in tools\'': ["loops == 0", '"find" in tools'],

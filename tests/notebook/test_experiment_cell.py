@@ -97,7 +97,7 @@ def test_progress_table_replaces_cards_of_single_runs(kernel: Any, snapshot: Sna
     assert "Done" in states[-1]["text/html"] and "<progress" in states[-1]["text/html"]
 
 
-def test_python_cell_ends_in_the_experiment(kernel: Any) -> None:
+def test_experiment_at_the_end_of_a_python_cell_runs(kernel: Any) -> None:
     code = """
 seen = "from the cell"
 
@@ -135,13 +135,13 @@ def test_guidance_cell_writes_a_set_for_a_variant(kernel: Any) -> None:
     assert kernel.value("exp.variants['with'].name") == "short"
 
 
-def test_design_is_shown_and_nothing_runs(kernel: Any) -> None:
+def test_design_option_shows_the_design_without_running(kernel: Any) -> None:
     cell = kernel.run(f"%%experiment -o untouched --design\n{YAML}")
     assert cell.result["text/plain"].startswith("Design · 6 tasks x 2 variants = 12 runs")
     assert tables(cell) == [] and kernel.value("'untouched' in globals()") == "False"
 
 
-def test_background_is_paused_resumed_and_stopped_from_other_cells(kernel: Any, snapshot: Snapshot) -> None:
+def test_background_experiment_can_be_controlled_from_other_cells(kernel: Any, snapshot: Snapshot) -> None:
     background(kernel)
     experiment_id = kernel.value("found.id")
     assert wait_for(kernel, "%agent status", "8 running").splitlines()[0] == snapshot("status", ID=experiment_id)
@@ -155,7 +155,7 @@ def test_background_is_paused_resumed_and_stopped_from_other_cells(kernel: Any, 
     assert "No live runs match" in kernel.run(f"%agent stop {experiment_id}").error
 
 
-def test_stop_all_reaches_experiments_and_runs(kernel: Any) -> None:
+def test_stop_all_stops_experiments_and_runs(kernel: Any) -> None:
     background(kernel, "first")
     background(kernel, "second")
     stopped = kernel.run("%agent stop --all").printed
@@ -197,7 +197,7 @@ def test_interrupt_stops_the_experiment_and_the_next_cell_continues(kernel: Any,
 
 
 @pytest.mark.slow("three ways to wait for a check, each interrupted")
-def test_interrupt_ends_a_check_that_does_not_return(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_interrupt_ends_a_check_that_never_returns(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("results = 'of another'")
     text = YAML.replace("primary: called", "primary: stuck")
     for name, cell in {
@@ -215,7 +215,7 @@ def test_interrupt_ends_a_check_that_does_not_return(kernel: Any, subtests: pyte
             kernel.run("go.set()")
 
 
-def test_views_are_shown_of_each_kind(kernel: Any) -> None:
+def test_every_kind_of_experiment_view_is_displayed(kernel: Any) -> None:
     kernel.run(f"%%experiment --as exp\n{YAML}")
     kinds = {
         "results": "Results",

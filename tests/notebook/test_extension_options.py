@@ -19,7 +19,7 @@ def make_extension(settings: Any) -> Extension:
     return Extension(name="two-plans", settings={"most": 3, **settings})
 
 
-def test_registered_option_makes_an_extension_also_on_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_option_adds_an_extension_even_on_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extension_options.OPTIONS, "two-plans", ExtensionOption("let it plan", make_extension))
 
     @magic_arguments("agent")
@@ -35,7 +35,7 @@ def test_registered_option_makes_an_extension_also_on_recovery(monkeypatch: pyte
     assert extensions_again(run) == ()
 
 
-def test_detect_option_names_detectors_also_on_recovery() -> None:
+def test_detect_option_adds_detectors_even_on_recovery() -> None:
     @magic_arguments("agent")
     @extension_options.extension_options
     def cell(line: str) -> None:

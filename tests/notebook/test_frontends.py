@@ -23,7 +23,7 @@ def executed(folder: Path, *cells: str) -> Any:
 
 
 @pytest.mark.slow("starts IPython")
-def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
+def test_plain_ipython_prints_lines(tmp_path: Path) -> None:
     code = f"get_ipython().run_line_magic('load_ext', 'agentnb')\n{TOOL}get_ipython().run_cell({CELL!r})\n"
     (tmp_path / "script.py").write_text(code)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]
@@ -38,7 +38,7 @@ def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
     assert "<div" not in done.stdout and "\x1b" not in done.stdout.replace("\x1b[22;0t", "").replace("\x1b]0;", "")
 
 
-def test_executed_notebook_has_the_run_as_text_and_html(tmp_path: Path) -> None:
+def test_executed_notebook_contains_the_run_as_text_and_html(tmp_path: Path) -> None:
     notebook = executed(tmp_path, "%load_ext agentnb", TOOL, CELL)
     (shown,) = notebook.cells[2].outputs  # the answer is in it, and not displayed a second time
     assert shown.output_type == "display_data"

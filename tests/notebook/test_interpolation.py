@@ -39,7 +39,7 @@ def test_inserted_text_is_not_interpolated_again() -> None:
     assert interpolate("{{ a }}", {"a": "{{ b }}", "b": "no"}) == "{{ b }}"
 
 
-def test_missing_name_is_an_error_that_names_it(subtests: pytest.Subtests) -> None:
+def test_missing_name_raises_an_error_that_mentions_it(subtests: pytest.Subtests) -> None:
     for text in ["{{ nam }}", '{{ row["c"] }}', "{{ table[9] }}", '{{ name["x"] }}']:
         with subtests.test(text):
             with pytest.raises(InterpolationError) as caught:
@@ -90,7 +90,7 @@ def test_foreign_templates_and_replaced_braces_are_not_reported(subtests: pytest
     assert near_misses("{{_i}} {{ _.x }}", {"_i": 1, "_": 2}) == ""
 
 
-def test_missing_name_does_not_match_a_notebook_function() -> None:
+def test_missing_name_is_not_resolved_to_notebook_functions() -> None:
     with pytest.raises(InterpolationError) as raised:
         interpolate("{{ nope }}", {"open": open, "row": 1})
     assert "Did you mean" not in str(raised.value) and "Define it first" in str(raised.value)

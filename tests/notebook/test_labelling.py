@@ -107,7 +107,7 @@ def test_long_run_shows_its_first_and_last_rounds() -> None:
     assert "7 rounds not shown" in blind_html(built.run) and blind_html(built.run).count("data-round") == FIRST + LAST
 
 
-def test_message_for_another_run_does_nothing() -> None:
+def test_message_for_another_run_is_ignored() -> None:
     bench = label(runs(3))
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)
@@ -134,7 +134,7 @@ def told(number: int) -> Run:
     )
 
 
-def test_reminders_are_judged_singly_with_their_reply() -> None:
+def test_reminders_are_judged_individually_with_their_reply() -> None:
     bench = label([told(0), told(1)], "labels.csv", followed=True)
     assert bench.told == "Reminder 1 of 4, 0 judged" and [subject.reminder for subject in bench.subjects] == ["2.1", "3.1"] * 2
     shown = bench.subjects[0].html
@@ -174,7 +174,7 @@ def test_sample_is_stratified_and_its_order_hides_the_variant() -> None:
     assert len(label(runs, sample=100).subjects) == len(label(runs).subjects) == 80
 
 
-def test_labelling_view_names_no_variant() -> None:
+def test_labelling_view_never_reveals_the_variant() -> None:
     bench = label(of_variants(3), sample=2)
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)

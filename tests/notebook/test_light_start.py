@@ -68,7 +68,7 @@ print("\n" + json.dumps([run.status, run.output, len(run.rounds), loaded]))
 '''
 
 
-def test_questions_calls_and_outputs_load_nothing_heavy() -> None:
+def test_questions_calls_and_outputs_import_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", CELLS], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     status, output, rounds, loaded = json.loads(done.stdout.splitlines()[-1])
@@ -99,7 +99,7 @@ model = ScriptedModel([["I look at the **pier**.", ToolCall("seen", {"place": "p
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
-def test_live_card_loads_nothing_heavy_until_first_frame_or_end(tmp_path: Path) -> None:
+def test_live_card_imports_nothing_heavy_until_first_frame_or_end(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     browser = Browser(kernel)
     try:

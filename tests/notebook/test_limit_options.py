@@ -41,7 +41,7 @@ def options(line: str) -> dict[str, Any]:
     return typed_settings(found)
 
 
-def test_omitted_options_are_absent_and_given_ones_are_settings() -> None:
+def test_only_given_limit_options_become_settings() -> None:
     assert options("-t add") == {}
     line = (
         "--max-rounds 7 --max-tool-calls 9 --max-tool-calls-per-turn 8 --max-seconds 1.5 --max-tokens 1000 --budget $0.5 "
@@ -61,7 +61,7 @@ def test_omitted_options_are_absent_and_given_ones_are_settings() -> None:
     }
 
 
-def test_cells_and_defaults_use_the_same_names() -> None:
+def test_limit_options_and_defaults_have_the_same_names() -> None:
     assert {name.removeprefix("--").removeprefix("no-") for name in OPTIONS} == {*LIMIT_KEYS, *OTHERS} - {SESSION_BUDGET}
 
 
@@ -145,7 +145,7 @@ def test_reached_limit_is_the_stop_reason_and_shows_a_card(clean: Any, subtests:
             assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
 
 
-def test_budget_may_have_a_sign_or_be_a_variable(clean: Any) -> None:
+def test_budget_accepts_a_dollar_sign_or_a_variable(clean: Any) -> None:
     clean.run("most = 0.2")
     for written in ("0.2", "$0.2", "{most}", "$most"):
         clean.run("model = ScriptedModel([[ToolCall('add', {'a': 1})]] + [paid()])")
@@ -154,14 +154,14 @@ def test_budget_may_have_a_sign_or_be_a_variable(clean: Any) -> None:
         assert clean.value("run.settings['budget']") == "0.2", written
 
 
-def test_time_limit_interrupts_a_plain_tool(clean: Any) -> None:
+def test_time_limit_interrupts_a_sync_tool(clean: Any) -> None:
     cell = clean.run("%%agent -t nap --max-seconds 0.3\n- sleep `nap(50)`")
     assert cell.status == "ok", cell.error
     assert clean.value("run.status, run.stop_reason") == "('limited', 'max_seconds')"
 
 
 @pytest.mark.req("K2.2")
-def test_raising_limit_is_one_line_and_keeps_the_run(clean: Any, snapshot: Snapshot) -> None:
+def test_limit_raised_as_an_error_keeps_the_run(clean: Any, snapshot: Snapshot) -> None:
     cell = clean.run(f"%%agent -t add --max-rounds 1 --on-limit raise -o mine\n{PLAN}")
     assert cell.status == "error"
     assert cell.error == snapshot
@@ -218,14 +218,14 @@ def test_repository_instructions_can_be_omitted(clean: Any) -> None:
         clean.run("Path('AGENTS.md').unlink()\nPath('.git').rmdir()")
 
 
-def test_dry_shows_only_the_limits_that_were_set(clean: Any) -> None:
+def test_dry_run_shows_only_the_limits_that_were_set(clean: Any) -> None:
     assert "Limits" not in clean.run("%%agent --dry -t add\nHi").printed
     clean.run("%agent defaults max-seconds=60")
     printed = clean.run("%%agent --dry --budget 0.5 --max-rounds 7 --on-limit raise\nHi").printed
     assert "Limits of the run: max-rounds 7, max-seconds 60, budget $0.5, on-limit raise\n" in printed
 
 
-def test_help_names_each_option(clean: Any) -> None:
+def test_help_lists_every_limit_option(clean: Any) -> None:
     help_text = AgentMagics.agent_cell.__doc__ or ""
     assert [name for name in OPTIONS if name not in help_text] == []
 
@@ -240,7 +240,7 @@ cut, talks = ScriptedModel([['I add.', *adds], 'Never.']), ScriptedModel([adds, 
 
 
 @pytest.mark.req("K2.2")
-def test_text_cut_at_a_limit_is_not_a_result(clean: Any, subtests: pytest.Subtests) -> None:
+def test_text_truncated_at_a_limit_is_not_a_result(clean: Any, subtests: pytest.Subtests) -> None:
     for model, on_limit in [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")]:
         with subtests.test(model):
             assert clean.run(LAST_WORDS).status == "ok"

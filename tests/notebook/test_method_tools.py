@@ -29,7 +29,7 @@ CALLS = (
 )
 
 
-def test_cell_calls_methods_and_library_functions_unasked(kernel: Any) -> None:
+def test_cell_calls_methods_and_library_functions_without_asking(kernel: Any) -> None:
     kernel.run(CALLS)
     cell = kernel.run("%%agent -m model -t sales.describe pd.read_csv -p minimal -g off\nGo.")
     assert cell.status == "ok", cell.error
@@ -43,7 +43,7 @@ def test_tools_command_shows_why_library_parameters_are_missing(kernel: Any) -> 
     assert "Missing: converters is not offered to the model" in printed
 
 
-def test_workflow_cell_takes_methods_by_their_own_names(kernel: Any) -> None:
+def test_workflow_cell_accepts_methods_by_plain_name(kernel: Any) -> None:
     cell = kernel.run("%%workflow -t sales.describe\nworkflow:\n  - {id: a, type: tool, name: describe}")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.status") == "completed"

@@ -57,7 +57,7 @@ def results(kernel: Kernel) -> dict[str, str]:
     return {name: kernel.value(f"run.rounds[{place}].results[0].text") for place, name in enumerate(names)}
 
 
-def test_tool_runs_an_event_loop_or_names_the_extra(own: Kernel) -> None:
+def test_tool_can_run_an_event_loop_or_names_the_extra(own: Kernel) -> None:
     for _ in range(2):
         texts = results(own)
         assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "waits"}
@@ -66,7 +66,7 @@ def test_tool_runs_an_event_loop_or_names_the_extra(own: Kernel) -> None:
     assert own.value(code) == "True", "the loop of the cell still runs"
 
 
-def test_tool_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:
+def test_nest_asyncio_lets_tools_run_the_cells_event_loop(own: Kernel) -> None:
     own.run("import nest_asyncio; nest_asyncio.apply()")
     texts = results(own)
     assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}

@@ -37,7 +37,7 @@ VARIABLES: dict[str, Any] = {
 }
 
 
-def test_variable_with_type_or_schema_is_the_output(subtests: pytest.Subtests) -> None:
+def test_output_option_accepts_a_variable_with_type_or_schema(subtests: pytest.Subtests) -> None:
     for name in ("Count", "schema", "patient", "counts"):
         with subtests.test(name):
             chosen = AgentOptions("model", output=name)
@@ -45,7 +45,7 @@ def test_variable_with_type_or_schema_is_the_output(subtests: pytest.Subtests) -
             assert agent.output is VARIABLES[name] and agent.output_form is not None
 
 
-def test_other_output_is_refused_with_available_names(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_invalid_output_option_is_refused_with_available_names(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for name, words in {
         "Cuont": "--output Cuont: There is no variable 'Cuont'. Did you mean Count?",
         "number": "--output number: The variable number holds a int. Available: Count, schema, patient.",
@@ -59,11 +59,11 @@ def test_other_output_is_refused_with_available_names(subtests: pytest.Subtests,
         find_output("Count", {})
 
 
-def test_own_types_schemas_and_outputs_are_completed() -> None:
+def test_types_schemas_and_outputs_of_the_notebook_are_completed() -> None:
     assert output_names(VARIABLES) == ["Count", "schema", "patient"]
 
 
-def test_cell_returns_the_answer_in_its_form(kernel: Any) -> None:
+def test_cell_returns_the_answer_as_the_output_type(kernel: Any) -> None:
     kernel.run(
         "from dataclasses import dataclass\nfrom datetime import date\nfrom agentnb.models import ScriptedModel\n"
         "@dataclass\nclass Count:\n    birds: int\n    on: date\n"

@@ -86,7 +86,7 @@ def test_pasted_hint_continues_a_conversation(kernel: Any, subtests: pytest.Subt
             assert kernel.value(f"{out}.continued_from, bool({out}.own_tools)") == f"('{before}', True)"
 
 
-def test_stopped_cell_says_how_to_continue_it(kernel: Any, snapshot: Snapshot) -> None:
+def test_stopped_cell_explains_how_to_continue_it(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run("import signal\ndef interrupt() -> str:\n    'Interrupts.'\n    signal.raise_signal(signal.SIGINT)")
     cell = kernel.run("%%agent -t interrupt -o stopped\n- go `interrupt()`")
     command = cell.error.rpartition("Continue with ")[2]
@@ -96,7 +96,7 @@ def test_stopped_cell_says_how_to_continue_it(kernel: Any, snapshot: Snapshot) -
     assert kernel.value("stopped.continued_from") == before
 
 
-def test_failed_run_says_how_to_try_again(kernel: Any, snapshot: Snapshot) -> None:
+def test_failed_run_explains_how_to_retry(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run("from agentnb.advice import TryAgain\nfrom agentnb.errors import ProviderTrouble")
     kernel.run("trouble = ProviderTrouble('It fails', TryAgain(lead='Try again'))")
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), trouble, 'Done.'])")

@@ -49,7 +49,7 @@ def test_plan_in_either_format_is_shown_kept_and_run(kernel: Kernel, subtests: p
 
 
 @pytest.mark.req("R1.51")
-def test_problems_name_cell_lines_and_keep_the_variable(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_plan_problems_give_cell_lines_and_keep_the_variable(kernel: Kernel, subtests: pytest.Subtests) -> None:
     kernel.run(f"%%plan -o kept\n{SIMPLE}")
     before = kernel.value("id(kept), agentnb.Plan.read(kept.to_dict()) == kept")
     for options, lines in (("-t tides_fetch", [3, 4, 5]), ("", [5])):

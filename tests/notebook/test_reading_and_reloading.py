@@ -14,7 +14,7 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 BACKGROUND = "%%agent --background -t add -m simulated:disciplined?delay=0.05\n- first `add(1)` and many more words to say\n"
 
 
-def test_dry_shows_the_conversation_to_continue(kernel: Any) -> None:
+def test_dry_run_shows_the_conversation_to_continue(kernel: Any) -> None:
     kernel.run("%%agent\nhello there")
     printed = kernel.run("%%agent --dry --continue\nAnd now?").printed
     assert "hello there" in printed and "And now?" in printed and "--- assistant" in printed
@@ -36,7 +36,7 @@ def test_background_run_shows_its_answer_in_its_display(kernel: Any) -> None:
     assert "The answer is 42." in cell.result["text/html"]
 
 
-def test_reload_keeps_live_runs(kernel: Any) -> None:
+def test_extension_reload_keeps_live_runs(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     kernel.run("%reload_ext agentnb")
     stopped = kernel.run(f"%agent stop {kernel.value('run.id')}")
@@ -57,7 +57,7 @@ def test_stop_with_an_id_stops_that_run(kernel: Any) -> None:
     kernel.run("%agent stop")
 
 
-def test_live_run_is_not_called_interrupted(kernel: Any) -> None:
+def test_live_run_is_listed_as_running(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     listing = kernel.run("%agent history").listing
     assert f"{kernel.value('run.id')}  Running" in listing["text/plain"]

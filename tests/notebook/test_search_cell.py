@@ -17,7 +17,7 @@ search = small_search(24)
 
 
 @pytest.mark.slow("a kernel, and a search of a hundred runs in it")
-def test_search_asks_the_person_in_its_cell(tmp_path: Path) -> None:
+def test_search_asks_the_person_before_it_starts(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     try:
         assert kernel.run(SETUP).status == "ok"

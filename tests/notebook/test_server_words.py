@@ -38,7 +38,7 @@ def noted(kernel: Any) -> Any:
     kernel.run("session.servers.close()")
 
 
-def test_cells_name_servers(noted: Any, subtests: pytest.Subtests) -> None:
+def test_cell_can_name_servers_as_tools(noted: Any, subtests: pytest.Subtests) -> None:
     processes: dict[str, int] = {}
     for options in ("-t mcp:bench", "-t mcp:bench/where look", "-t mine", "-t look both"):
         with subtests.test(options):
@@ -49,7 +49,7 @@ def test_cells_name_servers(noted: Any, subtests: pytest.Subtests) -> None:
     assert len(set(processes.values())) == 2, "one configured, one in a variable"
 
 
-def test_mistakes_name_what_can_be_typed(noted: Any, subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_server_name_mistakes_suggest_valid_names(noted: Any, subtests: pytest.Subtests, snapshot: Any) -> None:
     for options in ("-t mcp:bank", "-t mcp:bench/wher", "-t mcp:"):
         with subtests.test(options):
             failed = noted.run(f"%%agent -m model {options} --approve auto\nLook.")
@@ -74,7 +74,7 @@ def test_server_names_are_completed_and_suggested(noted: Any) -> None:
     assert PROGRAM in noted.value(f"{offered}['mcp:bench']")
 
 
-def test_server_tools_are_listed_and_dry_starts_no_server(noted: Any) -> None:
+def test_server_tools_are_listed_and_dry_runs_start_none(noted: Any) -> None:
     assert "mcp:bench" in noted.run("%agent tools").printed
     assert "are listed when the run starts" in noted.run("%agent tools mcp:bench").printed
     dry = noted.run("%%agent -m simulated:disciplined -t mcp:bench look --dry\nLook.")

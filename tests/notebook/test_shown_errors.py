@@ -38,21 +38,21 @@ def test_error_for_the_person_has_no_frames_of_agentnb(kernel: Any, subtests: py
             assert "During handling" not in text and "direct cause" not in text
 
 
-def test_verbose_shows_all_frames(kernel: Any) -> None:
+def test_verbose_errors_show_all_frames(kernel: Any) -> None:
     kernel.run("%xmode Verbose")
     text = shown(kernel.run("mine('complex-fail')"))
     kernel.run("%xmode Context")
     assert f"{OWN_FRAMES}interchange/files.py" in text and "StoreError: complex-fail cannot be read" in text
 
 
-def test_cause_in_user_code_stays(kernel: Any) -> None:
+def test_cause_in_user_code_is_kept(kernel: Any) -> None:
     code = "from agentnb import Workflow\ndef breaks() -> str:\n    'Breaks.'\n    raise KeyError('mine')\n"
     code += "Workflow.from_yaml('workflow: [{id: a, type: tool, name: breaks}]', tools=[breaks]).run_sync()"
     text = shown(kernel.run(code))
     assert "WorkflowError" in text and OWN_FRAMES not in text and "raise KeyError('mine')" in text
 
 
-def test_bugs_keep_their_frames(kernel: Any) -> None:
+def test_bugs_in_agentnb_keep_their_frames(kernel: Any) -> None:
     text = shown(kernel.run("Run.from_events([1])"))
     assert "Run.from_events([1])" in text and OWN_FRAMES in text
 

@@ -77,7 +77,7 @@ def test_stopped_run_can_be_continued_at_once(kernel: Any) -> None:
     assert kernel.value("run.text") == "On I go."
 
 
-def test_stop_names_a_tool_that_could_not_be_stopped(kernel: Any) -> None:
+def test_tool_that_could_not_be_stopped_is_named(kernel: Any) -> None:
     kernel.run("import threading\nfree, ended, saved = threading.Event(), threading.Event(), []")
     kernel.run(
         "def save() -> str:\n    'Saves.'\n    try:\n        begun.set()\n        free.wait(60)\n        saved.append(1)\n"
@@ -92,7 +92,7 @@ def test_stop_names_a_tool_that_could_not_be_stopped(kernel: Any) -> None:
     assert kernel.value("ended.wait(60), saved") == "(True, [])"
 
 
-def test_python_code_waiting_for_a_stopped_run_gets_it(subtests: pytest.Subtests, kernel: Any) -> None:
+def test_python_code_awaiting_a_stopped_run_receives_it(subtests: pytest.Subtests, kernel: Any) -> None:
     kernel.run(f"{STOPPER}\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("def sleeper(): return Agent(ScriptedModel([ToolCall('nap', {'seconds': 600})]), [nap], todos=False)")
     for name, waits in {"run_sync": "sleeper().run_sync('Sleep.')", "await live": "await sleeper().start('Sleep.')"}.items():
@@ -117,7 +117,7 @@ def test_stop_during_a_plain_tool_ends_only_its_cell(kernel: Any) -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_stop_as_the_tool_ends_hits_no_later_cell(kernel: Any) -> None:
+def test_stop_at_tool_end_does_not_affect_later_cells(kernel: Any) -> None:
     assert kernel.run(STOPPER).status == "ok"
     for length in range(20):
         kernel.run("stop_soon()")

@@ -160,7 +160,7 @@ def test_stored_notebook_reveals_nothing_about_the_machine(stored: Any, path: Pa
     assert dict(stored.metadata.language_info) == {"name": "python"}
 
 
-def test_stored_notebook_is_small(path: Path) -> None:
+def test_stored_notebook_stays_small(path: Path) -> None:
     assert path.stat().st_size < MOST[path.stem]
 
 
@@ -171,7 +171,7 @@ def test_run_list_contains_only_its_own_runs(quickstart: Any) -> None:
 
 @pytest.mark.nightly("by day nbval executes the notebooks")
 @pytest.mark.slow("executes each notebook")
-def test_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_outputs_are_up_to_date(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     old = changed(stored, path)

@@ -47,7 +47,7 @@ def test_folder_is_read_and_skipped_files_are_counted(kernel: Any, folder: Path,
     assert value(kernel, "[len(many), len(many.problems)]") == [2, 1]
 
 
-def test_run_list_and_browse_show_the_same(kernel: Any, folder: Path) -> None:
+def test_run_list_and_browse_show_the_same_runs(kernel: Any, folder: Path) -> None:
     listed = kernel.run(f"import agentnb; many = agentnb.load_traces({str(folder / 'good.jsonl')!r}); many")
     browsed = kernel.run("agentnb.browse(many)")
     assert shown(listed) == shown(browsed) and "many[0]" not in shown(listed)
@@ -71,13 +71,13 @@ def test_runs_are_imported_once_and_duplicates_ask_for_a_choice(kernel: Any) -> 
     assert "2 runs of sam" in kernel.run("%traces").printed
 
 
-def test_folder_without_traces_says_what_its_files_lack(kernel: Any, tmp_path: Path) -> None:
+def test_folder_without_traces_explains_what_its_files_lack(kernel: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text(FILES["bad.txt"], "utf-8")
     printed = kernel.run(f"%traces {tmp_path}").printed.splitlines()
     assert printed[0].startswith("0 runs in ") and "bad.txt" in printed[-1] and "Tried" not in printed[-1]
 
 
-def test_mistake_is_one_line_with_what_to_type(kernel: Any, folder: Path, subtests: pytest.Subtests) -> None:
+def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, folder: Path, subtests: pytest.Subtests) -> None:
     damaged = folder.parent / "damaged.jsonl"
     damaged.write_text(FILES["good.jsonl"] + '{"messages": [\n' + FILES["good.jsonl"], "utf-8")
     for line, expected in {

@@ -13,7 +13,7 @@ from agentnb.notebook.variable_names import find_gates, find_model, find_tools, 
 from agentnb.tools.function import as_tool
 
 
-def test_variable_holds_a_model_or_its_name() -> None:
+def test_variable_may_contain_a_model_or_its_name() -> None:
     model = ScriptedModel(["hi"])
     variables = {"mine": model, "named": "simulated:disciplined"}
     assert find_model("mine", variables) is model
@@ -27,7 +27,7 @@ class Echo:
         yield request
 
 
-def test_incomplete_model_error_says_what_it_lacks(subtests: pytest.Subtests) -> None:
+def test_incomplete_model_error_names_the_missing_parts(subtests: pytest.Subtests) -> None:
     class Named(Echo):
         name = "own:echo"
 
@@ -59,7 +59,7 @@ def test_value_without_a_model_is_refused_with_suggestions(subtests: pytest.Subt
             assert expected in str(refused.value)
 
 
-def test_quoted_and_spaced_names_are_names() -> None:
+def test_quoted_and_spaced_variable_names_are_accepted() -> None:
     assert words_of([['"f g"', "h,i"], ["j"]]) == ["f", "g", "h", "i", "j"]
 
 
@@ -94,7 +94,7 @@ def test_recovered_run_finds_its_agents_in_variables() -> None:
     assert [*tools] == names_of(tools.values()) == names[:-1]
 
 
-def test_agents_and_workflows_are_tools_and_not_gates() -> None:
+def test_agents_and_workflows_can_be_tools_but_not_gates() -> None:
     look.__module__, before = "__main__", look.__module__
     try:
         assert tool_names(notebook()) == ["researcher", "writer", "flow", "made", "team", "look"]

@@ -59,7 +59,7 @@ def asks_first(call: ToolCall, run: Any) -> Ask:
     return Ask("May it look?")
 
 
-def test_terminal_calls_a_run_that_waited_resumed(
+def test_terminal_reports_a_run_that_waited_as_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     asks = Workflow.from_yaml("workflow: [{id: h, type: human, ask: Which?}]").orchestration()
@@ -77,7 +77,7 @@ def test_terminal_calls_a_run_that_waited_resumed(
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])
-def test_display_fed_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
+def test_display_updated_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
     shown: list[dict[str, str]] = []
 
     def recovered() -> None:
@@ -91,7 +91,7 @@ def test_display_fed_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
     assert "Done." in shown[-1]["text/plain"] and RECOVERED in shown[-1]["text/plain"]
 
 
-def test_card_fed_from_another_thread_uses_the_run_loop() -> None:
+def test_card_updated_from_another_thread_uses_the_run_loop() -> None:
     view = CardView(OpenWidgets(), blocks=False)
     loops: list[Any] = []
 

@@ -81,7 +81,7 @@ def test_gate_questions_of_nested_agents_are_answered_by_step(kernel: Any) -> No
     assert kernel.value("run.status, calls") == "('completed', ['x', 'x'])"
 
 
-def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killing_the_kernel_during_a_question_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = Kernel(tmp_path)
     try:
         assert first.run(TOOLS + SETUP).status == "ok"
@@ -138,7 +138,7 @@ workflow:
 """
 
 
-def test_cell_warns_refuses_with_strict_and_dry_runs_nothing(kernel: Any) -> None:
+def test_strict_refuses_workflow_warnings_and_dry_run_starts_nothing(kernel: Any) -> None:
     kernel.run("calls.clear()")
     warned = kernel.run(f"%%workflow -t fetch -o warned\n{FREE_TEXT}")
     assert warned.status == "ok" and "W_UNDECLARED_PATH" in warned.printed and "Using" not in warned.printed

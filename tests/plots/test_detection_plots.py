@@ -16,7 +16,7 @@ def told(name: str, letters: str) -> Run:
     return Calls.of(letters, run_id=name).run
 
 
-def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
+def test_every_rule_of_a_preset_has_a_detection_lane() -> None:
     figure = plots.detections(told("r", "QAAAAA"), ["default", "openhands"])
     assert names(figure) == ["default: nothing_new", "openhands: repeated_action_observation"]
     assert {"stop", "n = 1 run"} & {*words(figure)} and "6 rounds, 2 findings" in " ".join(words(figure))
@@ -24,7 +24,7 @@ def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
     assert bars == [(1.5, 5), (1.5, 5)]  # rounds 2 to 6
 
 
-def test_own_detector_is_drawn_as_the_presets_are() -> None:
+def test_custom_detector_is_drawn_like_a_preset() -> None:
     @detector(family="mine", severity="block")
     def third(run: Run) -> str | None:
         return "The third round" if len(run.rounds) == 3 else None
@@ -35,7 +35,7 @@ def test_own_detector_is_drawn_as_the_presets_are() -> None:
     assert "n = 2 runs: 1 with a loop by third, 0 completed without a loop, 1 censored" in words(curve)
 
 
-def test_map_compares_each_round_with_each_other() -> None:
+def test_similarity_map_compares_every_pair_of_rounds() -> None:
     figure = plots.similarity(told("r", "ABAB"))
     (image,) = figure.axes[0].images
     table = image.get_array()
@@ -43,7 +43,7 @@ def test_map_compares_each_round_with_each_other() -> None:
     assert "n = 4 rounds" in " ".join(words(figure))
 
 
-def test_long_run_is_drawn_with_some_of_its_rounds() -> None:
+def test_long_run_is_drawn_with_a_sample_of_its_rounds() -> None:
     story = Calls()
     for number in range(301):
         story.call("look", str(number))

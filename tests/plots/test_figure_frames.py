@@ -74,7 +74,7 @@ def test_hostile_names_are_drawn_as_text_without_a_warning(subtests: pytest.Subt
     assert max(map(len, lanes)) <= 26
 
 
-def test_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
+def test_empty_plot_explains_that_there_is_no_data(subtests: pytest.Subtests) -> None:
     begun = RunBuilder().run
     said = {
         "cost": "No model was called.",
@@ -110,7 +110,7 @@ def test_plots_accept_what_tables_accept(tmp_path: Path, snapshot: Snapshot) -> 
         plots.timeline(tmp_path)
 
 
-def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
+def test_figures_are_complete_without_overlapping_text(subtests: pytest.Subtests) -> None:
     run = eventful()
     for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
         with subtests.test(name):
@@ -137,7 +137,7 @@ def test_cropped_figure_keeps_title_legend_and_notes() -> None:
         assert box.x0 >= left - 1 and box.y0 >= bottom - 1 and box.x1 <= left + width + 1 and box.y1 <= bottom + height + 1
 
 
-def test_colour_is_never_the_only_sign() -> None:
+def test_plots_never_rely_on_colour_alone() -> None:
     legend = {}
     for figure in (plots.timeline(eventful()), plots.guidance(guided()), plots.tools(eventful())):
         for patch in (patch for found in figure.legends for patch in found.get_patches()):
@@ -192,7 +192,7 @@ def test_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> No
     assert repr(again) == repr(figure) and png(again) == png(figure)
 
 
-def test_undrawable_data_has_a_placeholder() -> None:
+def test_undrawable_characters_become_placeholders() -> None:
     assert clean("half \ud83d, \u202eright to left, 日, \x1b[0m, ✓") == "half �, �right to left, �, �[0m, ✓"
 
 
@@ -206,7 +206,7 @@ def test_long_names_keep_their_ends_and_stay_distinct() -> None:
     ("first", "last", "wanted"),
     [(1, 1, [1]), (1, 5, [1, 2, 3, 4, 5]), (1, 20, [1, *range(2, 21, 2)]), (1, 100, [1, *range(10, 101, 10)])],
 )
-def test_rounds_have_whole_ticks(first: int, last: int, wanted: list[int]) -> None:
+def test_round_axis_has_integer_ticks(first: int, last: int, wanted: list[int]) -> None:
     assert whole_ticks(first, last) == wanted
     assert len(whole_ticks(first, last)) <= 16
 
@@ -226,7 +226,7 @@ print(json.dumps([loaded, told, "matplotlib.pyplot" in sys.modules]))
 """
 
 
-def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path: Path) -> None:
+def test_first_plot_loads_matplotlib_but_never_pyplot(tmp_path: Path) -> None:
     path = tmp_path / "plot.svg"
     command = [sys.executable, "-W", "error", "-c", WITHOUT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -76,7 +76,7 @@ def test_guidance_is_drawn_by_cell_and_level_with_followed_shares() -> None:
 # Todos
 
 
-def test_open_todos_are_steps_and_changes_name_their_author(run: Run) -> None:
+def test_open_todos_are_drawn_as_steps_with_change_authors(run: Run) -> None:
     axes = plots.todos(run).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
     assert list(lines["open todos"].get_xdata()) == [0, 1, 2, 3, 4, 5, 6]
@@ -95,7 +95,7 @@ def test_round_with_a_todo_violation_is_marked() -> None:
     assert [list(line.get_xdata()) for line in broken] == [[2]]
 
 
-def test_runs_have_lines_and_those_without_todos_are_counted() -> None:
+def test_each_run_is_a_line_and_todoless_runs_are_counted() -> None:
     first = RunBuilder(run_id="r-1").round(called("a"), after=todos_of("completed", "in-progress")).run
     second = RunBuilder(run_id="r-2").round("x").round(called("a"), after=todos_of("in-progress")).run
     figure = plots.todos([first, second, RunBuilder(run_id="r-3").round("x").run])
@@ -127,7 +127,7 @@ def test_cost_and_tokens_are_drawn_by_operation_with_lower_bounds(run: Run) -> N
     assert "1 of 8 calls without recorded tokens" in said
 
 
-def test_tokens_alone_are_drawn_without_prices_with_a_note() -> None:
+def test_tokens_are_drawn_with_a_note_if_prices_are_unknown() -> None:
     figure = plots.cost(used("r-1", Usage(100, 20), Usage(200, 30)))
     assert len(figure.axes) == 1 and figure.axes[0].get_xlabel() == "tokens"
     assert {"Tokens, by operation (no price is known)", "350"} <= set(words(figure))
@@ -150,7 +150,7 @@ def test_tokens_are_stacked_against_the_window_with_compactions_marked(run: Run)
     assert "Not recorded: the tokens of 1 round" in words(figure)
 
 
-def test_far_or_unknown_window_is_a_note(run: Run) -> None:
+def test_distant_or_unknown_context_window_becomes_a_note(run: Run) -> None:
     assert "Context window: 1,000,000 tokens, of which the largest round fills 0.9%" in words(
         plots.tokens(run, window=1_000_000)
     )
@@ -168,7 +168,7 @@ def test_window_comes_from_settings_or_the_price_table(subtests: pytest.Subtests
     assert window_of(RunBuilder(settings={"history": "edited by hand"}).run) is None
 
 
-def test_last_request_of_a_multi_call_reply_counts() -> None:
+def test_context_size_counts_the_last_request_of_a_reply() -> None:
     told = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     reply = Message("assistant", (Text("Done."),))
     told.add(e.ModelReplied, message=reply, usage=Usage(900, 50), metadata={CONTEXT_TOKENS: 450})
@@ -198,7 +198,7 @@ def test_runs_are_drawn_by_their_stop_reasons(run: Run) -> None:
     assert {"2 (50%)", "1 (25%)", "n = 4 runs"} <= set(words(figure))
 
 
-def test_runs_are_drawn_by_outcome_with_unknown_apart(run: Run) -> None:
+def test_runs_are_drawn_by_outcome_with_unknown_ones_separate(run: Run) -> None:
     def assessed(*given: Assessment) -> Run:
         builder = RunBuilder(run_id="r-2").round("x")
         for one in given:

@@ -21,7 +21,7 @@ OLDER = Path(__file__).parents[1] / "store" / "older_logs"
 @pytest.mark.slow("runs random runs and draws each seven times")
 @examples(6)
 @given(plan=plans, share=st.floats(0, 1))
-def test_each_plot_is_made_of_a_cut_random_run(plan: Plan, share: float) -> None:
+def test_every_plot_can_draw_a_truncated_random_run(plan: Plan, share: float) -> None:
     with TemporaryDirectory() as folder:
         whole = really_run(plan, Store(Path(folder)))[0]
     for run in (whole, Run.from_events(whole.events[: max(1, int(len(whole.events) * share))])):
@@ -34,7 +34,7 @@ def test_each_plot_is_made_of_a_cut_random_run(plan: Plan, share: float) -> None
 
 @pytest.mark.nightly("by day plots are drawn of random runs, and older logs are read by the store")
 @pytest.mark.slow("draws the logs of all versions")
-def test_each_plot_is_drawn_of_the_logs_of_earlier_versions() -> None:
+def test_every_plot_can_draw_logs_of_earlier_versions() -> None:
     runs = load_traces(OLDER)
     assert len(runs) == 10
     for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):

@@ -46,7 +46,7 @@ def test_canned_answer_is_not_a_model_call() -> None:
     assert [span.lane for span in spans_of(told.add(w.ModelCalled, operation="judge").run).spans] == ["side calls"]
 
 
-def test_rounds_without_times_are_equally_wide_and_in_order() -> None:
+def test_rounds_without_times_have_equal_width_and_keep_order() -> None:
     spans = spans_of(without_times(eventful()))
     assert not spans.timed
     assert [(end - start) for _, start, end in spans.rounds] == [1.0] * 6
@@ -74,14 +74,14 @@ def test_spans_left_open_end_with_the_log() -> None:
     assert [(span.lane, span.start, span.end, span.outcome) for span in spans_of(told.run).spans] == [(MODEL, 1.0, 4.0, OPEN)]
 
 
-def test_cut_wait_ends_with_its_round_without_an_attempt() -> None:
+def test_interrupted_wait_ends_with_its_round_without_an_attempt() -> None:
     told = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=600.0, reason="busy")
     told.add(e.CommandReceived, command="stop").add(e.RoundFinished, index=0, status="cancelled")
     found = [(span.lane, span.start, span.end) for span in spans_of(told.run).spans]
     assert found == [("model", 1.0, 2.0), ("wait to retry", 2.0, 4.0)]
 
 
-def test_time_without_a_process_is_left_out() -> None:
+def test_time_without_a_process_is_omitted() -> None:
     told = Told()
     told.extend(*begun(0)).replied(called("nap", "c1"))
     told.add(e.ToolStarted, call=called("nap", "c1"))
@@ -96,7 +96,7 @@ def test_time_without_a_process_is_left_out() -> None:
     assert max(span.end for span in spans.spans) <= 5.0
 
 
-def test_missing_starts_follow_from_durations_or_the_end_before() -> None:
+def test_missing_start_times_are_derived_from_durations_or_previous_ends() -> None:
     writer = RunWriter(Origin("chat", "chat.json", "0"))
     writer.say("Go", at=START)
     writer.reply("", [ToolCall("look", {}, "c1")], at=START + timedelta(seconds=5))

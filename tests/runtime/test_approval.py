@@ -99,7 +99,7 @@ def test_approved_call_runs_and_denied_call_does_not(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("KX.5")
-def test_declined_question_is_not_an_approval() -> None:
+def test_declined_question_does_not_approve_the_call() -> None:
     written = Written()
     live = begin(written, write())
     live.decline()
@@ -152,7 +152,7 @@ def test_question_blocks_calls_that_are_not_parallel_safe() -> None:
     assert [result.text for result in results(run)] == ["wrote a", "seen", "wrote c"]
 
 
-def test_limit_reached_during_a_question_applies() -> None:
+def test_limit_reached_during_a_question_denies_the_approved_call() -> None:
     written = Written()
     questions = (lambda call, run: Ask("May I?") if call.name == "write" else None,)
     live = begin(written, write("a"), ToolCall("look", {"path": "b"}), gates=questions, max_tool_calls=1)
@@ -163,14 +163,14 @@ def test_limit_reached_during_a_question_applies() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
+def test_question_without_a_person_becomes_a_denial_with_a_reason() -> None:
     written = Written()
     run = agent(written, write()).run_sync("go")
     assert codes(run) == [DENIED] and "o person is attached" in results(run)[0].text and written.paths == []
     assert not of_kind(run, e.QuestionAsked)
 
 
-def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
+def test_unknown_or_invalid_call_asks_no_question(subtests: pytest.Subtests) -> None:
     def count(number: int, kind: Literal["a", "b"] = "a") -> int:
         """Counts."""
         return number
@@ -216,7 +216,7 @@ def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
             assert len(of_kind(run, e.QuestionAsked)) == 1 and expected in results(run)[0].text
 
 
-def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) -> None:
+def test_question_closes_if_arguments_became_invalid_during_suspension(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store, suspend=True)
     assert run.is_suspended and len(run.waiting) == 1
@@ -234,7 +234,7 @@ def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) 
 
 
 @pytest.mark.req("KX.5")
-def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> None:
+def test_approve_function_decides_instead_of_the_person(subtests: pytest.Subtests) -> None:
     async def later(call: ToolCall, run: Run) -> Any:
         await asyncio.sleep(0)
         return call.arguments["path"] == "a"
@@ -265,7 +265,7 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert told != "decides for them failed" or "did not allow" not in results(run)[0].text
 
 
-def test_person_decides_where_the_function_does_not() -> None:
+def test_person_decides_when_the_approve_function_returns_none() -> None:
     written = Written()
     live = agent(written, write()).start("go", RunOptions(approve=lambda call, run: None))
     wait_until(lambda: live.run.waiting or live.done)
@@ -275,7 +275,7 @@ def test_person_decides_where_the_function_does_not() -> None:
 
 
 @pytest.mark.req("KX.11", "KX.5")
-def test_undecided_call_of_a_dead_process_is_asked_again(
+def test_undecided_call_of_a_dead_process_asks_again(
     subtests: pytest.Subtests,
 ) -> None:
     live = begin(Written(), write("a"))
@@ -303,7 +303,7 @@ def test_undecided_call_of_a_dead_process_is_asked_again(
             assert (written.paths, len(questions)) == (paths, asked)
 
 
-def test_queued_call_of_a_dead_process_runs_without_new_judgement() -> None:
+def test_queued_call_of_a_dead_process_is_not_judged_again() -> None:
     whole = agent(Written(), write("a"), gates=()).run_sync("go")
     events = list(whole.events[: of_kind(whole, e.ToolStarted)[0].seq])
     call = whole.rounds[0].calls[0]
@@ -314,7 +314,7 @@ def test_queued_call_of_a_dead_process_runs_without_new_judgement() -> None:
     assert written.paths == ["a"] and codes(run) == [None]
 
 
-def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
+def test_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store)
     assert run.settings["gates"] == ["asks"]
@@ -352,7 +352,7 @@ def test_answers_and_gate_reasons_are_logged_without_keys(subtests: pytest.Subte
             assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
 
 
-def test_in_place_changes_by_a_function_do_not_run() -> None:
+def test_approve_function_cannot_change_arguments_in_place() -> None:
     def approve(call: ToolCall, run: Run) -> bool:
         call.arguments["path"] = "elsewhere"
         return True
@@ -362,7 +362,7 @@ def test_in_place_changes_by_a_function_do_not_run() -> None:
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
 
 
-def test_in_place_changes_by_a_gate_do_not_run(subtests: pytest.Subtests) -> None:
+def test_gate_cannot_change_arguments_in_place(subtests: pytest.Subtests) -> None:
     def meddles(call: ToolCall, run: Run) -> Verdict:
         call.arguments["path"] = "elsewhere"
         return None

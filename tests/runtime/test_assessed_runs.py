@@ -19,7 +19,7 @@ def ran(*texts: str, store: Store | None = None):  # type: ignore[no-untyped-def
     return Agent(ScriptedModel(["Done."]), extensions=extensions).run_sync("go", store=store)
 
 
-def test_run_meeting_all_expectations_passes_in_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_meeting_all_expectations_is_logged_as_passed(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = {
         "all hold": (["rounds == 1", 'status == "completed"'], ("passed", 'rounds == 1, status == "completed"')),
         "one is broken": (["rounds == 1", "tool_calls > 0"], ("failed", "tool_calls > 0")),
@@ -61,7 +61,7 @@ def test_assessment_failure_does_not_prevent_the_end_of_the_run(monkeypatch: pyt
     assert (run.status, run.outcome) == ("completed", "unknown")
 
 
-def test_a_failed_and_a_stopped_run_are_assessed_too() -> None:
+def test_failed_and_stopped_runs_are_assessed_too() -> None:
     def look() -> str:
         """Look."""
         return "a hat"

@@ -26,7 +26,7 @@ from agentnb.tools.function import tool
 
 
 @pytest.mark.req("KX.2")
-def test_settled_amount_is_the_total_and_counts_once() -> None:
+def test_settled_amount_is_a_running_total_not_an_increment() -> None:
     budget = Budget(1.0)
     for spent in (0.2, 0.2, 0.5):
         budget.settle(spent)
@@ -35,7 +35,7 @@ def test_settled_amount_is_the_total_and_counts_once() -> None:
     assert budget.exhausted() is budget
 
 
-def test_budget_is_over_when_closed_or_inside_a_closed_one() -> None:
+def test_budget_is_over_when_it_or_its_parent_is_closed() -> None:
     outer = Budget()
     inner = Budget(within=Budget(within=outer))
     beside = Budget(within=outer)
@@ -47,7 +47,7 @@ def test_budget_is_over_when_closed_or_inside_a_closed_one() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_earlier_nested_spending_counts_but_not_as_own_spending() -> None:
+def test_earlier_nested_spending_is_added_to_own_spending() -> None:
     budget = Budget(1.0, spent=0.2, inside=0.5)
     assert (budget.spent, budget.left()) == (0.7, pytest.approx(0.3))
     budget.settle(0.3)
@@ -56,7 +56,7 @@ def test_earlier_nested_spending_counts_but_not_as_own_spending() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_nested_budget_has_the_minimum_left_and_spends_from_both() -> None:
+def test_nested_budget_is_capped_by_its_parent_and_spends_both() -> None:
     outer = Budget(1.0, name="session_budget")
     first, second = Budget(0.6, within=outer), Budget(within=outer)
     first.settle(0.5)
@@ -69,14 +69,14 @@ def test_nested_budget_has_the_minimum_left_and_spends_from_both() -> None:
     assert inner.exhausted() is inner
 
 
-def test_budget_without_a_limit_has_none() -> None:
+def test_budget_without_a_limit_is_never_exhausted() -> None:
     budget = Budget(within=Budget())
     budget.settle(10.0)
     assert (budget.has_limit(), budget.left(), budget.exhausted()) == (False, None, None)
     assert Budget(within=Budget(1.0)).has_limit()
 
 
-def test_runs_side_by_side_lose_no_cent() -> None:
+def test_parallel_runs_settle_their_full_cost() -> None:
     budget = Budget(1e9)
 
     def spend() -> None:
@@ -105,7 +105,7 @@ def ended(run: Run) -> tuple[str, str | None]:
 
 
 @pytest.mark.req("KX.2")
-def test_run_ends_with_its_budget_and_keeps_its_data() -> None:
+def test_run_ends_when_its_budget_does_and_keeps_its_data() -> None:
     run = bare(ScriptedModel(calls(9, 0.3)), [work], budget=1.0).run_sync("go")
     assert ended(run) == ("limited", "budget")
     assert (len(run.rounds), run.cost) == (4, pytest.approx(1.2))
@@ -134,14 +134,14 @@ def test_budget_with_unknown_price_is_refused_unless_allowed() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_known_part_of_the_price_counts() -> None:
+def test_known_costs_count_when_others_are_unknown() -> None:
     script = [*calls(1, None), *calls(2, 0.6), "Done."]
     run = bare(Priceless(script), [work], budget=1.0, unpriced=True).run_sync("go")
     assert ended(run) == ("limited", "budget") and (run.cost, run.spent) == (None, 1.2)
 
 
 @pytest.mark.req("KX.2")
-def test_exhausted_outer_budget_ends_a_run_by_its_name() -> None:
+def test_run_ended_by_an_outer_budget_names_it() -> None:
     budget = Budget(1.0, name="session_budget")
     run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget, can_ask=True)).result(20)
     assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
@@ -172,7 +172,7 @@ WAYS = ["awaited", "plain", "in a thread"]
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
-def test_nested_run_has_what_is_left_of_the_outer_budget(how: str) -> None:
+def test_nested_run_gets_the_rest_of_the_outer_budget(how: str) -> None:
     runs: list[Run] = []
     inner = bare(ScriptedModel(calls(9, 0.4)), [work])
     made = nested(how, inner, runs)
@@ -196,7 +196,7 @@ def test_nested_run_also_has_its_own_budget(how: str) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_reply_spending_the_last_budget_starts_no_nested_run() -> None:
+def test_reply_that_exhausts_the_budget_starts_no_nested_run() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(ScriptedModel(["Done."])), runs)
     model = ScriptedModel([priced(ToolCall(made.__name__), cost=2.5), "Done."])
@@ -223,7 +223,7 @@ def test_parallel_nested_runs_share_the_remaining_budget() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_nested_unknown_price_is_refused_under_a_budget() -> None:
+def test_nested_run_of_unknown_price_is_refused_under_a_budget() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(Priceless(["Done."])), runs)
     outer = bare(ScriptedModel([ToolCall(made.__name__), "Done."]), [made], budget=2.0).run_sync("go")
@@ -231,7 +231,7 @@ def test_nested_unknown_price_is_refused_under_a_budget() -> None:
     assert ended(outer) == ("completed", "natural")
 
 
-def test_following_run_in_the_same_task_has_its_own_budget() -> None:
+def test_next_run_in_the_same_task_has_its_own_budget() -> None:
     async def both() -> tuple[Run, Run]:
         first = await bare(ScriptedModel(calls(3, 1.0)), [work], budget=1.0).run("one")
         assert current_budget.get() is None
@@ -244,7 +244,7 @@ def test_following_run_in_the_same_task_has_its_own_budget() -> None:
 # Nested runs that outlive their parent
 
 
-def test_background_run_outlives_the_run_of_its_tool() -> None:
+def test_background_run_outlives_the_run_that_started_it() -> None:
     lives: list[Any] = []
 
     def begins(n: int = 0) -> str:

@@ -34,7 +34,7 @@ class Speaker:
         yield Reply(Message("assistant", (Text("".join(self._pieces)),)))
 
 
-def test_each_checkpoint_is_an_event_and_the_reply_replaces_them() -> None:
+def test_checkpoints_are_logged_and_replaced_by_the_reply() -> None:
     run = Agent(Speaker("One ", "two.\ud800")).run_sync("go")
     parts = [event.parts for event in run.events if isinstance(event, ReplyStreamed)]
     assert parts == [(Text("One "),), (Text("two.\ufffd"),)]
@@ -49,7 +49,7 @@ def test_failed_reply_keeps_the_metadata_of_its_checkpoints() -> None:
     assert (run.run.last_round.text, run.run.last_round.metadata) == ("One ", {"session": "s1"})
 
 
-def test_key_split_over_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_split_across_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     heard: list[str] = []
     watch = lambda item: heard.append(item.text) if isinstance(item, TextDelta) else None  # noqa: E731

@@ -47,7 +47,7 @@ async def passes(seconds: float) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_the_time_is_up_once_after_so_many_seconds(quick: OnQuickLoop) -> None:
+def test_clock_rings_once_at_its_limit(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         Clock(5.0).start(quick.up)
         await passes(20)
@@ -56,7 +56,7 @@ def test_the_time_is_up_once_after_so_many_seconds(quick: OnQuickLoop) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_held_clock_counts_no_time(quick: OnQuickLoop) -> None:
+def test_clock_on_hold_counts_no_time(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -109,7 +109,7 @@ def test_earlier_time_counts_and_exceeding_the_limit_rings_at_once(quick: OnQuic
     assert quick.run(steps) == [0.0, 2.0]
 
 
-def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
+def test_clock_without_a_limit_only_counts_time(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock()
         clock.start(quick.up)

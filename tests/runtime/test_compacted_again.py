@@ -64,7 +64,7 @@ def test_overlong_prompt_does_not_trigger_a_summary_each_round(size: int) -> Non
 
 
 @pytest.mark.req("R2.36")
-def test_much_new_content_triggers_another_summary_at_once() -> None:
+def test_large_new_content_triggers_another_summary_at_once() -> None:
     run, _ = filled([10, 10, 3_000, 3_000, 10, 10, 10])
     found = compacted_in(run)
     assert len(found) >= 2
@@ -204,7 +204,7 @@ def fails(n: int = 0) -> str:
 
 
 @pytest.mark.req("R0.77", "R2.35", "R0.27")
-def test_rounds_returning_before_a_summary_are_summarized_once(
+def test_restored_rounds_before_a_summary_are_summarized_once(
     subtests: pytest.Subtests,
 ) -> None:
     for failed, kept in itertools.product([1, 2, 4, 6], [1, 3, 6, 9, 12]):

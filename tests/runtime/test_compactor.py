@@ -60,7 +60,7 @@ def assert_valid(request: Request) -> None:
 
 
 @pytest.mark.req("R2.32", "R2.34", "R2.35")
-def test_the_first_message_then_the_summary_then_the_last_ones(snapshot: Snapshot) -> None:
+def test_request_has_first_message_then_summary_then_recent_messages(snapshot: Snapshot) -> None:
     run, model = running(3, history=History(compact_above=6, keep_recent=2))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5, 3]
     first, *recent = model.requests[-1].messages
@@ -115,7 +115,7 @@ def test_summarizer_sees_truncated_results_without_tools_or_ephemeral_text() -> 
 
 
 @pytest.mark.req("R2.34")
-def test_without_summary_first_and_last_are_sent_with_a_warning(subtests: pytest.Subtests) -> None:
+def test_failed_summary_sends_first_and_last_messages_with_a_warning(subtests: pytest.Subtests) -> None:
     for summary, problem in [
         ("", "the model gave no summary"),
         (" \n ", "the model gave no summary"),
@@ -135,7 +135,7 @@ def test_without_summary_first_and_last_are_sent_with_a_warning(subtests: pytest
 
 
 @pytest.mark.req("R2.34")
-def test_a_failure_leaves_keep_recent_and_one_messages() -> None:
+def test_failed_summary_keeps_the_first_and_the_recent_messages() -> None:
     _, model = running(16, summaries=[RuntimeError("gone")], history="documented")
     assert [len(request.messages) for request in model.requests[-2:]] == [11, 13]
 
@@ -201,14 +201,14 @@ def test_each_summary_builds_on_the_last_and_covers_all_messages() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_next_summary_keeps_a_long_one_whole() -> None:
+def test_long_summary_is_passed_in_full_to_the_next() -> None:
     facts = "\n".join(f"- fact {number}" for number in range(1_000))
     _, model = running(8, summaries=[facts, "Short."])
     assert facts in model.asked[1].messages[0].text
 
 
 @pytest.mark.req("R2.35")
-def test_every_summary_has_the_current_open_todos() -> None:
+def test_every_summary_lists_the_current_open_todos() -> None:
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4)]
     script += [complete(2), start(3), do(5), do(6), do(7), do(8), complete(3), do(9), do(10), do(11), "All three are done now."]
     model = Summarising(script)
@@ -228,7 +228,7 @@ def test_every_summary_has_the_current_open_todos() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.7")
-def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path: Path) -> None:
+def test_repository_instructions_are_in_every_system_prompt(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text("Be kind to tables.")
     run, model = running(8, work_dir=tmp_path)
@@ -238,7 +238,7 @@ def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path:
 
 
 @pytest.mark.req("R2.35", "KX.8")
-def test_the_guard_against_repeats_counts_across_a_compaction() -> None:
+def test_repeat_guard_counts_across_a_compaction() -> None:
     model = Summarising([do(1), do(2), do(3), do(9), do(9), do(9), "Done."])
     run = bare(model, [work], history=History(compact_above=8, keep_recent=1)).run_sync("Make all.")
     compacted_in = [round_.index for round_ in run.rounds if round_.compactions]
@@ -270,7 +270,7 @@ def test_interventions_are_counted_across_a_compaction() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.9")
-def test_summary_cost_counts_for_the_run() -> None:
+def test_summary_cost_counts_towards_the_run() -> None:
     used = priced("What was done.", cost=0.25, tokens=(100, 20))
     run, _ = running(3, summaries=[used])
     (event,) = compactions(run)
@@ -281,7 +281,7 @@ def test_summary_cost_counts_for_the_run() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_empty_summary_is_paid_and_unknown_price_makes_cost_unknown() -> None:
+def test_empty_summary_is_charged_and_unknown_price_makes_cost_unknown() -> None:
     run, _ = running(3, summaries=[priced("", cost=0.25)])
     assert run.cost == 0.25
     run, _ = running(3, summaries=[priced("Well.", cost=None)])
@@ -289,7 +289,7 @@ def test_empty_summary_is_paid_and_unknown_price_makes_cost_unknown() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_interrupted_summary_has_unknown_cost_and_refused_one_none() -> None:
+def test_interrupted_summary_cost_is_unknown_and_refused_one_is_free() -> None:
     model = Summarising([do(1), do(2), do(3), "Done."], [Streamed("It was ", ModelError("gone"))])
     run = bare(model, [work], history=SMALL).run_sync("go")
     assert run.cost is None and run.status == "completed"
@@ -298,7 +298,7 @@ def test_interrupted_summary_has_unknown_cost_and_refused_one_none() -> None:
 
 
 @pytest.mark.req("KX.9", "KX.2")
-def test_model_estimate_counts_for_an_interrupted_summary() -> None:
+def test_interrupted_summary_is_charged_at_the_models_estimate() -> None:
     class Reckons(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Usage:
             assert request.system == SUMMARY
@@ -318,7 +318,7 @@ def test_summary_cut_off_by_max_tokens_is_reported() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.2")
-def test_budget_counts_summaries() -> None:
+def test_summaries_count_against_the_budget() -> None:
     run, model = running(9, summaries=[priced("What was done.", cost=0.6)], budget=1.0)
     assert (run.stop_reason, run.spent, len(model.asked)) == ("budget", 1.2, 2)
     run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(60_000, 1))], max_tokens=100_000)
@@ -338,7 +338,7 @@ def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tu
 
 
 @pytest.mark.req("R2.36")
-def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens() -> None:
+def test_compaction_runs_before_a_request_exceeding_its_token_share() -> None:
     run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
     assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, False, False, True]
     (event,) = compactions(run)
@@ -348,7 +348,7 @@ def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens()
 
 
 @pytest.mark.req("R2.36")
-def test_reply_of_several_calls_counts_its_length_not_its_usage() -> None:
+def test_multi_call_reply_counts_by_length_not_by_usage() -> None:
     first = [priced(do(number), tokens=(100, 10)) for number in range(3)]
     for context, compacted in ((3_000, False), (9_000, True), ("many", True)):
         paused = msgspec.structs.replace(priced(do(3), tokens=(9_000, 500)), metadata={CONTEXT_TOKENS: context})
@@ -384,7 +384,7 @@ def test_uncounted_messages_are_estimated() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_the_persons_word_about_the_window_counts_before_the_models() -> None:
+def test_configured_context_window_overrides_the_models() -> None:
     run, _ = talking(10**6, [3_000, 3_000], history=History(share=0.5, window=5_000))
     assert [event.why for event in compactions(run)] == ["share"]
 
@@ -416,7 +416,7 @@ def test_second_refusal_in_a_round_ends_the_run_with_advice() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_each_round_may_be_refused_once() -> None:
+def test_each_round_recovers_from_one_context_overflow() -> None:
     script = [do(1), do(2), do(3), ContextOverflow("1"), do(4), do(5), do(6), ContextOverflow("2"), do(7), "Done."]
     run = bare(Summarising(script), [work]).run_sync("Make all.")
     assert (run.status, [event.why for event in compactions(run)]) == ("completed", ["overflow"] * 2)
@@ -444,7 +444,7 @@ def shapes_of(requests: list[Request]) -> list[list[tuple[str, str, int]]]:
 
 
 @pytest.mark.req("K2.4")
-def test_truncation_alone_compaction_alone_and_both() -> None:
+def test_compaction_takes_precedence_over_truncation() -> None:
     _, alone = running(8, history=History(max_messages=7))
     assert [len(request.messages) for request in alone.requests] == [1, 3, 5, 7, 7, 7, 7, 7, 7]
     assert alone.asked == []
@@ -455,7 +455,7 @@ def test_truncation_alone_compaction_alone_and_both() -> None:
 
 
 @pytest.mark.req("K2.4")
-def test_truncation_is_the_fallback_where_a_compaction_leaves_too_many() -> None:
+def test_truncation_applies_if_compaction_leaves_too_many_messages() -> None:
     run, model = running(8, history=History(compact_above=8, keep_recent=6, max_messages=5))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5, 5, 5, 5, 5, 5]
     for request in model.requests[4:]:
@@ -464,7 +464,7 @@ def test_truncation_is_the_fallback_where_a_compaction_leaves_too_many() -> None
 
 
 @pytest.mark.req("K2.4", "R2.35")
-def test_a_summary_is_not_left_out_by_truncation() -> None:
+def test_truncation_keeps_the_summary() -> None:
     before = bare(ScriptedModel(["word 1"]), []).run_sync("word 0")
     for number in range(2, 12, 2):
         before = bare(ScriptedModel([f"word {number + 1}"]), []).run_sync(f"word {number}", continue_from=before)
@@ -530,7 +530,7 @@ def test_failed_summary_attempts_are_reported_and_logged() -> None:
     assert order == [CompactionStarted, RetryScheduled, ContextCompacted]
 
 
-def test_summary_text_reaches_no_watcher_or_message() -> None:
+def test_summary_text_is_kept_from_watchers_and_messages() -> None:
     """The text of a summary is not text of the run."""
     items: list[Any] = []
     model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])
@@ -542,7 +542,7 @@ def test_summary_text_reaches_no_watcher_or_message() -> None:
     )
 
 
-def test_a_model_without_traits_is_taken_for_a_language_model() -> None:
+def test_model_without_traits_is_treated_as_a_language_model() -> None:
     class Bare:
         name = "mine:bare"
 

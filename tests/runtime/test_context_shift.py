@@ -34,7 +34,7 @@ def shifts(run: Run) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.req("R3.4")
-def test_results_shift_the_context_by_either_name_of_each_field(subtests: pytest.Subtests) -> None:
+def test_context_shift_accepts_both_names_of_each_field(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, list[tuple[str, str, str]]]] = {
         "documented": ({"new_context": "task", "entity_id": 7, "message": "opened"}, [("task", "7", "opened")]),
         "by an alias": ({"context_type": "task_update", "entity": "t-1"}, [("task", "t-1", "")]),
@@ -56,7 +56,7 @@ def test_results_shift_the_context_by_either_name_of_each_field(subtests: pytest
 
 
 @pytest.mark.req("R3.4", "R3.35")
-def test_handler_shifts_the_context_like_the_tool_it_replaces() -> None:
+def test_virtual_tool_handler_can_shift_the_context() -> None:
     def answer(arguments: Any, context: Any) -> dict[str, str]:
         return {"new_context": "task"}
 

@@ -103,7 +103,7 @@ def test_deep_arguments_of_model_objects_are_refused_by_all_tools(depth: int, tm
         assert deeper(FRAMES, lambda: load_trace(store.path(run.id))) == run  # noqa: B023  # called at once
 
 
-def test_arguments_within_the_bound_are_taken(tmp_path: Path) -> None:
+def test_arguments_within_the_depth_limit_are_accepted(tmp_path: Path) -> None:
     with LoopbackServer([ToolCall("take", text_of(MAX_DEPTH)), "Done."]) as server:
         store = Store(tmp_path)
         run = checked(bare(server.model("openai"), [take]).run_sync("go", store=store))
@@ -111,13 +111,13 @@ def test_arguments_within_the_bound_are_taken(tmp_path: Path) -> None:
     assert_readable(run, store)
 
 
-def test_other_calls_of_the_reply_run() -> None:
+def test_refused_deep_call_does_not_prevent_other_calls() -> None:
     calls = [ToolCall("take", nested(200), "1"), ToolCall("take", {"deep": [1]}, "2")]
     run = checked(bare(ScriptedModel([reply(*calls), "Done."]), [take]).run_sync("go"))
     assert codes(run) == ["invalid_arguments", None]
 
 
-def test_deep_reply_metadata_is_left_out(tmp_path: Path) -> None:
+def test_deeply_nested_reply_metadata_is_omitted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = [Thinking("Hm.", nested(500)), Text("Done.", nested(200)), ToolCall("take", {"deep": []}, "1", nested(2_000))]
     first = reply(*parts, metadata={"id": "m-1", "deep": nested(300)})
@@ -127,7 +127,7 @@ def test_deep_reply_metadata_is_left_out(tmp_path: Path) -> None:
     assert_readable(run, store)
 
 
-def test_input_of_the_person_is_bounded(tmp_path: Path) -> None:
+def test_depth_of_the_persons_input_is_limited(tmp_path: Path) -> None:
     store = Store(tmp_path)
     prompt = Message("user", (Text("go"), Thinking("Hm.", nested(2_000))))
     run = bare(ScriptedModel(["Done."])).run_sync(prompt, store=store)
@@ -147,7 +147,7 @@ def test_input_of_the_person_is_bounded(tmp_path: Path) -> None:
     assert answer_in_words({"type": "object"}, text_of(3)) == nested(3)
 
 
-def test_depth_is_counted_in_levels_of_objects_and_lists() -> None:
+def test_depth_counts_nested_objects_and_lists() -> None:
     assert [is_too_deep(nested(depth)) for depth in (1, MAX_DEPTH, MAX_DEPTH + 1, 100_000)] == [False, False, True, True]
     assert not any(map(is_too_deep, ("text", None, 1, {}, [], [[]], {"a": list(range(1_000))})))
     shared: Any = []

@@ -131,7 +131,7 @@ def test_only_read_only_tools_are_parallel_safe_by_default() -> None:
 
 
 @pytest.mark.req("R0.72")
-def test_tools_without_settings_never_run_at_the_same_time() -> None:
+def test_tools_without_settings_never_run_concurrently() -> None:
     running: list[int] = []
     most: list[int] = []
 
@@ -179,7 +179,7 @@ def test_call_start_is_logged_before_the_next_is_judged() -> None:
 
 @pytest.mark.req("R0.72")
 @pytest.mark.parametrize("together", [False, True])
-def test_call_past_its_time_limit_is_abandoned_with_an_error(together: bool) -> None:
+def test_call_exceeding_its_time_limit_is_abandoned_with_an_error(together: bool) -> None:
     left = threading.Event()
 
     @tool(timeout=0.02, parallel_safe=together)
@@ -199,7 +199,7 @@ def test_call_past_its_time_limit_is_abandoned_with_an_error(together: bool) -> 
     assert left.is_set()
 
 
-def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
+def test_timeout_raised_by_the_tool_is_an_ordinary_error() -> None:
     @tool(timeout=LONG)
     async def asks_a_server() -> None:
         raise TimeoutError("the server is slow")
@@ -209,7 +209,7 @@ def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
     assert "the server is slow" in results(run)[0].text
 
 
-def test_tool_ending_in_time_is_not_abandoned() -> None:
+def test_tool_finishing_in_time_is_not_abandoned() -> None:
     @tool(timeout=LONG)
     def quick() -> str:
         return "quick"
@@ -217,7 +217,7 @@ def test_tool_ending_in_time_is_not_abandoned() -> None:
     assert [result.text for result in results(run_with([quick], ToolCall("quick")))] == ["quick"]
 
 
-def test_call_duration_is_the_time_of_its_tool() -> None:
+def test_call_duration_is_the_running_time_of_its_tool() -> None:
     @tool(parallel_safe=True)
     async def sleeps(seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -229,7 +229,7 @@ def test_call_duration_is_the_time_of_its_tool() -> None:
 
 @pytest.mark.req("R0.72")
 @pytest.mark.parametrize("count", [16, 80])
-def test_requested_number_of_plain_tools_runs_in_parallel(count: int) -> None:
+def test_all_requested_parallel_safe_tools_run_at_once(count: int) -> None:
     all_there = threading.Barrier(count)
 
     @tool(parallel_safe=True, repeatable=True)
@@ -325,7 +325,7 @@ def test_slow_plain_tool_on_its_thread_is_abandoned_too(skipped: SkippedClock) -
 
 
 @pytest.mark.req("R0.73")
-def test_frame_table_is_kept_beside_its_text_and_not_sent() -> None:
+def test_data_frame_table_is_kept_but_not_sent() -> None:
     frame = pd.DataFrame({"species": ["Adelie"], "mass": [3750.0]})
 
     def load() -> pd.DataFrame:
@@ -340,7 +340,7 @@ def test_frame_table_is_kept_beside_its_text_and_not_sent() -> None:
     assert Run.from_events(run.events).rounds[0].records == run.rounds[0].records
 
 
-def test_of_several_values_the_first_frame_is_the_table() -> None:
+def test_first_frame_among_several_values_becomes_the_table() -> None:
     def load() -> list[Any]:
         return ["Look:", pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})]
 
@@ -348,7 +348,7 @@ def test_of_several_values_the_first_frame_is_the_table() -> None:
     assert display is not None and display.columns == ("a",)
 
 
-def test_result_without_a_table_has_none() -> None:
+def test_result_without_a_table_has_no_display() -> None:
     def add(a: int) -> int:
         return a
 
@@ -359,7 +359,7 @@ def test_result_without_a_table_has_none() -> None:
     assert [record.display for record in run.rounds[0].records] == [None] * 3
 
 
-def test_handmade_table_can_always_be_logged() -> None:
+def test_any_table_built_by_a_tool_can_be_logged() -> None:
     odd: Any = (("\ud800", Decimal("1.5")),)
 
     async def made() -> ToolOutcome:
@@ -396,7 +396,7 @@ def test_frame_without_a_table_is_described_in_text() -> None:
     assert record.success and record.display is None
 
 
-def test_null_is_no_arguments(subtests: pytest.Subtests) -> None:
+def test_null_arguments_mean_no_arguments(subtests: pytest.Subtests) -> None:
     def now() -> str:
         """Now."""
         return "noon"

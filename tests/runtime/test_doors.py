@@ -86,7 +86,7 @@ DOORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_all_entry_points_accept_the_same_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, door in DOORS.items():
         with subtests.test(name):
             store, items, judged = Store(tmp_path / name), list[Any](), list[str]()
@@ -131,7 +131,7 @@ def test_recorded_run_entry_points_accept_run_options(tmp_path: Path, subtests: 
             assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
 
 
-def test_starts_of_other_runnables_refuse_agent_options(subtests: pytest.Subtests) -> None:
+def test_other_runnables_refuse_agent_options(subtests: pytest.Subtests) -> None:
     earlier = agent("Done.").run_sync("Go")
     for name, options in {"continue_from": RunOptions(continue_from=earlier), "board": RunOptions(board=TodoBoard())}.items():
         for what in (steps(), pair()):
@@ -147,7 +147,7 @@ def folder(context: ToolContext) -> str:
     return context.work_dir.name
 
 
-def test_tools_work_in_the_folder_of_the_options_whatever_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tools_use_the_folder_given_in_the_run_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def looks() -> Agent:
         return bare(ScriptedModel([ToolCall("folder"), "Done."]), [folder], work_dir=tmp_path / "own")
 
@@ -183,7 +183,7 @@ def test_tools_work_in_the_folder_of_the_options_whatever_runs(tmp_path: Path, s
         RunOptions(work_dir=3)  # type: ignore[arg-type]  # what a person may type
 
 
-def test_recovered_workflow_works_in_the_folder_of_its_recovery(tmp_path: Path) -> None:
+def test_recovered_workflow_uses_the_folder_given_at_recovery(tmp_path: Path) -> None:
     store = Store(tmp_path)
     workflow = Workflow.from_yaml("workflow: [{type: tool, name: folder}]\n", tools=[folder])
     asked = workflow.run_sync("Go", gates=[careful], store=store, suspend=True, work_dir="first")
@@ -192,7 +192,7 @@ def test_recovered_workflow_works_in_the_folder_of_its_recovery(tmp_path: Path) 
     assert asyncio.run(recover(asked.id, agent=again, store=store, answers=answers, work_dir="second")).text == "second"
 
 
-def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Subtests) -> None:
+def test_keywords_are_options_and_unknown_ones_are_named(subtests: pytest.Subtests) -> None:
     options = {field.name for field in fields(RunOptions)}
     assert {*AgentRunKeywords.__annotations__, *ResumeKeywords.__annotations__} < options
     assert {*RunKeywords.__annotations__} < {*AgentRunKeywords.__annotations__}
@@ -203,7 +203,7 @@ def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Su
             door(colour="red", store=None)
 
 
-def test_workflow_takes_gates_of_its_own_at_every_door(subtests: pytest.Subtests) -> None:
+def test_workflow_accepts_its_own_gates_at_every_entry_point(subtests: pytest.Subtests) -> None:
     def never(call: ToolCall, run: Run) -> Verdict:
         return Deny("not now")
 
@@ -236,7 +236,7 @@ class Own:
         return bundle._replace(gates=(edits, *bundle.gates))
 
 
-def test_gate_of_an_own_policy_changes_no_call_in_place() -> None:
+def test_gate_of_a_custom_policy_cannot_change_calls_in_place() -> None:
     model = ScriptedModel([ToolCall("noted", {"text": "mine"}), "Done."])
     run = bare(model, [noted], policy=Own()).run_sync("Go")
     assert run.rounds[0].records[0].call.arguments == {"text": "mine"}
@@ -244,7 +244,7 @@ def test_gate_of_an_own_policy_changes_no_call_in_place() -> None:
     assert "changed" not in str(model.requests[1].messages)
 
 
-def test_two_lambdas_are_two_gates(tmp_path: Path) -> None:
+def test_different_lambdas_are_different_gates(tmp_path: Path) -> None:
     def made(gate: Gate) -> Agent:
         return agent(ToolCall("noted"), "Done.", gates=[gate])
 
@@ -260,7 +260,7 @@ def test_two_lambdas_are_two_gates(tmp_path: Path) -> None:
     assert again.status == "completed"
 
 
-def test_resuming_with_an_agent_or_an_orchestration_needs_the_gates(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_resuming_requires_the_original_gates(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def of_agent(*gates: Gate) -> Any:
         return agent(ToolCall("noted"), "Done.", gates=gates)
 

@@ -96,7 +96,7 @@ def test_run_awaits_the_answer_and_passes_it_to_the_tool(asks: Any) -> None:
 
 
 @pytest.mark.req("R3.13")
-def test_watchers_see_the_run_wait_and_go_on() -> None:
+def test_watchers_see_the_run_wait_and_continue() -> None:
     seen: list[str] = []
     run = Run()
 
@@ -172,7 +172,7 @@ async def ask_both(context: ToolContext) -> str:
     return " and ".join(await asyncio.gather(context.ask("One?"), context.ask("Two?")))
 
 
-def test_without_a_name_the_oldest_open_question_is_answered() -> None:
+def test_answer_without_a_name_goes_to_the_oldest_question() -> None:
     live = begin(ask_both, waiting=2)
     live.answer("first")
     live.answer("second")  # even before the loop has processed the first
@@ -189,7 +189,7 @@ def test_a_question_can_be_answered_by_its_name() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_all_question_kinds_wait_for_an_answer(subtests: pytest.Subtests) -> None:
+def test_every_kind_of_question_waits_for_an_answer(subtests: pytest.Subtests) -> None:
     def check(kind: str) -> None:
         async def asks(context: ToolContext) -> str:
             return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
@@ -238,7 +238,7 @@ def test_blocking_question_in_an_async_tool_is_an_error() -> None:
     assert codes(run) == ["tool_error"] and "await context.ask" in results(run)[0].text
 
 
-def test_plain_tool_on_the_waiting_thread_receives_its_answer() -> None:
+def test_sync_tool_on_the_waiting_thread_receives_its_answer() -> None:
     threads: list[str] = []
 
     def asks(context: ToolContext) -> str:
@@ -281,7 +281,7 @@ def test_without_a_person_the_model_gets_an_error_and_advice(start: str, asks: A
     assert "QuestionAsked" not in kinds(run)
 
 
-def test_a_context_without_anybody_says_so(tmp_path: Path) -> None:
+def test_context_without_a_person_raises_nobody_to_ask(tmp_path: Path) -> None:
     context = ToolContext("r", "c", tmp_path, None)  # type: ignore[arg-type]  # nothing is called
     with pytest.raises(NobodyToAsk):
         context.ask_sync("Well?")
@@ -351,7 +351,7 @@ def test_tool_duration_excludes_the_wait_for_the_person(skipped: SkippedClock) -
 # Ends
 
 
-def test_stop_frees_a_tool_thread_whatever_it_catches() -> None:
+def test_stop_frees_a_tool_thread_that_catches_exceptions() -> None:
     freed, caught = threading.Event(), []
 
     @tool(parallel_safe=True)
@@ -486,7 +486,7 @@ def test_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["QuestionAsked", "QuestionAnswered"])
-def test_unstorable_question_or_answer_ends_the_run(kind: str) -> None:
+def test_failure_to_store_a_question_or_answer_ends_the_run(kind: str) -> None:
     async def swallows(context: ToolContext) -> str:
         try:
             return str(await context.ask("Well?"))

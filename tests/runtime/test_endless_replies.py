@@ -108,7 +108,7 @@ def endless_parts(wire: str) -> list[dict[str, Any]]:
     return [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
 
 
-def test_empty_parts_count(subtests: pytest.Subtests) -> None:
+def test_empty_parts_count_towards_the_reply_limit(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             reading: Reading = REMOTE[wire].reading()
@@ -128,7 +128,7 @@ def test_empty_parts_count(subtests: pytest.Subtests) -> None:
         assert reading.unshown >= 1_000 * PART
 
 
-def test_arguments_count_by_their_length(subtests: pytest.Subtests) -> None:
+def test_arguments_count_towards_the_limit_by_length(subtests: pytest.Subtests) -> None:
     text = "x" * 5_000
     call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": text}}
     chunks: dict[str, list[dict[str, Any]]] = {
@@ -165,7 +165,7 @@ class Own:
             self.closed = True
 
 
-def test_a_model_object_is_bounded_too_and_closed(subtests: pytest.Subtests) -> None:
+def test_endless_reply_of_a_model_object_is_cut_off(subtests: pytest.Subtests) -> None:
     for item in (TextDelta("word "), ThinkingDelta("hm "), Unshown(5)):
         with subtests.test(item=item):
             model = Own(item)
@@ -178,7 +178,7 @@ def test_retried_attempt_restarts_the_count() -> None:
     assert bare(model, max_tokens=1_000).run_sync("go").text == "Done."
 
 
-def test_a_reply_in_one_piece_is_never_cut(subtests: pytest.Subtests) -> None:
+def test_reply_in_one_piece_is_never_cut_off(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire), LoopbackServer([MUCH]) as server:
             run = bare(server.model(wire, stream="no"), max_tokens=100).run_sync("go")
@@ -186,21 +186,21 @@ def test_a_reply_in_one_piece_is_never_cut(subtests: pytest.Subtests) -> None:
     assert bare(Own(TextDelta(MUCH), times=1), max_tokens=100).run_sync("go").text == "Done."
 
 
-def test_a_reply_may_go_over_a_limit_and_is_whole() -> None:
+def test_reply_slightly_over_the_limit_is_kept_in_full() -> None:
     text = "word " * 1_000
     with LoopbackServer([text]) as server:
         run = bare(server.model("compatible"), max_tokens=500).run_sync("go")
     assert run.text == text
 
 
-def test_a_final_answer_has_room_after_the_limit(subtests: pytest.Subtests) -> None:
+def test_final_answer_may_exceed_the_limit(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire), LoopbackServer([ToolCall("work", {"n": 1}), MUCH]) as server:
             agent = bare(server.model(wire), [work], max_tokens=10, on_limit="final_answer")
             assert agent.run_sync("go").text == MUCH
 
 
-def test_a_summary_without_an_end_is_done_without() -> None:
+def test_endless_summary_is_dropped_with_a_warning() -> None:
     class Rambling(Summarising):
         async def stream(self, request: Request) -> Any:
             if request.system == "":
@@ -249,7 +249,7 @@ def test_count_is_checked_at_growing_intervals() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_attempt_is_counted_separately_from_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt is within the limit for a reply or summary; both together exceed it."""
     monkeypatch.setattr(reply_limit, "MAX_REPLY", SPARE_OF_AN_END + 4_000)
 

@@ -65,7 +65,7 @@ KINDS = [
 
 
 @pytest.mark.req("KX.10")
-def test_every_event_has_run_consecutive_number_and_time() -> None:
+def test_every_event_has_its_run_sequence_number_and_time() -> None:
     run = do(an_agent())
     assert [type(event) for event in run.events] == KINDS
     assert [event.seq for event in run.events] == list(range(len(KINDS)))
@@ -74,7 +74,7 @@ def test_every_event_has_run_consecutive_number_and_time() -> None:
     assert times == sorted(times) and all(str(at.tzinfo) == "UTC" for at in times)
 
 
-def test_event_is_stored_before_watchers_and_state_see_it() -> None:
+def test_event_is_stored_before_it_reaches_watchers_and_state() -> None:
     store = Memory()
     seen: list[tuple[int, int]] = []
     log = EventLog("run-1", watchers=[lambda event: seen.append((len(store.kept), len(log.run.events)))])
@@ -93,7 +93,7 @@ def test_watchers_receive_all_events_and_deltas_in_order() -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_deltas_arrive_during_the_round_before_the_whole_reply() -> None:
+def test_deltas_arrive_during_the_round_before_the_complete_reply() -> None:
     heard: list[str] = []
     do(an_agent(), watch=lambda item: heard.append(type(item).__name__))
     assert heard[1:4] == ["RoundStarted", "TextDelta", "ModelReplied"]
@@ -132,7 +132,7 @@ def test_failing_watcher_does_not_affect_the_others() -> None:
     assert [event.seq for event in before] == [event.seq for event in after] == [0, 1]
 
 
-def test_store_failure_stops_the_run_and_watchers_miss_no_event(
+def test_store_failure_stops_the_run_after_watchers_see_every_event(
     subtests: pytest.Subtests,
 ) -> None:
     for fails_at in range(len(KINDS)):
@@ -166,7 +166,7 @@ def test_run_in_memory_stays_usable_after_a_store_failure(subtests: pytest.Subte
             assert all(len(round_.results) == len(round_.calls) for round_ in run.rounds)
 
 
-def test_a_run_ends_once_also_when_the_store_failed(subtests: pytest.Subtests) -> None:
+def test_run_ends_once_even_when_the_store_fails(subtests: pytest.Subtests) -> None:
     for fails_at in range(len(KINDS)):
         with subtests.test(fails_at=fails_at):
             with pytest.raises(StoreError) as caught:
@@ -175,14 +175,14 @@ def test_a_run_ends_once_also_when_the_store_failed(subtests: pytest.Subtests) -
             assert [type(event) for event in caught.value.run.events].count(e.RunFinished) == 1
 
 
-def test_the_conversation_can_go_on_after_the_store_failed() -> None:
+def test_conversation_can_continue_after_a_store_failure() -> None:
     with pytest.raises(StoreError) as caught:
         do(an_agent(), Memory(4))
     again = asyncio.run(Agent(ScriptedModel(["Well then."])).run("And now?", continue_from=caught.value.run))
     assert (again.status, again.text) == ("completed", "Well then.")
 
 
-def test_failure_location_is_a_documented_one() -> None:
+def test_store_failure_is_logged_with_store_as_its_place() -> None:
     with pytest.raises(StoreError) as caught:
         do(an_agent(), Memory(2))
     assert caught.value.run is not None
@@ -190,13 +190,13 @@ def test_failure_location_is_a_documented_one() -> None:
     assert places == ["store"]
 
 
-def test_the_writer_is_closed_when_the_run_has_ended() -> None:
+def test_writer_is_closed_when_the_run_ends() -> None:
     store = Memory()
     do(an_agent(), store)
     assert store.closed == 1
 
 
-def test_a_log_without_a_store_keeps_the_run_in_memory() -> None:
+def test_log_without_a_store_stays_in_memory() -> None:
     run = do(an_agent())
     assert (run.status, run.text) == ("completed", "Three.")
 
@@ -224,7 +224,7 @@ def test_closed_log_accepts_no_events() -> None:
     assert len(store.kept) == len(log.run.events) == 1
 
 
-def test_repeated_warning_is_logged_once_per_advice() -> None:
+def test_warnings_with_the_same_advice_are_logged_once() -> None:
     log = EventLog("run-1")
     log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
     for advice in ("Wait", "Wait", "", SetKey("A")):

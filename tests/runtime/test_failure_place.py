@@ -32,7 +32,7 @@ def empty_twice() -> Run:
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_error_is_logged_with_part_work_and_tool(subtests: pytest.Subtests) -> None:
+def test_error_is_logged_with_its_component_stage_and_tool(subtests: pytest.Subtests) -> None:
     down = ProviderTrouble("scripted: down", "Try again later")
     cases = {
         "model": (lambda: agent_of(down).run_sync("go"), ("model", "loop", "model_call", "")),
@@ -102,7 +102,7 @@ WHILE_IT_WORKS: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12")
-def test_error_propagates_through_open_parts(subtests: pytest.Subtests) -> None:
+def test_failure_place_is_taken_from_the_open_work(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in WHILE_IT_WORKS.items():
         with subtests.test(name):
             found = failure_place(RunBuilder().extend(*facts).run, "loop")
@@ -135,14 +135,14 @@ AT_ITS_END: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_verdict_names_the_last_failed_step_or_the_reply(subtests: pytest.Subtests) -> None:
+def test_failure_place_is_the_last_failed_step_or_the_reply(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in AT_ITS_END.items():
         with subtests.test(name):
             found = place_of_verdict(RunBuilder().extend(*facts).run, "workflow")
             assert found == {"component": "workflow", "stage": stage, "tool": tool}
 
 
-def test_a_log_without_these_fields_is_read() -> None:
+def test_old_log_without_failure_place_fields_is_readable() -> None:
     event = e.ErrorRaised(seq=1, at=None, run_id="r-1", error=e.RunError("ModelError", "down"), where="model")
     line = encode(event)
     assert (event.component, event.stage, event.tool) == ("", "", "") and decode(line) == event

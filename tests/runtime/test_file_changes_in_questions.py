@@ -44,7 +44,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.18")
-def test_question_shows_changes_of_written_and_edited_files(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_question_shows_changes_to_written_and_edited_files(subtests: pytest.Subtests, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     for call in (WRITE, EDIT):
         with subtests.test(call.name):
@@ -68,7 +68,7 @@ def test_edit_asks_again_after_the_file_changed(tmp_path: Path) -> None:
     assert codes(run) == [DENIED] and file.read_text() == "zero\ntwo\n"
 
 
-def test_failing_call_shows_no_change(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_question_about_a_failing_call_shows_no_change(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two two\n")
     (tmp_path / "a.bin").write_bytes(b"two\xff")
     for path in ("a.txt", "a.bin", "nothing.txt"):
@@ -81,7 +81,7 @@ def test_failing_call_shows_no_change(subtests: pytest.Subtests, tmp_path: Path)
 
 
 @pytest.mark.req("R2.20")
-def test_key_files_ask_without_showing_their_changes(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_questions_about_key_files_do_not_show_changes(tmp_path: Path, snapshot: Snapshot) -> None:
     (tmp_path / ".env").write_text("TOKEN=old-and-unknown\n")
     (tmp_path / "plain.txt").symlink_to(".env")
     calls = [ToolCall("read_file", {"path": path}) for path in (".env", "plain.txt")]

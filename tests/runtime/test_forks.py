@@ -78,7 +78,7 @@ def texts_of(children: Iterable[tuple[int, int]]) -> list[str]:
 @pytest.mark.nightly("by day a forked process runs an agent")
 @pytest.mark.slow("a process for each of 36 pairs")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_forked_process_runs_anything_after_anything(subtests: pytest.Subtests) -> None:
+def test_forked_process_can_run_each_kind_after_any_other(subtests: pytest.Subtests) -> None:
     for before, run in KINDS.items():
         with subtests.test(before):
             assert run() == "seen"
@@ -86,7 +86,7 @@ def test_forked_process_runs_anything_after_anything(subtests: pytest.Subtests) 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None:
+def test_process_forked_by_a_tool_can_run_agents(subtests: pytest.Subtests) -> None:
     """The tool runs on the waiting thread, in its own thread, or on the event loop."""
     found: dict[str, list[str]] = {}
 
@@ -128,7 +128,7 @@ def test_question_in_a_forked_process_cannot_be_answered() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_fork_does_not_await_a_live_run_of_its_parent() -> None:
+def test_forked_process_does_not_await_its_parents_live_run() -> None:
     hold = threading.Event()
 
     def wait() -> str:
@@ -144,7 +144,7 @@ def test_fork_does_not_await_a_live_run_of_its_parent() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_event_loop_of_a_session_begins_again_in_a_fork() -> None:
+def test_event_loop_thread_restarts_in_a_forked_process() -> None:
     async def seen() -> str:
         return "seen"
 
@@ -156,7 +156,7 @@ def test_event_loop_of_a_session_begins_again_in_a_fork() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_fork_leaves_the_logs_of_its_parent_alone(tmp_path: os.PathLike[str]) -> None:
+def test_forked_process_leaves_its_parents_logs_alone(tmp_path: os.PathLike[str]) -> None:
     store = Store(tmp_path)
 
     def fork() -> str:

@@ -65,7 +65,7 @@ def names(run: Run) -> list[str]:
 MANY = bench("many", "200")
 
 
-def test_few_tools_are_all_offered_and_many_are_found(servers: Servers) -> None:
+def test_few_tools_are_all_offered_and_many_are_searchable(servers: Servers) -> None:
     few = bench()
     run = played([find("add")], [mine, few], servers)
     assert len(names(run)) < MAX_OFFERED and FIND_TOOLS not in names(run)
@@ -93,7 +93,7 @@ def test_found_tools_join_the_next_request_in_stable_order(servers: Servers) -> 
     assert described[-1]["mcp_bench_list_berth"].startswith("A tool that came later")
 
 
-def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_search_shrinks_a_200_tool_request_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for most in (MAX_OFFERED, 10_000):
         monkeypatch.setattr(tool_search, "MAX_OFFERED", most)
@@ -104,7 +104,7 @@ def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, m
     assert tokens[0] <= tokens[1] / 5, tokens
 
 
-def test_named_tool_is_offered_and_hidden_one_after_its_call(servers: Servers) -> None:
+def test_selected_tool_is_offered_and_hidden_one_once_called(servers: Servers) -> None:
     named = ServerTools("bench", "export_cargo", MANY)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {})), [ToolCall("zzqqy")]], [named, MANY], servers)
     assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]
@@ -114,7 +114,7 @@ def test_named_tool_is_offered_and_hidden_one_after_its_call(servers: Servers) -
     assert "mcp_bench_archive" not in texts(run)[2], "a name like none lists no hidden tools"
 
 
-def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers) -> None:
+def test_hidden_tools_need_approval_but_the_search_does_not(servers: Servers) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -128,7 +128,7 @@ def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers)
     assert names(run) == [FIND_TOOLS, "delete_vessel", "count_crew"], "what was denied is not offered"
 
 
-def test_invalid_and_empty_searches_have_advice(servers: Servers) -> None:
+def test_invalid_and_empty_searches_give_advice(servers: Servers) -> None:
     replies = [[ToolCall(FIND_TOOLS, arguments)] for arguments in ({}, {"query": "x", "limit": 0}, {"query": "zzqqy"})]
     run = played(replies, [MANY], servers)
     assert [result.error_code for result in results(run)] == ["invalid_arguments", "invalid_arguments", "nothing_found"]
@@ -159,7 +159,7 @@ def test_recorded_run_with_found_tools_replays_without_a_server(servers: Servers
         assert not [event for event in again.events if isinstance(event, ServerStarted)]
 
 
-def test_each_agent_has_its_own_search(servers: Servers) -> None:
+def test_each_agent_has_its_own_tool_search(servers: Servers) -> None:
     inner = Agent(ScriptedModel([find("delete a vessel", 1), "Inner."]), tools=[MANY], todos=False, name="inner")
     run = played([[ToolCall("inner", {"prompt": "Go."})], find("count crew")], [tool(inner), bench()], servers)
     assert FIND_TOOLS not in names(run)
@@ -174,7 +174,7 @@ def test_tool_names_clashing_during_a_run_get_digests(servers: Servers) -> None:
     assert all(any(f"'{name}'" in warning.message for warning in run.warned) for name in ("a.b", "a_b"))
 
 
-def test_impossible_tool_change_is_a_warning(servers: Servers) -> None:
+def test_conflicting_tool_change_keeps_earlier_tools_with_a_warning(servers: Servers) -> None:
     @tool(name="mcp_bench_c_d")
     def own() -> str:
         """Return a word."""
@@ -248,7 +248,7 @@ def test_server_tools_may_change_during_a_run() -> None:
     assert not tools.hidden
 
 
-def test_all_tools_of_the_run_count() -> None:
+def test_tool_search_threshold_counts_all_tools_of_the_run() -> None:
     many_own = [own(f"own{number}") for number in range(30)]
     for count, servers, is_found in ((30, 10, False), (30, 11, True), (1, 39, False), (1, 40, True)):
         tools, log = run_tools(many_own[:count])

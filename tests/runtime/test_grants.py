@@ -52,7 +52,7 @@ def grants(run: Run) -> list[tuple[str, str, str, str]]:
     return [(grant.tool, grant.reach, grant.by, grant.given_in) for grant in run.grants]
 
 
-def test_session_grant_reaches_its_runs_and_their_nested_runs(tmp_path: Path) -> None:
+def test_session_grant_applies_to_its_runs_and_nested_runs(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.grants.give("write")
     session.grants.give("delegate", by="program")
@@ -67,7 +67,7 @@ def test_session_grant_reaches_its_runs_and_their_nested_runs(tmp_path: Path) ->
     assert codes(alone) == [DENIED] and not alone.grants, "a run of no session"
 
 
-def test_revoked_grant_allows_no_further_call_of_live_runs() -> None:
+def test_revoked_grant_stops_applying_to_live_runs() -> None:
     kept = SessionGrants()
     grant_id = kept.give("write")
     with use_host(Host(grants=kept)):
@@ -76,7 +76,7 @@ def test_revoked_grant_allows_no_further_call_of_live_runs() -> None:
     assert [event.grant_id for event in run.events if isinstance(event, w.GrantWithdrawn)] == [grant_id]
 
 
-def test_new_grant_reaches_live_runs() -> None:
+def test_new_grant_applies_to_live_runs() -> None:
     kept = SessionGrants()
     calls = [[WRITE], [WRITE]]
     with use_host(Host(grants=kept)):
@@ -106,7 +106,7 @@ def test_grants_of_an_ended_session_do_not_apply_on_resume(tmp_path: Path, subte
             assert bool(run.grants) == is_same
 
 
-def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
+def test_always_answer_applies_to_runs_nested_at_any_depth(tmp_path: Path) -> None:
     store = Store(tmp_path)
     middle = delegating(agent([WRITE]), [ToolCall("delegate")])
     outer = delegating(middle, [WRITE], [ToolCall("delegate")])
@@ -121,14 +121,14 @@ def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
         assert not one.questions
 
 
-def test_always_to_a_nested_run_allows_the_tool_outside() -> None:
+def test_always_answer_in_a_nested_run_allows_the_tool_outside() -> None:
     outer = delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE])
     run = asyncio.run(outer.run("go", approve="ask", answer=lambda question: "always"))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["delegate", "write"]
     assert codes(run) == [None, None]
 
 
-def test_run_with_calls_under_a_session_grant_is_reproduced() -> None:
+def test_run_with_calls_under_a_session_grant_is_reproducible() -> None:
     kept = SessionGrants()
     kept.give("write")
     other = ToolCall("send", {"to": "ann"})

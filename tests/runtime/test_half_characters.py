@@ -45,7 +45,7 @@ class Halves(Misbehaviour):
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize(("halves", "text"), [(SPLIT, "😀"), (LONE, "x \ufffd")])
 @pytest.mark.req("KX.9")
-def test_a_reply_with_half_a_character_is_read_and_estimated(
+def test_reply_with_a_lone_surrogate_is_read_and_estimated(
     wire: str, stream: str, halves: tuple[bytes, bytes], text: str
 ) -> None:
     with LoopbackServer([Halves(UNCOUNTED, halves)]) as server:
@@ -58,7 +58,7 @@ def test_a_reply_with_half_a_character_is_read_and_estimated(
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("halves", [SPLIT, LONE])
 @pytest.mark.req("KX.9")
-def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[bytes, bytes]) -> None:
+def test_stop_after_a_lone_surrogate_leaves_an_estimate(wire: str, halves: tuple[bytes, bytes]) -> None:
     heard = threading.Event()
 
     def listen(item: Any) -> None:
@@ -76,7 +76,7 @@ def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[byt
     assert run.usage.estimated and run.usage.input and run.usage.output and run.cost
 
 
-def test_half_characters_of_an_interrupted_summary_are_estimated() -> None:
+def test_lone_surrogates_in_an_interrupted_summary_are_estimated() -> None:
     class Breaks(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Any:
             return about(request, heard)
@@ -87,7 +87,7 @@ def test_half_characters_of_an_interrupted_summary_are_estimated() -> None:
     assert usage.estimated and usage.output
 
 
-def test_half_characters_are_estimated_as_the_whole() -> None:
+def test_surrogate_pair_is_estimated_like_its_character() -> None:
     request = Request("", [user("Go.")])
     whole, halves = (Message("assistant", (Thinking(text), Text(text))) for text in ("😀", "\ud83d\ude00"))
     assert about(request, halves) == about(request, whole)

@@ -50,7 +50,7 @@ async def asks(context: ToolContext) -> str:
     return str(await context.ask("Really?", {"type": "boolean"}))
 
 
-def test_run_takes_options_not_given_from_the_host(tmp_path: Path) -> None:
+def test_host_supplies_options_not_given_to_the_run(tmp_path: Path) -> None:
     seen, lives = Seen(), list[LiveRun]()
     beginnings: list[Beginning] = []
 
@@ -91,7 +91,7 @@ def test_awaited_run_of_a_host_can_be_stopped_and_answered() -> None:
     assert stopped.status == "cancelled"
 
 
-def test_nested_runs_of_a_script_keep_logs_beside_it(tmp_path: Path) -> None:
+def test_nested_runs_of_a_script_are_stored_beside_its_run(tmp_path: Path) -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent("inner").run("go")).text
@@ -185,7 +185,7 @@ def test_nested_run_outliving_its_parent_runs_plain_tools_in_threads(tmp_path: P
     assert left[0].result().rounds[1].results[0].text == "ran"
 
 
-def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
+def test_runs_nested_in_a_resumed_run_are_stored_beside_it(tmp_path: Path) -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent("inner").run("go")).text
@@ -198,7 +198,7 @@ def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
     assert run.status == "completed" and len(nested) == 2  # one from each process
 
 
-def test_many_session_runs_leave_no_handles(tmp_path: Path) -> None:
+def test_completed_session_runs_are_released(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
 
     async def main() -> None:

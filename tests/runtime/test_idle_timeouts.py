@@ -119,7 +119,7 @@ def test_each_attempt_is_logged_and_the_run_can_be_continued(wire: str, pings: s
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "KX.11")
-def test_call_with_incomplete_arguments_never_runs(wire: str, pings: str, silence: Silence) -> None:
+def test_timed_out_call_with_incomplete_arguments_never_runs(wire: str, pings: str, silence: Silence) -> None:
     half = stalls(wire, ["I add.", ToolCall("add", {"a": 123456789, "b": 987654321})], pings)
     further = Stall(600, {"anthropic": 9, "openai-responses": 10}.get(wire, 5), half.line, half.pings)
     with LoopbackServer([further, further, "Never mind."]) as server:

@@ -94,7 +94,7 @@ def test_inner_call_returns_value_and_text() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pytest.Subtests) -> None:
+def test_inner_failure_is_raised_in_the_tool_and_catchable(subtests: pytest.Subtests) -> None:
     async def lets(context: ToolContext, name: str) -> str:
         return (await context.call(name)).text
 
@@ -185,7 +185,7 @@ def test_unsafe_inner_calls_run_sequentially_and_safe_ones_in_parallel() -> None
     assert most == [1] * 4 and codes(run) == [None] and len(inner(run)) == 6
 
 
-def test_inner_calls_may_make_inner_calls() -> None:
+def test_inner_calls_can_be_nested() -> None:
     async def twice(context: ToolContext) -> str:
         return (await context.call("total", {"numbers": [1, 2]})).text
 
@@ -247,7 +247,7 @@ def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Fu
     return checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go")), kept
 
 
-def test_call_ending_after_its_tool_keeps_one_result() -> None:
+def test_call_finishing_after_its_tool_keeps_one_result() -> None:
     run, kept = left_calls(1, parallel_safe=True)
     assert [record.result.error_code for record in inner(run) if record.result is not None] == ["cancelled"]
     assert isinstance(kept[0].exception(), ToolFailed)
@@ -282,7 +282,7 @@ def test_open_inner_calls_are_answered_after_death_and_ids_continue() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_tool_starts_nested_run_stored_and_paid_with_its_own(tmp_path: Path) -> None:
+def test_nested_run_started_by_a_tool_is_stored_and_charged(tmp_path: Path) -> None:
     found: list[Run] = []
 
     async def delegate(context: ToolContext) -> str:
@@ -304,7 +304,7 @@ def test_invalid_agent_starts_no_run() -> None:
     assert codes(run) == ["tool_error"] and "is not an Agent" in results(run)[0].text
 
 
-def test_a_context_without_a_run_says_so() -> None:
+def test_call_on_a_context_without_a_run_is_refused() -> None:
     async def nothing(work: Any, safe: bool) -> None: ...
 
     context = ToolContext("r", "c", Path(), nothing)
@@ -337,7 +337,7 @@ def test_endlessly_nested_runs_end_with_an_error(tmp_path: Path) -> None:
     assert len(Store(tmp_path).ids()) == 20
 
 
-def test_plain_functions_call_other_tools(subtests: pytest.Subtests) -> None:
+def test_sync_tools_can_call_other_tools(subtests: pytest.Subtests) -> None:
     def doubled(context: ToolContext, n: int) -> int:
         return context.call_sync("add", {"a": n, "b": n}).value
 

@@ -61,7 +61,7 @@ def interrupt_once(begun: threading.Event) -> Iterator[threading.Event]:
 
 
 @pytest.mark.req("R0.13")
-def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
+def test_interrupting_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
     begun, store = threading.Event(), Store(tmp_path / "runs")
 
     async def waits() -> None:
@@ -97,7 +97,7 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
     assert_closed(lives[0].run)
 
 
-def test_a_second_interrupt_does_not_cut_off_the_closing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_interrupt_does_not_cut_cleanup_short(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((dispatch, "PATIENCE"), (lifecycle, "PATIENCE"), (foreground_module, "GRACE")):
         monkeypatch.setattr(module, name, LONG)
     begun, closing, release = threading.Event(), threading.Event(), threading.Event()
@@ -128,7 +128,7 @@ def test_a_second_interrupt_does_not_cut_off_the_closing(monkeypatch: pytest.Mon
     assert caught.value.closed
 
 
-def test_interrupt_returns_the_cell_while_a_tool_blocks_the_loop(
+def test_interrupt_frees_the_cell_while_a_tool_blocks_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(foreground_module, "GRACE", 0.05)
@@ -148,7 +148,7 @@ def look() -> str:
     return "seen"
 
 
-def test_a_run_inside_a_plain_tool_works() -> None:
+def test_plain_tool_can_run_another_agent() -> None:
     def delegate() -> str:
         return Agent(ScriptedModel([ToolCall("look"), "inner done"]), tools=[look]).run_sync("inner").text
 
@@ -156,7 +156,7 @@ def test_a_run_inside_a_plain_tool_works() -> None:
     assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
 
 
-def test_interrupt_lost_by_python_during_run_preparation_ends_the_run() -> None:
+def test_interrupt_swallowed_by_python_during_preparation_ends_the_run() -> None:
     class Old:
         pass
 
@@ -170,7 +170,7 @@ def test_interrupt_lost_by_python_during_run_preparation_ends_the_run() -> None:
     assert kept() is None
 
 
-def test_interrupt_just_before_a_tool_prevents_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_just_before_a_tool_prevents_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     attempt = foreground_module.attempt
 

@@ -45,7 +45,7 @@ class AtOnce:
     def was_refused(self, seconds: float, asked: float | None = None) -> None: ...
 
 
-def test_two_hosts_have_two_limits_at_once() -> None:
+def test_hosts_have_separate_limits() -> None:
     async def runs_of(host: Host, model: str) -> list[Run]:
         with use_host(host):
             return await asyncio.gather(*[bare(model).run("Go", show=False) for _ in range(CALLS)])

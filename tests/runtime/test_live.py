@@ -62,7 +62,7 @@ def test_background_run_can_be_inspected_while_it_grows(gate: Gate) -> None:
     assert (live.done, live.run.text) == (True, "Done.")
 
 
-def test_late_result_is_a_timeout_and_the_run_continues(gate: Gate) -> None:
+def test_waiting_too_briefly_raises_timeout_and_the_run_continues(gate: Gate) -> None:
     live = begin(gate, "Done.")
     with pytest.raises(TimeoutError):
         live.result(0.01)
@@ -71,7 +71,7 @@ def test_late_result_is_a_timeout_and_the_run_continues(gate: Gate) -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_stop_twice_is_as_good_as_once(gate: Gate) -> None:
+def test_stopping_twice_equals_stopping_once(gate: Gate) -> None:
     live = begin(gate, "never")
     live.stop()
     try:
@@ -83,7 +83,7 @@ def test_stop_twice_is_as_good_as_once(gate: Gate) -> None:
     assert_closed(run)
 
 
-def test_pause_holds_the_run_before_its_next_round_until_resume(gate: Gate) -> None:
+def test_paused_run_starts_no_round_until_resumed(gate: Gate) -> None:
     model = ScriptedModel([ToolCall("gate"), "Done."])
     live = Agent(model, tools=[gate]).start("go")
     assert gate.entered.wait(LONG)
@@ -114,7 +114,7 @@ def test_message_during_a_pause_is_read_afterwards(gate: Gate) -> None:
     assert model.requests[1].messages[-1].text == "Look at the second column."
 
 
-def test_simultaneous_pause_and_resume_cancel_out(gate: Gate) -> None:
+def test_pause_followed_at_once_by_resume_has_no_effect(gate: Gate) -> None:
     live = begin(gate, "Done.")
     live.pause()
     live.resume()
@@ -137,7 +137,7 @@ def test_empty_message_is_refused(gate: Gate, words: str) -> None:
         live.say(words)
 
 
-def test_a_run_in_the_background_can_be_awaited() -> None:
+def test_background_run_can_be_awaited() -> None:
     async def main() -> tuple[Run, Run]:
         live = Agent(ScriptedModel(["Done."])).start("go")
         return await live, await live
@@ -147,7 +147,7 @@ def test_a_run_in_the_background_can_be_awaited() -> None:
     assert first.text == "Done."
 
 
-def test_giving_up_waiting_does_not_end_the_run(gate: Gate) -> None:
+def test_cancelled_wait_does_not_end_the_run(gate: Gate) -> None:
     async def main() -> Run:
         live = begin(gate, "Done.")
         with pytest.raises(TimeoutError):
@@ -159,7 +159,7 @@ def test_giving_up_waiting_does_not_end_the_run(gate: Gate) -> None:
     assert asyncio.run(main()).text == "Done."
 
 
-def test_first_round_failure_is_raised_where_the_result_is_requested() -> None:
+def test_result_raises_a_failure_of_the_first_round() -> None:
     live = Agent(ScriptedModel([RuntimeError("boom")])).start("go")
     with pytest.raises(ModelError, match="boom"):
         live.result(LONG)

@@ -67,7 +67,7 @@ def test_connection_ends_with_its_run_or_a_stop() -> None:
         asyncio.run(live.start())
 
 
-def test_no_server_outlives_its_process() -> None:
+def test_servers_never_outlive_their_process() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys
@@ -110,7 +110,7 @@ def test_dead_server_is_restarted_once_and_the_call_succeeds(servers: Servers) -
 
 
 @pytest.mark.req("R2.26")
-def test_server_dying_during_a_call_is_an_error_without_repetition(servers: Servers, tmp_path: Path) -> None:
+def test_server_death_during_a_call_is_an_error_without_retry(servers: Servers, tmp_path: Path) -> None:
     trace = tmp_path / "died"
     run = played([calls(("die", {"path": str(trace)}), ("add", {"a": 1, "b": 2}))], [bench()], servers)
     assert [(result.is_error, result.error_code) for result in results(run)] == [(True, "server_ended"), (False, None)]
@@ -118,7 +118,7 @@ def test_server_dying_during_a_call_is_an_error_without_repetition(servers: Serv
     assert run.status == "completed"
 
 
-def test_repeatable_call_is_not_repeated_after_its_server_died(servers: Servers, tmp_path: Path) -> None:
+def test_repeatable_call_is_not_repeated_after_server_death(servers: Servers, tmp_path: Path) -> None:
     process = process_of(texts(played(WHERE, [bench(timeout=20)], servers))[0])
     agent = Agent(ScriptedModel([calls(("wait", {"path": str(tmp_path / "waits")})), "Done."]), tools=[bench(timeout=20)])
 
@@ -191,14 +191,14 @@ def test_server_receives_only_the_roots_given_by_the_person(servers: Servers, tm
     assert texts(run) == [(tmp_path / "given").as_uri()]
 
 
-def test_variable_value_in_server_arguments_is_in_no_log(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_value_in_server_arguments_is_never_logged(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_TOKEN", "tide-9c41d7e2b5")
     run = played([calls(("fail", {"why": "wrong: tide-9c41d7e2b5"}))], [bench("${BENCH_TOKEN}")], servers)
     assert "wrong: [key]" in texts(run)[0]
     assert "tide-9c41d7e2b5" not in str(run.events)
 
 
-def test_change_of_the_tools_is_heard_in_both_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_change_notices_work_in_both_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mcp
 
     for mode, protocol in (("auto", "2026"), ("legacy", "2025")):
@@ -232,7 +232,7 @@ def of_mode(make: Any, mode: str) -> Any:
     return lambda *given, **options: make(*given, **{**options, "mode": mode})
 
 
-def test_server_sees_own_variables_and_folder_without_key_or_model(
+def test_server_gets_its_variables_and_folder_but_no_keys(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")

@@ -52,7 +52,7 @@ def test_invalid_bytes_do_not_end_the_message_stream(servers: Servers) -> None:
     assert texts(run) == ["went", "went"]
 
 
-def test_server_changing_tools_and_listing_none_does_not_hang(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_change_from_server_listing_no_tools_does_not_hang(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_server, "START_SECONDS", 1.0)
     changed = 'send(method="notifications/tools/list_changed")'
     server = hostile(listed=f"if lists == 1: {LISTED}", called=changed)
@@ -62,7 +62,7 @@ def test_server_changing_tools_and_listing_none_does_not_hang(servers: Servers, 
     assert any("bench" in str(warning) for warning in run.warnings)
 
 
-def test_tool_with_a_hostile_schema_hangs_and_fails_no_run(servers: Servers) -> None:
+def test_tool_with_a_hostile_schema_does_not_break_the_run(servers: Servers) -> None:
     schemas = """
 deep = {"type": "string"}
 for _ in range(400): deep = {"type": "object", "properties": {"a": deep}}
@@ -169,7 +169,7 @@ def test_restarted_http_server_is_reconnected_and_called_once(servers: Servers, 
                 there.sessions -= 1
 
 
-def test_http_server_ignoring_the_session_end_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_server_that_ignores_session_end_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_connection, "CLOSE_SECONDS", 0.2)
     with Forgetful() as there:
         server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
@@ -186,7 +186,7 @@ def test_alphabetic_key_in_a_header_is_redacted_without_its_scheme() -> None:
     assert "lowtideharbour" not in redact("You sent lowtideharbourlight, which is wrong")
 
 
-def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers) -> None:
+def test_server_error_is_shortened_and_stripped_of_terminal_controls(servers: Servers) -> None:
     error = '{"code": -32000, "message": "\\x1b[2J" + "z" * 1_000_000}'
     with pytest.raises(ServerFailed) as raised:
         played([], [hostile(listed=f"send(id=number, error={error})")], servers)
@@ -197,7 +197,7 @@ def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers)
         assert "\x1b" not in told
 
 
-def test_error_with_closed_connection_code_does_not_close_it(servers: Servers) -> None:
+def test_connection_closed_error_code_does_not_close_the_connection(servers: Servers) -> None:
     server = hostile(called='send(id=number, error={"code": -32000, "message": "no such tide"}); continue')
     run = played([calls(("go", {}))], [server], servers)
     assert [result.error_code for result in results(run)] == ["tool_error"]

@@ -50,7 +50,7 @@ def test_invalid_tools_are_left_out_with_a_warning() -> None:
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
 
 
-def test_unsupported_schema_check_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+def test_unsupported_schema_check_causes_a_warning(servers: Servers, snapshot: Snapshot) -> None:
     properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
     schema = {"type": "object", "properties": properties, "required": ["c"]}
     tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})
@@ -60,12 +60,12 @@ def test_unsupported_schema_check_is_a_warning(servers: Servers, snapshot: Snaps
         assert [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_unusable_tool_named_alone_does_not_end_the_run(snapshot: Snapshot) -> None:
+def test_selecting_only_an_unusable_tool_does_not_end_the_run(snapshot: Snapshot) -> None:
     run = played([], [ServerTools("odd", "list", odd({"result": {"tools": TOOLS}}))])
     assert run.status == "completed" and [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_denial_covers_all_spellings_and_allowance_one_tool(
+def test_deny_rules_cover_all_spellings_and_allow_rules_one_tool(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before, so permissions would ask
@@ -90,7 +90,7 @@ def test_denial_covers_all_spellings_and_allowance_one_tool(
                 assert [result.name for result in results(run) if not result.is_error] == expected
 
 
-def test_form_of_another_program_allows_nothing(snapshot: Snapshot) -> None:
+def test_rule_in_another_programs_spelling_allows_nothing(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError) as raised:
         Agent(ScriptedModel(["Done."]), tools=[odd({})], permissions={"mcp__odd__get.it": "allow"})
     assert str(raised.value) == snapshot
@@ -104,7 +104,7 @@ def test_clashing_tools_of_two_servers_are_both_offered(servers: Servers) -> Non
     assert texts(run) == ["a_b", "b"]
 
 
-def test_answers_rejected_by_the_client_library_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_answers_the_client_library_rejects_are_still_read(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str, bool]] = {
         "a text": ("three", "three", True),
         "a list": ([{"type": "text", "text": "three"}], "three", True),
@@ -118,7 +118,7 @@ def test_answers_rejected_by_the_client_library_are_read(servers: Servers, subte
             assert words in result.text and result.error_code == (None if is_result else "tool_error")
 
 
-def test_property_whose_name_providers_refuse_has_another_for_models_only() -> None:
+def test_property_name_refused_by_providers_is_renamed_for_models_only() -> None:
     schema = {
         "type": "object",
         "properties": {"$filter": {"type": "string"}, "$top": {"type": "integer"}},
@@ -137,7 +137,7 @@ def test_property_whose_name_providers_refuse_has_another_for_models_only() -> N
         assert [result.error_code for result in results(run)] == [None, "invalid_arguments", None]
 
 
-def test_server_without_a_list_of_tools_is_a_warning() -> None:
+def test_server_without_a_tool_list_causes_a_warning() -> None:
     run = played([], [odd({"error": {"code": -32601, "message": "Method not found"}})])
     assert (run.status, [warning.message for warning in run.warned]) == ("completed", ["The MCP server odd lists no tools"])
 
@@ -149,7 +149,7 @@ def answer_to(asked: dict[str, Any], results: dict[str, Any]) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **answer})
 
 
-def test_refused_request_names_the_required_login(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_unauthorized_request_names_the_required_login(servers: Servers, subtests: pytest.Subtests) -> None:
     wanted = 'Bearer resource_metadata="https://example.org/x"'
     status, refused = 401, ["initialize", "server/discover", "tools/call"]
     results = {"initialize": {**SPOKEN, "protocolVersion": "2025-06-18"}, "tools/list": {"tools": [GET]}, "tools/call": {}}
@@ -185,7 +185,7 @@ def test_refused_request_names_the_required_login(servers: Servers, subtests: py
             assert "it answers 403 " in told[0] and (told[1], run.status) == ("another", "completed")
 
 
-def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
+def test_server_with_the_older_transport_is_reachable() -> None:
     answers = queue.SimpleQueue[str]()
     results = {
         "initialize": {"protocolVersion": "1.0", "capabilities": {"tools": [], "resources": [], "prompts": []}},
@@ -220,7 +220,7 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
     assert names == ["mcp_old_add", "mcp_old_list_resources", "mcp_old_read_resource"], "odd lists cost their odd items"
 
 
-def test_large_answer_over_http_is_read_whole() -> None:
+def test_large_http_answer_is_read_completely() -> None:
     results = {
         "initialize": {**SPOKEN, "protocolVersion": "2025-06-18"},
         "tools/list": {"tools": [GET]},
@@ -239,7 +239,7 @@ def test_large_answer_over_http_is_read_whole() -> None:
     assert text.startswith("zzz") and "1,800,000 characters left out" in text
 
 
-def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_without_the_older_transport_raises_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Older(Handler):
         def do_POST(self) -> None:
             self.reply(405)
@@ -252,7 +252,7 @@ def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPa
         played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
 
 
-def test_each_progress_of_a_server_prolongs_its_call(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_progress_extends_the_time_limit_of_its_call(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     prolonged: list[float | None] = []
     monkeypatch.setattr(CallClock, "prolong", lambda clock: prolonged.append(clock.max_seconds))
     played([ToolCall("mcp_odd_get")], [replace(odd({"result": [GET]}), max_seconds=20)], servers)
@@ -260,7 +260,7 @@ def test_each_progress_of_a_server_prolongs_its_call(servers: Servers, monkeypat
     assert odd({}).max_seconds == 600
 
 
-def test_progress_prolongs_a_call_up_to_its_bound() -> None:
+def test_progress_extends_a_call_only_up_to_a_limit() -> None:
     now, limits = [0.0], [8.0]
     clock = CallClock()
     clock._loop = SimpleNamespace(time=lambda: now[0], call_soon_threadsafe=lambda do, *given: do(*given))  # type: ignore[assignment]

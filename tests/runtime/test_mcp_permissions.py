@@ -84,7 +84,7 @@ def called(name: str) -> list[ToolCall]:
 _values = count()
 
 
-def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
+def test_server_tool_declared_read_only_still_needs_approval(servers: Servers, snapshot: Snapshot) -> None:
     run, asked = play([[ADD]], servers)
     assert asked == ["bench_add"] and codes(run) == [None]
     question = run.questions[0].question
@@ -100,7 +100,7 @@ def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snap
         assert codes(run) == expected and bool(asked) == (mode == "ask"), mode
 
 
-def test_call_forbidden_by_its_server_schema_asks_nobody(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_call_violating_its_server_schema_asks_no_question(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, bool]] = [
         ("add", {"a": 1}, False),
         ("add", {"a": 1, "b": "two"}, False),
@@ -143,7 +143,7 @@ def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Sub
             assert Run.from_events(run.events) == run
 
 
-def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers) -> None:
+def test_server_grant_does_not_cover_servers_with_longer_names(servers: Servers) -> None:
     tools = [bench(), bench(name="bench_b")]
     other = ToolCall("mcp_bench_b_add", {"a": 1, "b": 2})
     for rule in ("mcp:bench", "mcp_bench_add"):
@@ -151,7 +151,7 @@ def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers)
     assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
 
 
-def test_rule_misspelling_a_server_tool_ends_the_run_before_rounds(servers: Servers) -> None:
+def test_misspelled_server_tool_rule_ends_the_run_before_rounds(servers: Servers) -> None:
     for rule in ("mcp_bench_ad", "mcp:bench/ad"):
         with pytest.raises(SettingsError, match="mcp_bench_add"):
             play([[ADD]], servers, permissions={rule: "deny"}, approve="auto")
@@ -159,7 +159,9 @@ def test_rule_misspelling_a_server_tool_ends_the_run_before_rounds(servers: Serv
     assert codes(run) == [None], "a server may offer it later"
 
 
-def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_server_with_a_changed_configuration_asks_again(
+    servers: Servers, snapshot: Snapshot, subtests: pytest.Subtests
+) -> None:
     session, typed = SessionGrants(), SessionGrants()
     assert play([[ADD]], servers, "always in session", grants=session)[1] == ["bench_add"]
     typed.give("mcp_bench_*", rule="")
@@ -215,13 +217,13 @@ def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytes
             assert len(changes) == 2, "each change is logged once"
 
 
-def test_new_tool_of_a_granted_server_is_not_asked_about(servers: Servers) -> None:
+def test_new_tool_of_a_granted_server_needs_no_approval(servers: Servers) -> None:
     run, asked = play([[ADD], grow("late"), called("late")], servers, {"always": "mcp:bench"})
     assert asked == ["bench_add"]
     assert not [event for event in run.events if isinstance(event, ServerChanged)]
 
 
-def test_mode_auto_asks_nothing_and_logs_the_change(servers: Servers) -> None:
+def test_mode_auto_logs_server_changes_without_asking(servers: Servers) -> None:
     replies = [grow("quiet"), called("quiet"), grow("quiet"), called("quiet"), called("quiet")]
     run, asked = play(replies, servers, approve="auto")
     assert (set(codes(run)), asked) == ({None}, [])
@@ -231,7 +233,7 @@ def test_mode_auto_asks_nothing_and_logs_the_change(servers: Servers) -> None:
         assert (codes(run), asked) == ([DENIED], []), mode
 
 
-def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> None:
+def test_allowing_gate_does_not_skip_questions_about_changed_servers(servers: Servers) -> None:
     gates = [lambda call, run: Allow()]
     assert play([[ADD]], servers, gates=gates)[1] == []
     assert play([[ADD]], servers, gates=gates, tools=[OTHER])[1] == ["bench_add"]
@@ -251,7 +253,7 @@ def accept_now(servers: Servers, server: MCPServer) -> list[str]:
     return changed
 
 
-def test_accepted_command_counts_for_rules_beside_the_earlier_one(servers: Servers) -> None:
+def test_rules_cover_the_accepted_command_and_the_earlier_one(servers: Servers) -> None:
     assert play([[ADD]], servers, permissions=RULES)[1] == []
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
     assert "add" in accept_now(servers, OTHER)
@@ -260,7 +262,7 @@ def test_accepted_command_counts_for_rules_beside_the_earlier_one(servers: Serve
     assert play([[ADD]], servers, tools=[bench("--third")], permissions=RULES)[1] == ["bench_add"]
 
 
-def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
+def test_accepted_tool_is_covered_by_rules_at_once(servers: Servers) -> None:
     changed: list[list[str]] = []
 
     def answer(question: WaitingOnUser) -> str:
@@ -274,7 +276,7 @@ def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
     assert (set(codes(run)), changed) == ({None}, [["moved"]])
 
 
-def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
+def test_model_code_cannot_accept_server_changes(servers: Servers) -> None:
     play([[ADD]], servers, approve="auto")
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
     with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
@@ -294,7 +296,7 @@ for server in (bench(), bench("--other")):
 
 
 @pytest.mark.slow("a process that imports everything and starts two servers")
-def test_first_sight_holds_in_other_processes(servers: Servers, first_sight: Path) -> None:
+def test_first_seen_server_is_remembered_by_other_processes(servers: Servers, first_sight: Path) -> None:
     paths = os.pathsep.join([str(Path(PROGRAM).parent), *filter(None, sys.path)])
     environment = {**os.environ, "XDG_DATA_HOME": str(first_sight.parent), "PYTHONPATH": paths}
     play([[ADD]], servers, tools=[OTHER], approve="auto")
@@ -349,7 +351,7 @@ def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path:
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 
 
-def test_run_with_server_grants_is_reproduced(servers: Servers) -> None:
+def test_run_with_server_grants_is_reproducible(servers: Servers) -> None:
     session = SessionGrants()
     play([[ADD]], servers, "always in session", grants=session)
     for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):
@@ -358,7 +360,7 @@ def test_run_with_server_grants_is_reproduced(servers: Servers) -> None:
         assert codes(run) == codes(again) == [None, None]
 
 
-def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
+def test_grant_applies_to_nested_runs(servers: Servers) -> None:
     async def delegate(context: ToolContext) -> str:
         calls = [[STATS], [ToolCall("mcp_bench_where", {})]]
         inner = Agent(ScriptedModel([*calls, "Done."]), tools=[bench()], todos=False)
@@ -376,7 +378,7 @@ def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
         assert all(server and tool for _, server, tool in bound(run))
 
 
-def test_unusable_own_folder_is_reported(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
+def test_unusable_data_folder_is_reported(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("not writable: it holds in this process"):
         first_sight.mkdir()
         (first_sight / FOLDER).write_text("in the way")
@@ -397,7 +399,7 @@ def test_unusable_own_folder_is_reported(servers: Servers, first_sight: Path, su
         assert play([[ADD]], servers, permissions=RULES)[1] == []
 
 
-def test_first_of_several_processes_decides(servers: Servers, first_sight: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_process_to_see_a_server_decides(servers: Servers, first_sight: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def quicker(source: Any, target: Any) -> None:
         Path(target).write_bytes(b'{"name":"bench","identity":"another","text":"theirs"}')
         raise FileExistsError

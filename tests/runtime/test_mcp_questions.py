@@ -30,7 +30,7 @@ def raises(error: Exception) -> Any:
 
 
 @pytest.mark.req("R1.43")
-def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) -> None:
+def test_server_form_can_be_answered_declined_or_cancelled(servers: Servers) -> None:
     cases: list[tuple[Any, str, str, bool]] = [
         (lambda question: {"seats": 2, "place": "aisle"}, "answered", "2 at the aisle in TGV", True),
         (lambda question: {"seats": 12}, "declined", "", False),  # the form allows nine
@@ -59,7 +59,7 @@ def test_question_for_a_key_is_declined_with_the_reason(servers: Servers) -> Non
     assert "api_key" in texts(run)[0]
 
 
-def test_address_is_opened_by_the_person_only(servers: Servers) -> None:
+def test_only_the_person_opens_an_address(servers: Servers) -> None:
     seen: list[WaitingOnUser] = []
 
     def answer(question: WaitingOnUser) -> str:
@@ -78,13 +78,13 @@ def test_address_is_opened_by_the_person_only(servers: Servers) -> None:
     assert len(seen) == 1
 
 
-def test_endlessly_asking_server_is_an_error_result(servers: Servers) -> None:
+def test_server_that_asks_endlessly_gets_an_error_result(servers: Servers) -> None:
     run = played([calls(("nag", {}))], [bench()], servers, answer=lambda question: {"more": True})
     assert results(run)[0].is_error
     assert len(run.questions) == MAX_QUESTIONS
 
 
-def test_parallel_call_questions_reach_the_run_of_their_call(servers: Servers) -> None:
+def test_questions_of_parallel_calls_go_to_the_right_run(servers: Servers) -> None:
     both_are_asked = threading.Barrier(2)
 
     def text_of_run(seats: int) -> str:

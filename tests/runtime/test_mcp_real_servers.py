@@ -31,7 +31,7 @@ def of_node(name: str, *args: str) -> MCPServer:
 
 
 @pytest.mark.req("R2.24")
-def test_time_server(servers: Servers) -> None:
+def test_real_time_server_works(servers: Servers) -> None:
     clock = MCPServer("clock", str(BESIDE / "mcp-server-time"), args=["--local-timezone", "Europe/Paris"])
     arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
     run = played([[ToolCall("mcp_clock_convert_time", arguments)]], [clock], servers)
@@ -39,7 +39,7 @@ def test_time_server(servers: Servers) -> None:
     assert [tool.name for tool in run.tools] == ["mcp_clock_get_current_time", "mcp_clock_convert_time"]
 
 
-def test_git_server(servers: Servers, tmp_path: Path) -> None:
+def test_real_git_server_works(servers: Servers, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "new.txt").write_text("new")
     git = MCPServer("git", str(BESIDE / "mcp-server-git"), args=["--repository", str(tmp_path)])
@@ -49,7 +49,7 @@ def test_git_server(servers: Servers, tmp_path: Path) -> None:
     assert [result.is_error for result in results(run)] == [False, True]
 
 
-def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Path) -> None:
+def test_everything_server_works_with_the_older_protocol(servers: Servers, tmp_path: Path) -> None:
     everything = replace(of_node("everything"), roots=[tmp_path])
     calls = [
         ("get-sum", {"a": 2, "b": 3}),
@@ -81,7 +81,7 @@ def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Pat
 
 
 @pytest.mark.req("R2.24")
-def test_filesystem_server_keeps_the_given_folder(servers: Servers, tmp_path: Path) -> None:
+def test_filesystem_server_stays_in_the_given_folder(servers: Servers, tmp_path: Path) -> None:
     for name in ("given", "notebook"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.txt").write_text(f"12 rows of {name}")

@@ -30,7 +30,7 @@ class Redirecting(LoopbackThread):
         super().__init__(Elsewhere)
 
 
-def test_no_request_follows_a_redirect_to_another_place(subtests: pytest.Subtests) -> None:
+def test_redirect_to_another_origin_is_not_followed(subtests: pytest.Subtests) -> None:
     with Redirecting() as named, Redirecting() as other:
         server = MCPServer("a", f"http://127.0.0.1:{named.port}/mcp", headers={"Authorization": f"Bearer {SECRET}"})
         for status in (301, 302, 303, 307, 308):
@@ -49,7 +49,7 @@ def test_no_request_follows_a_redirect_to_another_place(subtests: pytest.Subtest
                     assert other.asked == []
 
 
-def test_redirect_within_the_address_is_followed() -> None:
+def test_redirect_within_the_same_origin_is_followed() -> None:
     with Redirecting() as named:
         named.location = "/elsewhere"
         server = MCPServer("a", f"http://127.0.0.1:{named.port}/mcp", headers={"Authorization": f"Bearer {SECRET}"})

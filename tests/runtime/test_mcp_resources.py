@@ -45,7 +45,7 @@ def test_model_lists_and_reads_resources_and_prompts(servers: Servers, subtests:
     assert isinstance(results(run)[4].parts[0], Image)
 
 
-def test_impossible_calls_fail_with_the_reason(servers: Servers) -> None:
+def test_invalid_resource_calls_fail_with_the_reason(servers: Servers) -> None:
     wrong = [
         ("read_resource", {"uri": "memo://none"}),
         ("read_resource", {"url": "memo://greeting"}),
@@ -58,12 +58,12 @@ def test_impossible_calls_fail_with_the_reason(servers: Servers) -> None:
     assert "subject" in texts(run)[2]
 
 
-def test_long_resource_is_logged_whole_and_read_on_like_results(servers: Servers) -> None:
+def test_long_resource_is_logged_in_full(servers: Servers) -> None:
     run = played([calls(("read_resource", {"uri": "memo://long"}))], [bench()], servers)
     assert len(texts(run)[0]) == 150_000
 
 
-def test_resource_tools_exist_only_with_resources_and_have_usual_names(servers: Servers) -> None:
+def test_resource_tools_appear_only_for_servers_with_resources(servers: Servers) -> None:
     clock = MCPServer("clock", str(Path(sys.executable).parent / "mcp-server-time"))
     run = played([], [clock], servers)
     assert [tool.name for tool in run.tools] == ["mcp_clock_get_current_time", "mcp_clock_convert_time"]
@@ -73,7 +73,7 @@ def test_resource_tools_exist_only_with_resources_and_have_usual_names(servers: 
         played([], [ServerTools("clock", "read_resource", clock)], servers)
 
 
-def test_server_tool_keeps_its_name_and_ours_is_renamed(servers: Servers) -> None:
+def test_resource_tool_is_renamed_when_a_server_tool_clashes(servers: Servers) -> None:
     calls_of_both = calls(("list_resources", {}), ("list_mcp_resources", {"filter": "greeting"}))
     run = played([calls_of_both], [bench("hostile")], servers)
     assert texts(run) == ["Hello from a resource", "memo://greeting (text/plain): A greeting."]
@@ -86,14 +86,14 @@ def test_server_tool_keeps_its_name_and_ours_is_renamed(servers: Servers) -> Non
     assert free == ["mcp_bench_list_mcp_resources", "mcp_bench_list_prompts", "mcp_bench_get_prompt"]
 
 
-def test_reading_asks_like_every_tool_of_a_server(servers: Servers) -> None:
+def test_reading_a_resource_needs_approval_like_any_server_tool(servers: Servers) -> None:
     reading = calls(*[(name, {"uri": "memo://greeting", "name": "review"}) for name in OURS])
     run = played([reading], [bench()], servers, approve=None, answer=lambda question: "reject")
     assert [asked.question.kind for asked in run.questions] == ["approval"] * len(OURS)
     assert all(result.is_error for result in results(run))
 
 
-def test_instructions_of_a_server_reach_no_model(servers: Servers) -> None:
+def test_server_instructions_are_never_sent_to_a_model(servers: Servers) -> None:
     model = ScriptedModel([calls(("add", {"a": 1, "b": 2}), ("list_resources", {}), ("list_prompts", {})), "Done."])
     with use_host(Host(servers=servers)):
         run = Agent(model, tools=[bench()]).run_sync("Go.", approve="auto")
@@ -105,7 +105,7 @@ def test_instructions_of_a_server_reach_no_model(servers: Servers) -> None:
         assert INSTRUCTIONS not in told
 
 
-def test_person_asks_a_server_within_its_time_limit(servers: Servers, tmp_path: Path) -> None:
+def test_persons_server_request_obeys_its_time_limit(servers: Servers, tmp_path: Path) -> None:
     live = servers.live(ServerTools("bench", server=bench(timeout=0.01)), tmp_path)
     assert live.facts is None
     with pytest.raises(ServerFailed, match="did not answer in time"):
@@ -118,7 +118,7 @@ def test_person_asks_a_server_within_its_time_limit(servers: Servers, tmp_path: 
     assert gone.state == "failed"
 
 
-def test_code_of_a_model_neither_asks_nor_stops_a_server(servers: Servers, tmp_path: Path) -> None:
+def test_model_code_cannot_query_or_stop_a_server(servers: Servers, tmp_path: Path) -> None:
     live = servers.live(ServerTools("bench", server=bench()), tmp_path)
     acts: list[Callable[[], object]] = [lambda: servers.ask(live, catalogue_of), lambda: servers.stop("bench")]
     for act in acts:

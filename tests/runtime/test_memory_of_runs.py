@@ -60,7 +60,7 @@ def logs() -> int:
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_ended_and_unreferenced_run_is_not_in_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_ended_unreferenced_run_is_freed_from_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, run in RUNS.items():
         with subtests.test(name):
             before = logs()

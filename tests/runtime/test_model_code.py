@@ -192,12 +192,12 @@ def test_code_cannot_use_privileges_of_the_person(tmp_path: Path, subtests: pyte
     assert codes(open_one.result(PATIENCE)) == [None]
 
 
-def test_refusals_in_code_have_advice(snapshot: Snapshot) -> None:
+def test_refusals_of_model_code_give_advice(snapshot: Snapshot) -> None:
     run = agent("found = session.allow_always('write')", names={"session": Session()}).run_sync("go")
     assert results(run)[0].text == snapshot
 
 
-def test_run_started_by_code_permits_no_more_than_its_parent(subtests: pytest.Subtests) -> None:
+def test_run_started_by_code_has_at_most_its_parents_permissions(subtests: pytest.Subtests) -> None:
     """The inner options would allow everything; its question goes to the absent person of the outer run."""
     for way, function in WAYS.items():
         with subtests.test(way):
@@ -214,7 +214,7 @@ def test_handle_of_a_run_started_by_code_is_released() -> None:
     assert results(agent(source, names=names, permissions={"act": "allow"}).run_sync("go", approve="ask"))[0].text == DENIED
 
 
-def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
+def test_functions_defined_by_code_stay_restricted_until_its_run_ends() -> None:
     kept: dict[str, Callable[[], Any]] = {}
     session = Session()
     source = "def later():\n    return session.allow_always('write')\nkept['later'] = later"
@@ -251,7 +251,7 @@ def test_tool_called_by_code_keeps_its_usual_permissions() -> None:
     assert results(run)[0].text == "allowed" and [*session.grants.in_force()]
 
 
-def test_the_mode_in_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_mode_in_the_environment_is_restored(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     source = "import os\nfor name in names:\n    os.environ[name] = 'auto'"
     variables = ["AGENT_MODE", "AGENTNB_ALLOW_URLS", "MCP_SERVERS"]
     for before in ("ask", None):
@@ -265,14 +265,14 @@ def test_the_mode_in_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.req("R0.74")
-def test_ten_calls_of_code_are_one_round() -> None:
+def test_ten_calls_from_code_take_one_round() -> None:
     source = "found = sum(scope.call('add', {'a': n, 'b': 1}).value for n in range(10))"
     run = agent(source, add).run_sync("go")
     assert results(run)[0].text == "55" and len(run.rounds) == 2
     assert [(record.call.name, record.success) for record in run.rounds[0].records[0].inner] == [("add", True)] * 10
 
 
-def test_code_may_call_tools_from_threads_of_its_own() -> None:
+def test_code_may_call_tools_from_its_own_threads() -> None:
     source = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "with ThreadPoolExecutor(3) as pool:\n"
@@ -281,7 +281,7 @@ def test_code_may_call_tools_from_threads_of_its_own() -> None:
     assert results(agent(source, add).run_sync("go"))[0].text == "[1,2,3]"
 
 
-def test_no_tool_is_called_after_the_code_ends() -> None:
+def test_tools_cannot_be_called_after_the_code_ends() -> None:
     kept: list[CodeScope] = []
     agent("kept.append(scope)", add, names={"kept": kept}).run_sync("go")
     with pytest.raises(ToolFailed, match="has ended"):
@@ -290,7 +290,7 @@ def test_no_tool_is_called_after_the_code_ends() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_of_an_inner_call_has_no_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_question_of_an_inner_call_never_suspends_the_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Without a person the call is denied or fails; the run is never suspended."""
     for name, other, code in (("write", write, DENIED), ("asks", asks, "nobody_to_ask")):
         with subtests.test(name):
@@ -347,7 +347,7 @@ def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
     assert results(live.result(PATIENCE))[0].text == "MainThread"
 
 
-def test_a_stop_ends_code_on_the_main_thread() -> None:
+def test_stop_ends_code_on_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     begun, errors = threading.Event(), list[str]()
 
@@ -379,7 +379,7 @@ def test_busy_main_thread_is_an_error(snapshot: Snapshot) -> None:
         pool.submit(asyncio.run, act()).result(PATIENCE)
 
 
-def test_code_within_code_and_with_own_loop_is_refused(snapshot: Snapshot) -> None:
+def test_nested_code_and_code_with_its_own_loop_are_refused(snapshot: Snapshot) -> None:
     """The first code occupies the main thread; in an awaited run the code occupies its event loop."""
     run = agent("found = scope.call('act', {}).value").run_sync("go")
     assert results(run)[0].text == snapshot("within code")

@@ -83,7 +83,7 @@ def test_complex_fails_five_announcements_trigger_an_intervention() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.53")
-def test_complex_fails_endless_announcements_stop_without_consecutive_answers() -> None:
+def test_complex_fails_endless_announcements_end_the_run() -> None:
     run, model = scripted(write(*STORIES), *TALK, "And now, the sea story.")
     assert_no_two_answers_in_a_row(run)
     for request in model.requests:
@@ -100,7 +100,7 @@ def four_done() -> TodoBoard:
 
 
 @pytest.mark.req("R0.85", "R0.22")
-def test_gpt_simple_fail_unmarked_last_work_brings_guidance_and_intervention() -> None:
+def test_gpt_simple_fail_unmarked_last_work_triggers_guidance_and_intervention() -> None:
     run, model = scripted(do(5), "All five parts are written.", complete(5), "That was the last.", todos=four_done())
     assert cells(run) == [[("todo_list", 1)], [("todos_tools", 1)], [("intervention", 1), ("todos_text", 1)], [("tools", 1)]]
     assert reminder(model.requests[1]).startswith("WORKFLOW GUIDANCE (TODO MODE):")
@@ -111,7 +111,7 @@ def test_gpt_simple_fail_unmarked_last_work_brings_guidance_and_intervention() -
 
 @pytest.mark.req("R0.85", "R0.53")
 @pytest.mark.parametrize("count", [6])
-def test_gpt_simple_fail_unmarked_work_does_not_end_clean(count: int) -> None:
+def test_gpt_simple_fail_unmarked_work_is_not_a_clean_end(count: int) -> None:
     claims = [f"All five parts are written{'.' * (n + 1)}" for n in range(count)]
     run, _ = scripted(do(5), *claims, todos=four_done())
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
@@ -120,14 +120,14 @@ def test_gpt_simple_fail_unmarked_work_does_not_end_clean(count: int) -> None:
 
 
 @pytest.mark.req("R0.85", "K0.2")
-def test_gpt_simple_fail_claiming_completion_does_not_end_clean_either() -> None:
+def test_gpt_simple_fail_claimed_completion_is_not_a_clean_end() -> None:
     run, _ = scripted(do(5), "All five parts are written.\n[WORKFLOW_COMPLETE]", todos=four_done())
     assert run.stop_reason == "complete_with_open_todos"
     assert run.warnings
 
 
 @pytest.mark.req("R0.85", "R0.63")
-def test_gpt_simple_fail_is_in_the_discipline_record() -> None:
+def test_gpt_simple_fail_violations_are_recorded() -> None:
     run, _ = scripted(do(5), complete(5), "Done.", todos=four_done())
     assert [[violation.rule for violation in round_.todo_violations] for round_ in run.rounds] == [
         ["work_without_todo_in_progress"],
@@ -158,7 +158,7 @@ def test_complex_workflow_answer_during_third_todo_does_not_end_run(policy: str)
 
 
 @pytest.mark.req("R0.86")
-def test_complex_workflow_the_list_may_come_from_the_model_itself() -> None:
+def test_complex_workflow_model_may_write_its_own_todo_list() -> None:
     opening: list[Line] = [write(*STORIES), start(1), do(1), complete(1), start(2), do(2), complete(2), start(3), do(3)]
     run, _ = scripted(*opening, "All stories are written.", complete(3), "Done.")
     assert reasons(run)[-2:] == ["open_todos", "tool_results"]
@@ -190,7 +190,7 @@ def test_simple_workflow_completes_every_todo_and_ends_by_itself(mode: str) -> N
 
 
 @pytest.mark.req("R0.67")
-def test_ten_todos_marked_worked_and_marked_bring_no_intervention() -> None:
+def test_working_through_ten_todos_properly_triggers_no_intervention() -> None:
     titles = [f"Write part {number}" for number in range(1, 11)]
     steps = [call for number in range(1, 11) for call in (start(number), do(number), complete(number))]
     run, _ = scripted(write(*titles), *steps, "Done.")

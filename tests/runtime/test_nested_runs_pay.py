@@ -83,7 +83,7 @@ def test_nested_run_without_remaining_budget_is_refused_with_an_error(name: str)
     assert "The budget is used up" in run.rounds[0].results[0].text
 
 
-def test_tool_of_a_cell_spends_from_the_session_budget(tmp_path: Path) -> None:
+def test_runs_started_by_tools_spend_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "10")
     inner: list[Run] = []
@@ -107,7 +107,7 @@ def test_budget_of_a_main_thread_tool_is_reset_afterwards() -> None:
     assert current_budget.get() is before
 
 
-def test_exhausted_session_starts_no_run_and_suggests_a_command(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_exhausted_session_budget_refuses_runs_and_suggests_a_command(tmp_path: Path, snapshot: Snapshot) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "$0.25")
     run = session.start(Agent(ScriptedModel([paid("one")]), guidance="off"), "go").result(30)

@@ -31,7 +31,7 @@ def replies(*lines: Any) -> Any:
     return bare(ScriptedModel([*lines]), [noted])
 
 
-def test_tool_starts_an_agent_a_workflow_or_an_orchestration(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tool_can_start_an_agent_workflow_or_orchestration(tmp_path: Path, subtests: pytest.Subtests) -> None:
     runnables: dict[str, Callable[[], Any]] = {
         "agent": lambda: replies("Done."),
         "workflow": lambda: Workflow.from_yaml("workflow: [{type: tool, name: noted}]\n", tools=[noted]),
@@ -77,7 +77,7 @@ def paused_for_long(outer_of: Callable[[Callable[[], LiveRun], list[Run]], Any])
         return runner.run(play())
 
 
-def test_pause_reaches_nested_runs_and_no_time_counts_meanwhile(subtests: pytest.Subtests) -> None:
+def test_pause_stops_nested_runs_and_their_clocks(subtests: pytest.Subtests) -> None:
     def pausing(live: Callable[[], LiveRun]) -> Any:
         async def pause() -> str:
             """Pause the parent run."""
@@ -108,7 +108,7 @@ def test_pause_reaches_nested_runs_and_no_time_counts_meanwhile(subtests: pytest
             assert commands(run) == commands(inner) == ["pause", "resume"]
 
 
-def test_nested_run_of_a_paused_run_begins_paused() -> None:
+def test_nested_run_of_a_paused_run_starts_paused() -> None:
     def outer_of(live: Callable[[], LiveRun], inner: list[Run]) -> Any:
         async def delegate(context: ToolContext) -> str:
             """Begin a run after the pause."""

@@ -67,31 +67,31 @@ def test_id_repeated_from_the_continued_conversation_is_replaced() -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_an_id_of_the_models_own_is_kept() -> None:
+def test_id_from_the_model_is_kept() -> None:
     message = Message("assistant", (called("look", "call_7"),))
     assert normalize_reply(message, run_of()) == message
 
 
 @pytest.mark.req("R2.11")
-def test_the_same_run_gives_the_same_fresh_ids() -> None:
+def test_same_run_gets_the_same_fresh_ids() -> None:
     message = Message("assistant", (ToolCall("look"), ToolCall("look")))
     assert normalize_reply(message, run_of()) == normalize_reply(message, run_of())
 
 
 @pytest.mark.req("R2.11")
-def test_fresh_id_is_never_a_used_one() -> None:
+def test_fresh_id_is_never_already_used() -> None:
     fresh = normalize_reply(Message("assistant", (ToolCall("look"),)), run_of()).calls[0]
     taken = run_of(*a_round(0, fresh))
     again = normalize_reply(Message("assistant", (ToolCall("look"), ToolCall("look", {}, fresh.id))), taken)
     assert len({fresh.id, *(call.id for call in again.calls)}) == 3
 
 
-def test_half_characters_in_words_and_thoughts_are_replaced() -> None:
+def test_lone_surrogates_in_text_and_thinking_are_replaced() -> None:
     message = normalize_reply(Message("assistant", (Text("a\ud800b"), Thinking("\udfff"))), run_of())
     assert [part.text for part in message.parts] == ["a\ufffdb", "\ufffd"]  # type: ignore[union-attr]
 
 
-def test_whole_characters_are_kept() -> None:
+def test_complete_characters_are_kept() -> None:
     message = Message("assistant", (Text("žluťoučký 🐎"), Thinking("é")))
     assert normalize_reply(message, run_of()) == message
 
@@ -101,7 +101,7 @@ def test_whole_characters_are_kept() -> None:
     [ToolCall("look", {"name": "\ud800"}, "toolu_1"), ToolCall("lo\ud800ok", {}, "toolu_1"), ToolCall("look", {}, "\ud800")],
     ids=["in an argument", "in the name", "in the id"],
 )
-def test_half_characters_in_a_call_do_not_break_the_run(call: ToolCall, tmp_path: Path) -> None:
+def test_lone_surrogates_in_a_call_do_not_break_the_run(call: ToolCall, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = Agent(ScriptedModel([reply(call), "Done."]), tools=[look]).run_sync("go", store=store)
     assert run.text == "Done."

@@ -57,7 +57,7 @@ def test_generator_exit_in_a_tool_is_an_ordinary_failure(subtests: pytest.Subtes
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_foreign_code_leaving_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_exit_from_foreign_code_ends_the_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     def gate(call: Any, run: Any) -> None:
         raise error
 
@@ -102,7 +102,7 @@ def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: py
             assert [summary.status for summary in store.summaries()] == [status]
 
 
-def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_whose_log_cannot_be_created_fails(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for way, run_with in WAYS.items():
         with subtests.test(way):
@@ -115,7 +115,7 @@ def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, t
             assert Run.from_events(run.events) == run
 
 
-def test_run_whose_servers_do_not_end_lets_its_caller_go(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_run_returns_even_if_its_servers_do_not_end(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     begun, over = threading.Event(), threading.Event()
 
     async def uses_server() -> None:
@@ -178,7 +178,7 @@ gc.collect()
 """
 
 
-def test_abandoned_tool_prints_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
+def test_abandoned_tool_prints_nothing_to_the_terminal(subtests: pytest.Subtests) -> None:
     for count in (1, 2):
         with subtests.test(count=count):
             command = [sys.executable, "-c", LEFT_BEHIND, str(count)]
@@ -186,7 +186,7 @@ def test_abandoned_tool_prints_nothing_on_the_terminal(subtests: pytest.Subtests
             assert (done.stdout, done.stderr) == ("cancelled\n", "")
 
 
-def test_run_collected_after_its_loop_closed_prints_nothing() -> None:
+def test_run_garbage_collected_after_its_loop_closed_prints_nothing() -> None:
     async def never() -> None:
         """Wait for ever."""
         await asyncio.Event().wait()

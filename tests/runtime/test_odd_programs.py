@@ -29,7 +29,7 @@ def write() -> str:
 agent = partial(agent_of, ToolCall("write"), "Done.", tools=[write], todos=False)
 
 
-def test_raising_program_gives_no_answer(subtests: pytest.Subtests) -> None:
+def test_function_that_raises_leaves_the_question_unanswered(subtests: pytest.Subtests) -> None:
     for kind in RAISED:
 
         def fail(*_: object, kind: type[BaseException] = kind) -> Any:
@@ -51,7 +51,7 @@ def test_raising_program_gives_no_answer(subtests: pytest.Subtests) -> None:
                     assert run.status == "completed" and run.rounds[0].results[0].is_error
 
 
-def test_raising_watcher_is_dropped(tmp_path: Any, subtests: pytest.Subtests) -> None:
+def test_watcher_that_raises_is_dropped(tmp_path: Any, subtests: pytest.Subtests) -> None:
     for kind in RAISED:
         with subtests.test(kind.__name__):
 
@@ -83,7 +83,7 @@ def test_invalid_parts_are_refused_with_the_syntax() -> None:
         Extension(name="mine", tools=write)  # type: ignore[arg-type]
 
 
-def test_mistyped_guidance_fact_warns_once() -> None:
+def test_misspelled_guidance_fact_causes_one_warning() -> None:
     guidance = Guidance("mine", "call", "Call a tool.", asks=("caled",))
     run = agent(extensions=[Extension(name="mine", guides=(lambda run: guidance,))]).run_sync("go")
     (warning,) = [one for one in run.warned if "caled" in one.message]

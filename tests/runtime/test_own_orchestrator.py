@@ -80,7 +80,7 @@ def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda li
     return asyncio.run(play())
 
 
-def test_own_orchestrator_has_at_most_forty_lines() -> None:
+def test_example_orchestrator_has_at_most_forty_lines() -> None:
     assert len(inspect.getsource(own_orchestrator).splitlines()) <= 45  # the module with its imports and blank lines
     assert len([line for line in inspect.getsource(own_orchestrator).splitlines() if line.strip()]) <= 40
 
@@ -171,7 +171,7 @@ def test_paused_run_starts_no_step_until_resumed() -> None:
     assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
 
 
-def test_nested_question_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
+def test_nested_question_reaches_the_person_at_the_top(tmp_path: Path) -> None:
     store = Store(tmp_path)
     asks = bare(Steady("a", ToolCall("ask_person", {"question": "Which?"})), [ask_person])
     run = played(
@@ -205,7 +205,7 @@ def test_failed_step_ends_the_run_and_is_named(tmp_path: Path, subtests: pytest.
             assert not run.should_continue
 
 
-def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
+def test_nested_run_has_its_own_options(tmp_path: Path) -> None:
     kinds: list[str] = []
 
     class Watched(StepOrchestrator):
@@ -218,7 +218,7 @@ def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
     assert (run.status, kinds[0], kinds[-1]) == ("completed", "RunStarted", "RunFinished")
 
 
-def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
+def test_orchestration_can_be_nested_like_an_agent(tmp_path: Path) -> None:
     store = Store(tmp_path)
     outer = side_by_side(worker("a"), side_by_side(worker("b"), worker("c")), lambda texts: len(texts))  # type: ignore[arg-type]
     run = outer.start("Go.", RunOptions(store=store)).result(30)
@@ -246,7 +246,7 @@ def test_sibling_of_failed_step_is_cancelled_and_orchestration_may_continue() ->
     assert {name: step.status for name, step in run.step_records.items()} == {"slow": "cancelled", "bad": "failed"}
 
 
-def test_two_open_steps_with_one_id_are_refused() -> None:
+def test_two_open_steps_with_the_same_id_are_refused() -> None:
     class Twice(StepOrchestrator):
         async def orchestrate(self) -> None:
             await self.together(self.do("one", self.wait), self.do("one", noted))
@@ -335,7 +335,7 @@ def test_killed_tree_recovers_from_any_event_without_repeating_work(tmp_path: Pa
                 assert set(started) == {"c0"}
 
 
-def test_a_failed_step_has_failed_in_the_recovered_run_too(tmp_path: Path) -> None:
+def test_failed_step_stays_failed_in_the_recovered_run(tmp_path: Path) -> None:
     tried: list[str] = []
 
     class Tries(StepOrchestrator):
@@ -362,7 +362,7 @@ def test_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("step", [5, "", "\ud800", None])
-def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -> None:
+def test_step_id_that_cannot_be_logged_is_refused(step: Any, tmp_path: Path) -> None:
     class Odd(StepOrchestrator):
         async def orchestrate(self) -> None:
             async def work() -> int:
@@ -405,7 +405,7 @@ def test_nested_question_suspends_the_run_and_its_answer_resumes_it(tmp_path: Pa
     assert "noted" in nested(store, run)["left"].rounds[0].results[0].text
 
 
-def test_log_that_starts_a_step_twice_does_its_work_once(tmp_path: Path) -> None:
+def test_step_started_twice_in_a_log_runs_once(tmp_path: Path) -> None:
     done: list[str] = []
 
     class Once(StepOrchestrator):

@@ -48,7 +48,7 @@ def streaming(*items: Any) -> Reckons:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_interrupted_thinking_is_paid_with_and_without_text() -> None:
+def test_interrupted_thinking_is_charged_with_and_without_text() -> None:
     gone = ModelError("gone")
     run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
     assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
@@ -70,7 +70,7 @@ def test_reported_usage_counts_for_a_reply_completed_before_the_failure() -> Non
 
 
 @pytest.mark.req("KX.9")
-def test_reported_summary_usage_counts_although_the_connection_fails_afterwards() -> None:
+def test_reported_summary_usage_counts_even_if_the_connection_fails() -> None:
     run = ended(summing_up(priced("What was done.", cost=0.5), ModelError("gone")), history=SMALL)
     assert (run.status, run.cost) == ("completed", 0.5)
 
@@ -94,7 +94,7 @@ def test_interrupted_summary_counts_only_its_last_attempt() -> None:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_stopped_summary_is_paid_by_run_table_log_and_session(tmp_path: Path) -> None:
+def test_stopped_summary_is_charged_in_run_table_log_and_session(tmp_path: Path) -> None:
     begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
 
     live = bare(summing_up("It was ", begun, FOREVER), [work], history=SMALL).start(
@@ -153,7 +153,7 @@ def test_invalid_summary_is_dropped_and_invalid_cost_is_unknown() -> None:
     assert compaction_of(run).usage.cost is None and run.compacted is not None and run.cost is None
 
 
-def test_no_usage_is_logged_without_a_model_estimate() -> None:
+def test_usage_is_not_logged_without_a_model_estimate() -> None:
     model = streaming(ThinkingDelta("Well."), ModelError("gone"))
     model.used_until_cut = None  # type: ignore[assignment, method-assign]
     assert not [event for event in ended(model).events if isinstance(event, ExtraUsage)]

@@ -40,7 +40,7 @@ def cut(folder: Path) -> tuple[Store, Run]:
     return Store(folder), run
 
 
-def test_foreign_log_does_not_loosen_the_person_mode(
+def test_foreign_log_cannot_loosen_the_persons_mode(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_MODE", "read_only")
@@ -68,7 +68,7 @@ DENIALS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_started_repeatable_call_is_judged_before_it_repeats(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_interrupted_repeatable_call_is_judged_before_it_repeats(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, options in DENIALS.items():
         with subtests.test(name):
             done: list[str] = []
@@ -77,7 +77,7 @@ def test_started_repeatable_call_is_judged_before_it_repeats(subtests: pytest.Su
             assert done == [] and codes(again)[0] == DENIED
 
 
-def test_started_repeatable_call_repeats_with_the_edited_arguments(tmp_path: Path) -> None:
+def test_interrupted_repeatable_call_repeats_with_the_edited_arguments(tmp_path: Path) -> None:
     done: list[int] = []
 
     @tool(effects=["execute"], repeatable=True)

@@ -82,7 +82,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.15")
-def test_defaults_ask_about_declared_effects_and_run_functions(desk: Desk) -> None:
+def test_defaults_ask_about_declared_effects_but_not_plain_functions(desk: Desk) -> None:
     live = desk.agent([STATUS, SAVE, MEASURE]).start("go")
     run = answered(live, "approve", "deny: not there")
     assert desk.done == ["git status -s", "measure"] and codes(run) == [None, DENIED, None]
@@ -101,7 +101,7 @@ def test_denial_without_asking_names_the_rule_that_allows_the_command(desk: Desk
     assert codes(run) == [None] and desk.done == ["pytest -q | tail"]
 
 
-def test_without_a_person_code_denies_with_reason_and_stores_suspend(desk: Desk, tmp_path: Path) -> None:
+def test_calls_without_a_person_are_denied_or_suspended(desk: Desk, tmp_path: Path) -> None:
     run = desk.agent([STATUS, MEASURE]).run_sync("go")
     assert codes(run) == [DENIED, None] and "o person is attached" in results(run)[0].text
     store = Store(tmp_path / "runs")
@@ -122,7 +122,7 @@ ALWAYS: dict[str, tuple[Any, list[str], int]] = {
 }
 
 
-def test_always_reaches_as_far_as_its_words_say(subtests: pytest.Subtests, desk: Desk) -> None:
+def test_always_answer_has_exactly_its_stated_scope(subtests: pytest.Subtests, desk: Desk) -> None:
     for name, (answer, done, asked) in ALWAYS.items():
         with subtests.test(name):
             desk.done.clear()
@@ -131,7 +131,7 @@ def test_always_reaches_as_far_as_its_words_say(subtests: pytest.Subtests, desk:
             assert desk.done == done and len(run.questions) == asked
 
 
-def test_always_in_the_session_reaches_other_runs_until_revoked(desk: Desk) -> None:
+def test_session_grant_applies_to_other_runs_until_revoked(desk: Desk) -> None:
     session = SessionGrants()
     with use_host(Host(grants=session)):
         first = desk.agent([STATUS]).start("go")
@@ -176,7 +176,7 @@ def test_permission_granted_in_a_run_can_be_revoked_during_it(desk: Desk) -> Non
     waiting.stop()
 
 
-def test_other_arguments_are_checked_and_judged_again(desk: Desk) -> None:
+def test_edited_arguments_are_checked_and_judged_again(desk: Desk) -> None:
     live = desk.agent([STATUS, SAVE], permissions={"bash(rm *)": "deny", "save(secret/**)": "deny"}).start("go")
     wait_until(lambda: bool(live.run.waiting))
     for wrong in ({"edit": {"command": 3}}, {"edit": {}}, {"edit": {"command": "ls", "more": 1}}):
@@ -187,7 +187,7 @@ def test_other_arguments_are_checked_and_judged_again(desk: Desk) -> None:
     assert "The person changed the arguments" in results(run)[1].text
 
 
-def test_file_question_shows_the_change_and_repeats_when_it_changes(
+def test_file_question_shows_the_change_and_repeats_when_outdated(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path
 ) -> None:
     file = desk.folder / "data" / "a.txt"
@@ -237,7 +237,7 @@ def test_file_changing_at_every_question_is_not_written(desk: Desk) -> None:
     assert "keeps changing" in results(run)[0].text
 
 
-def test_foreign_large_or_binary_files_show_no_change_in_log(desk: Desk) -> None:
+def test_changes_to_foreign_large_or_binary_files_are_not_logged(desk: Desk) -> None:
     (desk.folder / "data" / "bytes").write_bytes(b"\xff\xfe")
     (desk.folder / "data" / "large").write_text("x\n" * 600_000)
     (desk.folder / "data" / "out").symlink_to("/etc")
@@ -253,7 +253,7 @@ def test_foreign_large_or_binary_files_show_no_change_in_log(desk: Desk) -> None
         assert about is not None and about.diff == "" and bool(about.before) == has_digest, path
 
 
-def test_run_option_precedes_agent_host_and_environment(
+def test_run_option_overrides_agent_host_and_environment(
     subtests: pytest.Subtests, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases: list[tuple[str | None, str | None, str, str, str | None]] = [
@@ -277,7 +277,7 @@ def test_run_option_precedes_agent_host_and_environment(
     assert len(desk.agent([MEASURE]).toolbox) == 0
 
 
-def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
+def test_approve_function_of_the_agent_applies_by_default(desk: Desk) -> None:
     agent = desk.agent([STATUS, SAVE], approve=lambda call, run: call.name == "bash")
     run = agent.run_sync("go")
     assert codes(run) == [None, DENIED] and {question.by for question in run.questions} == {"program"}
@@ -288,7 +288,7 @@ def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
             desk.agent(approve=wrong)
 
 
-def test_own_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
+def test_custom_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     def careful(call: ToolCall, run: Run) -> Any:
         return Ask("May it?") if call.name == "measure" else Allow()
 
@@ -304,7 +304,7 @@ def test_own_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     assert codes(run) == [None]  # an allowing gate lifts questions of the mode or a default
 
 
-def test_nested_runs_tool_calls_and_steps_obey_outer_rules(subtests: pytest.Subtests, desk: Desk) -> None:
+def test_outer_rules_bind_nested_runs_inner_calls_and_steps(subtests: pytest.Subtests, desk: Desk) -> None:
     @tool(effects=["read"])
     async def through(context: ToolContext) -> str:
         """Call another tool."""
@@ -397,7 +397,7 @@ FREE: list[dict[str, Any]] = [
 ]
 
 
-def test_log_permissions_count_in_their_process_or_for_trusted_logs(
+def test_logged_permissions_apply_in_the_same_process_or_if_trusted(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path, another_process: Callable[[], None]
 ) -> None:
     for number, how in enumerate(FREE):
@@ -442,7 +442,7 @@ def test_foreign_log_allows_nothing_the_person_refuses(subtests: pytest.Subtests
             assert codes(again) == [DENIED] and desk.done == [] and again.settings["approve"] == "ask"
 
 
-def test_log_prohibitions_and_questions_hold_in_resumed_forked_continued_runs(
+def test_logged_denials_apply_in_resumed_forked_and_continued_runs(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path, another_process: Callable[[], None]
 ) -> None:
     strict: list[dict[str, Any]] = [
@@ -469,7 +469,7 @@ def test_log_prohibitions_and_questions_hold_in_resumed_forked_continued_runs(
         workflow.run_sync("go", rerun_from="a", of=before)
 
 
-def test_own_log_grants_last_for_their_run_or_session(desk: Desk, tmp_path: Path, another_process: Callable[[], None]) -> None:
+def test_logged_grants_last_for_their_run_or_session(desk: Desk, tmp_path: Path, another_process: Callable[[], None]) -> None:
     store = Store(tmp_path / "runs")
     with use_host(Host(grants=SessionGrants())):
         live = desk.agent([STATUS], [LOG]).start("go", store=store)

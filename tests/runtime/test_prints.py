@@ -27,7 +27,7 @@ def kept(*texts: str) -> str:
     return prints.close()
 
 
-def test_rewritten_line_is_kept_in_its_last_form(subtests: pytest.Subtests) -> None:
+def test_overwritten_line_is_kept_in_its_final_form(subtests: pytest.Subtests) -> None:
     cases = {
         "no line": ("a\nb", "a\nb"),
         "bar": ("1%\r2%\r3%\ndone\n", "3%\ndone\n"),
@@ -52,7 +52,7 @@ def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtes
                 assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
 
 
-def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_truncated_output_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
         for end in ("", "\rend"):  # the end replaces the previous line: the text cut far above is shown
@@ -65,7 +65,7 @@ def test_output_is_logged_only_if_printed() -> None:
     assert b"printed" not in encode(event)
 
 
-def test_output_streams_while_the_tool_runs_without_watcher_prints(
+def test_output_streams_live_without_prints_of_watchers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

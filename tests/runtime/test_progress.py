@@ -63,7 +63,7 @@ def test_progress_from_loop_and_thread_is_reported_and_last_kept(subtests: pytes
     assert run_of(waits)[1] == [Progress(1, None, "reading")]
 
 
-def test_tight_loop_does_not_flood_watchers_and_last_progress_arrives() -> None:
+def test_progress_of_a_tight_loop_is_throttled_but_ends_complete() -> None:
     seen = threading.Event()
 
     @tool(parallel_safe=True)
@@ -122,7 +122,7 @@ def test_progress_after_the_end_of_the_call_is_ignored() -> None:
     assert not [item for item in reports if isinstance(item, ToolProgress)]
 
 
-def test_keys_are_redacted_and_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_text_is_redacted_and_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
 
     async def tells(context: ToolContext) -> None:
@@ -136,7 +136,7 @@ def test_keys_are_redacted_and_texts_are_cut(monkeypatch: pytest.MonkeyPatch) ->
         assert "sk-" not in one.text and "\ud800" not in one.text
 
 
-def test_invalid_number_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_progress_number_is_refused(subtests: pytest.Subtests) -> None:
     for done, total in [(float("nan"), 1), (1, float("inf")), ("many", 2), (10**400, 1)]:
         with subtests.test(f"{done} of {total}"):
 

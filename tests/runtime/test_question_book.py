@@ -89,7 +89,7 @@ def test_repeatable_tool_gets_earlier_answers_in_order_without_a_person(tmp_path
     assert [one.question.message for one in run.questions] == [*"abc"]
 
 
-def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_reordered_or_reworded_questions_are_asked_again(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for plan, asked, answers in [
         ("abc", "", "[1,2,3]"),
         ("abcd", "d", "[1,2,3,11]"),
@@ -104,7 +104,7 @@ def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests
             assert (person.asked, results(run)[0].text) == ([*asked], answers)
 
 
-def test_open_question_is_asked_again_once_and_survives_another_death(tmp_path: Path) -> None:
+def test_open_question_is_asked_again_once_after_each_crash(tmp_path: Path) -> None:
     store, second, third = Store(tmp_path), Person(11), Person(21)
     run = died(store, agent_with(asking("ab")), Person())
     cut_log(store.path(run.id), "question_answered", 1, before=True)  # when "b" was open
@@ -129,7 +129,7 @@ def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> N
     assert "May it?" not in results(run)[0].text
 
 
-def test_interrupted_tool_without_questions_mentions_no_answers(tmp_path: Path) -> None:
+def test_result_of_interrupted_tool_without_questions_mentions_no_answers(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = resumed(store, died(store, agent_with(asking("", repeatable=False)), Person()), asking("", repeatable=False), None)
     assert "\n" not in results(run)[0].text and "The person" not in results(run)[0].text
@@ -171,7 +171,7 @@ outcomes: Any = st.sampled_from(["answered", "answered", "declined", "cancelled"
 
 @examples(500)
 @given(before=st.lists(st.tuples(texts, outcomes), max_size=6), now=st.lists(texts, max_size=8))
-def test_answer_is_served_only_to_its_own_question_in_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
+def test_each_answer_is_used_once_for_its_own_question(before: list[tuple[str, Outcome]], now: list[str]) -> None:
     book = book_of(
         event for place, (text, outcome) in enumerate(before, 1) for event in asked(question(text, place), outcome, place)
     )
@@ -187,7 +187,7 @@ def test_answer_is_served_only_to_its_own_question_in_turn(before: list[tuple[st
         assert [one and one.question.id for one in served] == expected
 
 
-def test_a_question_is_found_again_by_its_place_and_purpose(subtests: pytest.Subtests) -> None:
+def test_repeated_question_is_matched_by_place_and_purpose(subtests: pytest.Subtests) -> None:
     def write(
         path: str, rule: str = "ask", effects: str | None = "write", text: str = "May it?", number: int = 0
     ) -> WaitingOnUser:
@@ -219,7 +219,7 @@ def test_resumed_step_finds_its_answer_despite_other_wording(subtests: pytest.Su
             assert (book.take(question("b", kind=kind)) is not None) == is_same
 
 
-def test_open_question_not_repeated_is_withdrawn(subtests: pytest.Subtests) -> None:
+def test_open_question_is_withdrawn_unless_asked_again(subtests: pytest.Subtests) -> None:
     for text, is_open in (("a", True), ("b", False)):
         with subtests.test(text):
             book = book_of(asked(question("a", 1), "open", None))

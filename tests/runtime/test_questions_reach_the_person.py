@@ -46,7 +46,7 @@ def answers(run: Run) -> list[tuple[Any, str]]:
 
 
 @pytest.mark.req("KX.5")
-def test_awaited_run_is_answered_by_its_function(subtests: pytest.Subtests) -> None:
+def test_answer_function_answers_an_awaited_run(subtests: pytest.Subtests) -> None:
     async def later(question: WaitingOnUser) -> str:
         await asyncio.sleep(0)
         return "blue"
@@ -79,7 +79,7 @@ def test_plain_tool_waiting_on_the_main_thread_is_answered() -> None:
     assert results(agent(asks_plainly).run_sync("go", answer=lambda question: "red"))[0].text == "red"
 
 
-def test_an_awaited_run_has_its_calls_approved() -> None:
+def test_approve_function_approves_calls_of_an_awaited_run() -> None:
     seen: list[tuple[str, str]] = []
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -183,7 +183,7 @@ def test_nested_run_cannot_ask_if_the_top_run_cannot() -> None:
     assert codes(inner[0]) == ["nobody_to_ask"] and questions(run) == questions(inner[0]) == []
 
 
-def test_nested_run_with_a_handle_is_answered_through_it() -> None:
+def test_nested_run_with_a_handle_is_answered_through_that_handle() -> None:
     async def starts() -> str:
         live = agent(colour).start("inner")
         while not live.run.waiting:

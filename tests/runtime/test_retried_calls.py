@@ -124,7 +124,7 @@ def test_retry_is_logged_before_its_wait(wire: str, tmp_path: Path) -> None:
 @each_format
 @pytest.mark.req("R0.12", "K0.12")
 @pytest.mark.parametrize(("line", "attempts", "kind"), [(Status(429), 6, RateLimited), (Status(529), 5, ProviderTrouble)])
-def test_the_last_failure_is_the_error_of_the_run(
+def test_last_failure_becomes_the_error_of_the_run(
     wire: str, line: Any, attempts: int, kind: type[ModelError], tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "runs")
@@ -159,7 +159,7 @@ def test_content_of_the_last_attempt_is_kept_as_interrupted() -> None:
 
 @each_format
 @pytest.mark.req("R0.11")
-def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
+def test_streamed_and_unstreamed_requests_are_retried_alike(wire: str) -> None:
     script = [Status(500), ADD, Status(429), "It is 3."]
     with LoopbackServer(script) as one, LoopbackServer(script) as other:
         streamed, whole = agent_of(one, wire).run_sync("go"), agent_of(other, wire, stream="no").run_sync("go")
@@ -173,7 +173,7 @@ def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
 
 @each_format
 @pytest.mark.req("R2.40", "K0.12")
-def test_many_refused_runs_end_with_every_attempt_logged(wire: str) -> None:
+def test_many_rate_limited_runs_end_with_every_attempt_logged(wire: str) -> None:
     lock, count = threading.Lock(), 0
 
     def answer(body: Any) -> Any:
@@ -198,7 +198,7 @@ def test_many_refused_runs_end_with_every_attempt_logged(wire: str) -> None:
 
 @each_format
 @pytest.mark.req("R2.40", "KX.3")
-def test_run_waiting_for_others_reports_attempt_0_and_counts_one(wire: str, no_waits: None, tmp_path: Path) -> None:
+def test_wait_before_the_first_attempt_is_reported_as_attempt_0(wire: str, no_waits: None, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer(["Warm.", Status(503), "Here."]) as server, counted_limiters() as limiters:
         agent = agent_of(server, wire)

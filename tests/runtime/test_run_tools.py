@@ -20,7 +20,7 @@ async def plane() -> str:
     return "planed"
 
 
-def test_changed_tools_are_offered_next_and_alone_can_be_called() -> None:
+def test_only_changed_tools_are_offered_and_callable_next() -> None:
     sources: list[RunTools] = []
 
     async def swap() -> str:

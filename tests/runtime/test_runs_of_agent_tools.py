@@ -82,7 +82,7 @@ class Place:
     size: int
 
 
-def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None:
+def test_agent_tool_result_is_run_text_or_json_output(subtests: pytest.Subtests) -> None:
     place, data = '{"name":"Bay","size":2}', {"name": "Bay", "size": 2}
     named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: look}]\noutput: a\n"
     cases: dict[str, tuple[Any, str, Any]] = {
@@ -107,7 +107,7 @@ def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None
             assert (run.status, codes(run), results(run)[0].text, values) == ("completed", [None], text, [value])
 
 
-def test_arguments_without_a_prompt_are_refused_without_a_run(subtests: pytest.Subtests) -> None:
+def test_agent_tool_call_without_a_prompt_starts_no_run(subtests: pytest.Subtests) -> None:
     cases: dict[str, Any] = {
         "none": {},
         "number": {"prompt": 3},
@@ -208,7 +208,7 @@ def test_nested_questions_are_answered_through_the_outer_run() -> None:
     assert live.result(PATIENCE).status == "completed"
 
 
-def test_approval_mode_allows_the_tool_and_judges_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_approval_mode_allows_agent_tools_but_judges_their_runs(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for mode, code in {"read_only": "denied", "auto": None}.items():
         with subtests.test(mode):
             store = Store(tmp_path / mode)
@@ -264,7 +264,7 @@ def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subte
             assert [stored.prompt for stored in map(store.load, store.ids()) if stored.agent == "helper"] == ["Find it."]
 
 
-def test_failed_agent_step_has_the_reason() -> None:
+def test_failed_agent_step_states_the_reason() -> None:
     text = "workflow: [{id: a, type: tool, name: helper, args: {prompt: Find it.}}]\n"
     with pytest.raises(WorkflowError, match="status failed, stop reason error"):
         Workflow.from_yaml(text, tools=[helper(ValueError("boom"))]).run_sync("Go.")
@@ -272,7 +272,7 @@ def test_failed_agent_step_has_the_reason() -> None:
         Workflow.from_yaml(text.replace("prompt:", "promt:"), tools=[helper()], checks_actions=True)
 
 
-def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
+def test_recovered_run_requires_its_agent_tool_again(tmp_path: Path) -> None:
     def careful(call: ToolCall, run: Run) -> Ask:
         return Ask("May it?")
 
@@ -287,7 +287,7 @@ def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
     assert [nested_run.parent_id for nested_run in nested(run, store)] == [run.id]
 
 
-def test_agent_in_an_agent_travels_to_another_process() -> None:
+def test_agent_used_as_a_tool_can_be_pickled() -> None:
     for called in (helper("Found it."), tool(helper("Found it.", name="other"), name="helper", parallel_safe=True)):
         there = from_portable(portable(bare(ScriptedModel([asks(), "Done."]), [called])))
         assert results(there.run_sync("Go."))[0].text == "Found it."

@@ -65,7 +65,7 @@ def messages(run: Run) -> list[str]:
     return [f"{question.question.message.partition('?')[0]}?" for question in run.questions]
 
 
-def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests) -> None:
+def test_mode_ask_asks_about_calls_that_are_not_read_only(subtests: pytest.Subtests) -> None:
     first = "May write run?"
     both = [first, "May send run?"]
     cases: list[tuple[list[Any], list[str], list[str]]] = [
@@ -83,7 +83,7 @@ def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests)
             assert answers[0] != "deny: not there" or "They said: not there" in results(run)[0].text
 
 
-def test_agentnb_tools_are_not_asked_about_and_auto_asks_nothing() -> None:
+def test_builtin_tools_need_no_approval_and_auto_asks_nothing() -> None:
     todos = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "a", "status": "in-progress"}]})
     calls = [todos, ToolCall("ask_person", {"question": "Which?"})]
     live = Agent(ScriptedModel([calls, "Done.", "Done."]), tools=[ask_person], policy="minimal").start("go", approve="ask")
@@ -108,7 +108,7 @@ def careful(call: ToolCall, run: Run) -> Verdict:
     return Ask("May it look?") if call.name == "look" else Allow()
 
 
-def test_a_gate_of_ones_own_decides_before_the_mode(subtests: pytest.Subtests) -> None:
+def test_custom_gate_decides_before_the_mode(subtests: pytest.Subtests) -> None:
     for mode, done, asked in [("ask", ["write a", "look a"], ["May it look?"]), ("read_only", ["look a"], ["May it look?"])]:
         with subtests.test(mode):
             desk = Desk()
@@ -116,7 +116,7 @@ def test_a_gate_of_ones_own_decides_before_the_mode(subtests: pytest.Subtests) -
             assert (desk.done, messages(run)) == (done, asked)
 
 
-def test_mode_never_denies_gate_questions_and_keeps_other_questions() -> None:
+def test_gate_questions_are_denied_in_mode_never_but_others_asked() -> None:
     desk = Desk()
     question = ToolCall("ask_person", {"question": "Which?"})
     live = desk.agent([WRITE, LOOK, question], gates=[careful]).start("go", approve="never")
@@ -182,7 +182,7 @@ def test_nested_run_combines_its_mode_with_its_parents(subtests: pytest.Subtests
             assert all(one.settings["approve"] == words for one in nested)
 
 
-def test_always_applies_to_all_runs_nested_in_the_asking_run() -> None:
+def test_always_answer_applies_to_all_runs_nested_in_the_asker() -> None:
     desk = Desk()
     delegate = begun_inside("started", desk.agent([WRITE], "Done.", [WRITE]))
     replies = [[ToolCall("delegate")], [LOOK], [ToolCall("delegate")], [WRITE], "Done."]
@@ -218,7 +218,7 @@ def test_recovered_run_keeps_its_mode_unless_another_is_given(subtests: pytest.S
             assert store.load(run.id) == run
 
 
-def test_mode_given_at_recovery_holds_at_the_next_recovery(tmp_path: Path) -> None:
+def test_mode_given_at_recovery_persists_at_the_next_recovery(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([LOOK]).run_sync("go", store=store)
     for word in ("read_only", None):
@@ -229,7 +229,7 @@ def test_mode_given_at_recovery_holds_at_the_next_recovery(tmp_path: Path) -> No
         run = store.load(run.id)
 
 
-def test_mode_never_withdraws_and_denies_a_pending_question(tmp_path: Path) -> None:
+def test_pending_question_is_withdrawn_and_denied_in_mode_never(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = suspended(desk, store)
     run = asyncio.run(recover(run.id, agent=desk.agent([LOOK]), store=store, approve="never"))
@@ -253,7 +253,7 @@ def test_fork_keeps_the_mode_and_replay_keeps_denials() -> None:
     assert codes(asyncio.run(reproduce(run))) == codes(run)
 
 
-def test_run_with_approved_calls_is_reproduced_with_its_answers() -> None:
+def test_run_with_approved_calls_is_reproducible_with_its_answers() -> None:
     desk = Desk()
     live = desk.agent([WRITE], [SEND], [SEND], [WRITE]).start("go", approve="ask")
     run = answered(live, "always", "deny: no", "approve")
@@ -274,7 +274,7 @@ def test_invalid_mode_is_refused_before_anything_runs() -> None:
     assert desk.done == []
 
 
-def test_always_to_an_own_gate_grants_nothing(subtests: pytest.Subtests) -> None:
+def test_always_answer_to_a_custom_gate_grants_nothing(subtests: pytest.Subtests) -> None:
     def write(path: str) -> str:
         return f"wrote {path}"
 

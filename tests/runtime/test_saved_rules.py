@@ -84,7 +84,7 @@ def answer(work: Path, call: ToolCall, value: Any, **options: Any) -> Run:
     return live.result(PATIENCE)  # type: ignore[no-any-return]
 
 
-def test_saved_rule_holds_in_later_sessions_in_its_folder(here: Path) -> None:
+def test_saved_rule_applies_to_later_sessions_in_its_folder(here: Path) -> None:
     run = answer(here, LOG, ALWAYS)
     ((grant_id, saved),) = saved_rules().rules.items()
     assert [grant.grant_id for grant in run.grants] == [grant_id]
@@ -98,7 +98,7 @@ def test_saved_rule_holds_in_later_sessions_in_its_folder(here: Path) -> None:
     assert allowed(here, LOG) == [False] and not [*rules_folder().iterdir()]
 
 
-def test_withdrawn_rule_ends_in_live_runs_too(here: Path) -> None:
+def test_withdrawn_rule_stops_applying_in_live_runs_too(here: Path) -> None:
     answer(here, LOG, ALWAYS)
 
     async def forget() -> None:
@@ -111,7 +111,7 @@ def test_withdrawn_rule_ends_in_live_runs_too(here: Path) -> None:
     assert codes(run) == [None, None, DENIED] and not run.grants
 
 
-def test_file_is_private_and_names_rule_folder_and_date(here: Path) -> None:
+def test_rule_file_is_private_and_records_rule_folder_and_date(here: Path) -> None:
     old = os.umask(0)
     try:
         answer(here, LOG, ALWAYS)
@@ -165,7 +165,7 @@ FOREIGN: dict[str, Callable[[Path, pytest.MonkeyPatch], Any]] = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_file_that_others_may_have_written_allows_nothing(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_writable_by_others_allows_nothing(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(here, LOG, ALWAYS)
     (path,) = rules_folder().iterdir()
     FOREIGN[name](path, monkeypatch)
@@ -177,7 +177,7 @@ def test_file_that_others_may_have_written_allows_nothing(name: str, here: Path,
     assert not [*grants.new_saved_rules()], "it is said once"
 
 
-def test_own_file_of_too_wide_a_rule_allows_nothing(here: Path) -> None:
+def test_overly_broad_saved_rule_allows_nothing(here: Path) -> None:
     answer(here, LOG, ALWAYS)
     ((_, saved),) = saved_rules().rules.items()
     for rule in (
@@ -199,7 +199,7 @@ def test_own_file_of_too_wide_a_rule_allows_nothing(here: Path) -> None:
         withdraw_saved(other.grant_id)
 
 
-def test_rule_about_a_path_ends_when_a_link_leads_elsewhere(here: Path) -> None:
+def test_path_rule_stops_applying_when_a_symlink_changes(here: Path) -> None:
     answer(here, SAVE, "always in project: save(data/**)")
     assert allowed(here, SAVE) == [True]
     (here / "data").rmdir()
@@ -259,7 +259,7 @@ FOLDERS: dict[str, Callable[[Path, pytest.MonkeyPatch], Any]] = {
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_nothing_is_saved_where_others_could_bring_rules(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_saved_where_others_could_write_rules(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(here, LOG, ALWAYS)
     FOLDERS[name](here, monkeypatch)
     assert allowed(here, LOG) == [False]
@@ -270,14 +270,14 @@ def test_nothing_is_saved_where_others_could_bring_rules(name: str, here: Path, 
     live.stop()
 
 
-def test_folder_whose_name_is_no_text_has_no_rules(here: Path) -> None:
+def test_folder_with_an_undecodable_name_has_no_rules(here: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(here) + b"/caf\xe9"))
     odd.mkdir()
     assert allowed(odd, LOG) == [False]
     assert [may_save(str(folder)) for folder in (odd, rules_folder(), rules_folder().parent, here)] == [False] * 3 + [True]
 
 
-def test_processes_on_one_folder_keep_each_others_rules(here: Path) -> None:
+def test_concurrent_processes_keep_each_others_rules(here: Path) -> None:
     lines = [f"git log -1{number}" for number in range(8)]
     with ThreadPoolExecutor(len(lines)) as pool:
         each = {"reach": "project"}
@@ -316,7 +316,7 @@ SAVING_FAILS: dict[str, tuple[Callable[[Path], None], ToolCall, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", SAVING_FAILS)
-def test_rule_that_cannot_be_saved_holds_in_the_run(name: str, here: Path) -> None:
+def test_unsavable_rule_still_applies_to_the_run(name: str, here: Path) -> None:
     change, call, value, reason = SAVING_FAILS[name]
     grants = SessionGrants()
     live = start(here, call, grants=grants)
@@ -334,7 +334,7 @@ def test_rule_that_cannot_be_saved_holds_in_the_run(name: str, here: Path) -> No
 
 
 @pytest.mark.parametrize("who", ["a function", "code between cells"])
-def test_answer_that_is_not_the_persons_is_not_saved(who: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_answer_by_the_person_is_saved(who: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if who == "a function":
         run = start(here, LOG, answer=lambda question: ALWAYS).result(PATIENCE)
     else:
@@ -387,7 +387,7 @@ BY_CODE: dict[str, Callable[[Path, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", BY_CODE)
-def test_code_that_a_model_left_behind_saves_nothing(name: str, here: Path) -> None:
+def test_leftover_model_code_cannot_save_rules(name: str, here: Path) -> None:
     code, names = ModelCode(None), dict[str, Any]()
     exec(compile("def later(function, *args):\n    return function(*args)", code.filename, "exec"), names)
     code.is_over = True
@@ -429,5 +429,5 @@ def test_nested_run_in_another_folder_saves_for_that_folder(here: Path) -> None:
         ("bash(ls", ("bash(ls", ""), True),
     ],
 )
-def test_rule_text_has_one_reader(rule: str, parts: tuple[str, str], is_all: bool) -> None:
+def test_rule_text_is_parsed_into_tool_and_pattern(rule: str, parts: tuple[str, str], is_all: bool) -> None:
     assert (rule_parts(rule), allows_all(rule)) == (parts, is_all)

@@ -60,7 +60,7 @@ def spending(calls: int) -> Agent:
     return bare(ScriptedModel([*parts, paid(Text("Done."))]), [work], unpriced=True)
 
 
-def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
+def test_parallel_runs_share_one_budget_and_end_with_it(tmp_path: Path) -> None:
     begun = threading.Event()
 
     class Held(Purse):
@@ -86,13 +86,13 @@ def test_run_without_remaining_budget_is_refused(snapshot: Snapshot) -> None:
         spending(1).start("go", RunOptions(budget=purse))
 
 
-def test_without_a_limit_it_only_counts() -> None:
+def test_shared_budget_without_a_limit_only_counts_spending() -> None:
     purse = Purse(None)
     run = spending(2).start("go", RunOptions(budget=purse)).result(30)
     assert (run.status, purse.spent) == ("completed", 3 * COST)
 
 
-def test_nested_budget_has_the_minimum_left() -> None:
+def test_nested_budget_is_capped_by_the_shared_remainder() -> None:
     purse = Purse(1.0)
     inner, outer = Budget(0.6, within=purse), Budget(within=purse)
     outer.settle(0.5)

@@ -169,7 +169,7 @@ def test_sequential_calls_continue_after_a_failed_one(way: Any) -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 @pytest.mark.req("KX.11", "R2.10")
 @pytest.mark.usefixtures("own_limiters")
-def test_failed_call_and_siblings_are_answered_together_on_the_wire(wire: str) -> None:
+def test_results_of_a_failed_call_and_siblings_are_sent_together(wire: str) -> None:
     turns = Turns()
     with LoopbackServer([CALLS, "Done."]) as server:
         run = bare(server.model(wire), [takes_too_long(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], 
     return run
 
 
-def test_signal_sent_before_a_blocking_call_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_signal_sent_before_a_blocking_call_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
 
     def late() -> None:
@@ -133,7 +133,7 @@ def test_signal_sent_before_a_blocking_call_is_repeated(monkeypatch: pytest.Monk
     assert (run.status, sleeper.interrupts) == ("cancelled", 1) and len(sent) >= 3
 
 
-def test_repeated_signals_arriving_separately_belong_to_one_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_stop_signals_count_as_one_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
     sleeper = Nap()
 
@@ -157,7 +157,7 @@ def test_repeated_signals_arriving_separately_belong_to_one_stop(monkeypatch: py
     assert sleeper.interrupts == 2
 
 
-def test_signal_arriving_after_its_tool_ended_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_stop_signal_is_awaited_when_the_tool_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     really, stopping, begun = foreground_module._interrupt_main_thread, threading.Event(), threading.Event()
     senders: list[threading.Thread] = []
 
@@ -186,7 +186,7 @@ def innermost_function_of_main_thread() -> str:
     return sys._current_frames()[threading.main_thread().ident or 0].f_code.co_name
 
 
-def test_main_thread_interrupts_itself_where_threads_take_no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_thread_interrupts_itself_without_pthread_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_kill", raising=False)
     begun, ended = threading.Event(), threading.Event()
 
@@ -220,7 +220,7 @@ def test_swallowed_stop_ends_the_run_and_next_stop_interrupts_again() -> None:
     assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled"], 2)
 
 
-def test_stop_frees_the_waiter_of_a_tool_its_run_abandoned() -> None:
+def test_stop_after_the_run_interrupts_its_abandoned_tool() -> None:
     sleeper = Nap()
 
     @tool(timeout=0.5)
@@ -261,7 +261,7 @@ def test_interrupt_after_a_swallowed_stop_is_raised_at_the_waiter(
 
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["outer", "middle", "inner"])
-def test_stop_of_nested_runs_ends_its_target_and_inner_runs(which: int) -> None:
+def test_stopping_a_nested_run_ends_it_and_its_inner_runs(which: int) -> None:
     sleeper = Nap()
     lives: list[LiveRun] = []
 
@@ -312,7 +312,7 @@ def raced(length: float, moment: float) -> Run:
 
 
 @pytest.mark.req("R0.13")
-def test_stop_at_tool_end_hits_nothing_later() -> None:
+def test_stop_at_tool_end_does_not_affect_later_code() -> None:
     chance, before = random.Random(1), signal.getsignal(signal.SIGINT)
     ends = {raced(chance.random() / 1000, chance.random() / 1000).status for _ in range(TRIES)}
     assert "cancelled" in ends and ends <= {"cancelled", "completed"}
@@ -320,7 +320,7 @@ def test_stop_at_tool_end_hits_nothing_later() -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_simultaneous_stops_are_one_and_never_an_interrupt() -> None:
+def test_simultaneous_stops_act_as_one_stop() -> None:
     for _ in range(TRIES // 6):
         sleeper = Nap()
 
@@ -359,7 +359,7 @@ def stopped_before_its_tool() -> bool:
     return ran.is_set()
 
 
-def test_no_tool_begins_once_the_run_was_stopped() -> None:
+def test_no_tool_starts_after_a_stop() -> None:
     assert not any(stopped_before_its_tool() for _ in range(100))
 
 

@@ -35,7 +35,7 @@ def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
     return err.getvalue()
 
 
-def test_terminal_shows_one_line_removed_at_the_end(subtests: pytest.Subtests) -> None:
+def test_terminal_line_is_removed_at_the_end(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
         "run": lambda: asyncio.run(agent_of().run("go")),
         "run_sync": lambda: agent_of().run_sync("go"),
@@ -48,7 +48,7 @@ def test_terminal_shows_one_line_removed_at_the_end(subtests: pytest.Subtests) -
             assert "\n" not in text and text.endswith("\r") and not text.split("\r")[-2].strip()
 
 
-def test_no_line_without_terminal_or_with_watcher_or_opt_out(subtests: pytest.Subtests) -> None:
+def test_no_terminal_line_without_terminal_with_watcher_or_opt_out(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
         "run, show=False": lambda: asyncio.run(agent_of().run("go", show=False)),
         "run_sync, show=False": lambda: agent_of().run_sync("go", show=False),
@@ -62,7 +62,7 @@ def test_no_line_without_terminal_or_with_watcher_or_opt_out(subtests: pytest.Su
     assert written(lambda: agent_of().run_sync("go"), to=io.StringIO()) == ""
 
 
-def test_many_runs_share_the_line() -> None:
+def test_many_runs_share_the_terminal_line() -> None:
     async def main() -> None:
         await asyncio.gather(*[agent_of().run(f"part {n}") for n in range(5)])
 
@@ -70,7 +70,7 @@ def test_many_runs_share_the_line() -> None:
     assert "5 in progress" in text and "4 ended" in text and "\n" not in text
 
 
-def test_a_nested_run_has_no_line_of_its_own() -> None:
+def test_nested_run_has_no_separate_terminal_line() -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent_of("Inner.").run("part")).text
@@ -80,11 +80,11 @@ def test_a_nested_run_has_no_line_of_its_own() -> None:
     assert "delegate" in text and "in progress" not in text
 
 
-def test_invented_tool_name_does_not_control_the_terminal() -> None:
+def test_tool_name_cannot_inject_terminal_controls() -> None:
     assert "\x1b[2J" not in written(lambda: agent_of(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
 
 
-def test_terminal_line_is_not_loaded_without_a_terminal() -> None:
+def test_terminal_line_module_is_not_loaded_without_a_terminal() -> None:
     code = (
         "import sys; from agentnb import Agent; from agentnb.models import ScriptedModel; "
         "Agent(ScriptedModel(['Hi.'])).run_sync('go'); assert 'tqdm' not in sys.modules"

@@ -59,7 +59,7 @@ def texts(tools: list[Any], start: str) -> list[str]:
 
 
 @pytest.mark.req("R0.72")
-def test_plain_tools_use_the_waiting_thread_safe_tools_a_pool() -> None:
+def test_sync_tools_use_the_waiting_thread_or_a_pool() -> None:
     waiting, beside, on_loop = texts([where, where_beside, where_async], "run_sync")
     assert waiting == threading.current_thread().name
     assert beside.startswith("agentnb-tool")
@@ -67,7 +67,7 @@ def test_plain_tools_use_the_waiting_thread_safe_tools_a_pool() -> None:
 
 
 @pytest.mark.req("R0.72")
-def test_awaited_run_uses_pool_for_plain_and_loop_for_async() -> None:
+def test_awaited_run_uses_pool_for_sync_and_loop_for_async() -> None:
     plain, beside, on_loop = texts([where, where_beside, where_async], "run")
     assert plain.startswith("agentnb-tool")
     assert beside.startswith("agentnb-tool")
@@ -165,7 +165,7 @@ def test_runs_sharing_a_thread_survive_a_background_task_that_exits() -> None:
     thread.close()
 
 
-def test_a_thread_ends_when_it_is_closed() -> None:
+def test_loop_thread_ends_when_closed() -> None:
     before = set(threading.enumerate())
     thread = LoopThread()
     (mine,) = set(threading.enumerate()) - before
@@ -184,7 +184,7 @@ def test_run_with_its_own_thread_leaves_none_behind() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subtests) -> None:
+def test_exception_raised_in_a_thread_reaches_the_caller(subtests: pytest.Subtests) -> None:
     def check(error: BaseException) -> None:
         def fails() -> None:
             raise error
@@ -205,7 +205,7 @@ def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subt
             check(error)
 
 
-def test_coroutines_on_another_loop_return_raise_and_are_cancelled_there(subtests: pytest.Subtests) -> None:
+def test_coroutines_on_another_loop_return_raise_and_can_be_cancelled(subtests: pytest.Subtests) -> None:
     thread, ended = LoopThread(), threading.Event()
     began = asyncio.Event()  # of this thread's loop below
     seen: list[str] = []

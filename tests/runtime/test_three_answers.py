@@ -66,7 +66,7 @@ def told(run: Run) -> tuple[str | None, str]:
     return results(run)[0].error_code, results(run)[0].text
 
 
-def test_three_answers_are_three_outcomes_for_the_model(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_model_is_informed_of_answer_decline_or_cancellation(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     answers: dict[str, Callable[[LiveRun], None]] = {
         "answered": lambda live: live.answer("red"),
         "declined": lambda live: live.decline(),
@@ -110,7 +110,7 @@ def test_answering_function_may_decline_or_cancel(subtests: pytest.Subtests) -> 
             assert told(run)[0] == "declined"
 
 
-def test_question_names_its_asker_in_our_words(subtests: pytest.Subtests) -> None:
+def test_question_names_the_tool_or_server_that_asks(subtests: pytest.Subtests) -> None:
     of_a_server = FunctionTool(colour, name="mcp_clock_set")
     of_a_server.asker_name = "MCP server clock"  # type: ignore[attr-defined]
     for asks, name in ((colour, "colour"), (of_a_server, "MCP server clock"), (connect, "connect")):
@@ -121,7 +121,7 @@ def test_question_names_its_asker_in_our_words(subtests: pytest.Subtests) -> Non
             live.result(LONG)
 
 
-def test_human_step_asks_in_its_name_with_three_outcomes(subtests: pytest.Subtests) -> None:
+def test_human_step_can_be_answered_declined_or_cancelled(subtests: pytest.Subtests) -> None:
     answers: dict[str, tuple[Callable[[LiveRun], None], str]] = {
         "answered": (lambda live: live.answer("red"), "completed"),
         "declined": (lambda live: live.decline(), "failed"),
@@ -157,7 +157,7 @@ def test_question_with_an_address_is_accepted_declined_or_cancelled(subtests: py
                 assert code or told(run)[1] == "ask_url returned None"
 
 
-def test_unsafe_address_is_refused_when_the_tool_asks(subtests: pytest.Subtests) -> None:
+def test_tool_cannot_ask_to_open_an_unsafe_address(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "file:///etc/passwd", "example.org", "https://bank.example@evil.example/"):
 
         async def connect_there(context: ToolContext, url: str = url) -> None:

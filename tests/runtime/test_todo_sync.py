@@ -53,7 +53,7 @@ def test_changed_list_is_written_and_unchanged_list_is_not() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_emptied_list_is_a_change() -> None:
+def test_emptied_list_is_logged_as_a_change() -> None:
     board = ForeignBoard()
     check, log = checked(board, Todo(1, "Look"))
     check.look()
@@ -119,7 +119,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.req("R0.45", "K0.8")
-def test_log_stays_readable_with_any_foreign_board_content(
+def test_log_stays_readable_with_any_content_of_a_foreign_board(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(odd: str, from_the_beginning: bool, tmp_path: Path) -> None:

@@ -100,14 +100,14 @@ def delegating(way: Callable[[Callable[[], str]], str], how: str, **settings: An
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_run_in_a_thread_of_a_tool_has_its_mode(subtests: pytest.Subtests) -> None:
+def test_run_in_a_tool_thread_inherits_its_mode(subtests: pytest.Subtests) -> None:
     for name, way in WAYS.items():
         for how in ("run_sync", "start", "async"):
             with subtests.test(f"{name}, {how}"):
                 assert delegating(way, how, answer=only_delegate, approve="ask") == DENIED
 
 
-def test_run_in_a_thread_asks_the_person_of_the_tool() -> None:
+def test_run_in_a_tool_thread_can_ask_the_person() -> None:
     asked: list[str] = []
 
     def answer(question: Any) -> str:

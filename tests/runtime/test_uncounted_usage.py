@@ -57,7 +57,7 @@ def estimate_warnings(run: Run) -> list[str]:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2", "KX.9")
-def test_budget_holds_with_one_uncounted_side(wire: str, stream: str, side: str) -> None:
+def test_budget_applies_when_the_server_omits_token_counts(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, budget=0.02, **how)
     assert (run.status, run.stop_reason) == ("limited", "budget")
@@ -72,7 +72,7 @@ def test_budget_holds_with_one_uncounted_side(wire: str, stream: str, side: str)
 @pytest.mark.parametrize("kind", NO_COUNTS)
 @pytest.mark.parametrize("side", ["input", "output"])
 @pytest.mark.req("KX.2")
-def test_budget_holds_for_any_invalid_token_count(wire: str, kind: str, side: str) -> None:
+def test_budget_applies_despite_any_invalid_token_count(wire: str, kind: str, side: str) -> None:
     run = run_against(wire, budget=0.02, **{side: NO_COUNTS[kind]})
     assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
 
@@ -95,7 +95,7 @@ def test_counts_reported_by_the_server_are_kept(wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_the_budget_of_a_session_holds_too(wire: str) -> None:
+def test_session_budget_applies_despite_missing_counts(wire: str) -> None:
     budget = Budget(0.02, name="session_budget")
     run = run_against(wire, session_budget=budget, input=None)
     assert (run.stop_reason, len(estimate_warnings(run))) == ("session_budget", 1)
@@ -106,7 +106,7 @@ def test_the_budget_of_a_session_holds_too(wire: str) -> None:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_with_one_uncounted_side_and_no_price(wire: str, stream: str, side: str) -> None:
+def test_max_tokens_applies_with_missing_counts_and_no_price(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, None, max_tokens=2_000, **how)
     assert (run.status, run.stop_reason) == ("limited", "max_tokens") and 1 < len(run.rounds) < 6
@@ -114,12 +114,12 @@ def test_max_tokens_holds_with_one_uncounted_side_and_no_price(wire: str, stream
 
 
 @pytest.mark.req("KX.2")
-def test_cached_tokens_counted_beside_the_input_keep_the_cost_known() -> None:
+def test_cached_tokens_reported_beside_input_keep_the_cost_known() -> None:
     run = run_against("compatible", budget=0.02, input=10, more={"prompt_tokens_details": {"cached_tokens": 2_000}})
     assert run.stop_reason == "budget" and run.rounds[0].usage is not None and run.rounds[0].usage.input == 2_010
 
 
-def test_no_warning_without_a_limit() -> None:
+def test_missing_counts_cause_no_warning_without_a_limit() -> None:
     run = run_against("compatible", input=None)
     assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
 
@@ -130,7 +130,7 @@ def test_ignored_budget_without_a_price_gives_no_warning() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_for_a_model_object_with_invalid_counts(tmp_path: Any) -> None:
+def test_max_tokens_applies_to_model_objects_with_invalid_counts(tmp_path: Any) -> None:
     for usage in (Usage(), Usage(-5, 3), Usage("many", 3), Usage(7, None)):  # type: ignore[arg-type]
         replies = [Reply(Message("assistant", (Text(WORDS), do(number))), usage) for number in range(ROUNDS)]
         store = Store(tmp_path)
@@ -140,7 +140,7 @@ def test_max_tokens_holds_for_a_model_object_with_invalid_counts(tmp_path: Any) 
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_summaries_count_for_max_tokens_too() -> None:
+def test_summaries_count_towards_max_tokens() -> None:
     model = Summarising([do(number) for number in range(9)], [WORDS * 20])
     run = bare(model, [work], max_tokens=10_000, history=History(compact_above=5, keep_recent=2)).run_sync("go")
     assert run.stop_reason == "max_tokens" and any(round_.compactions for round_ in run.rounds)

@@ -59,7 +59,7 @@ def test_question_says_if_the_change_cannot_be_undone(desk: Desk, subtests: pyte
             assert not listed_changes(desk.store.folder, run.id).changes
 
 
-def test_new_content_with_a_key_is_mentioned(desk: Desk) -> None:
+def test_question_mentions_a_key_in_the_new_content(desk: Desk) -> None:
     async def inner(context: ToolContext) -> str:
         """Call write_file with a key."""
         await context.call("write_file", {"path": "plain.txt", "content": KEY})
@@ -70,12 +70,12 @@ def test_new_content_with_a_key_is_mentioned(desk: Desk) -> None:
     assert noted(run) and about is not None and KEY not in about.arguments
 
 
-def test_run_without_a_store_adds_no_note(desk: Desk) -> None:
+def test_run_without_a_store_adds_no_undo_note(desk: Desk) -> None:
     run = desk.agent(writes("key.txt", "new"), approve=lambda *_: False).run_sync("Go.")
     assert not noted(run)
 
 
-def test_repeated_question_notes_undo_for_the_current_file(desk: Desk) -> None:
+def test_undo_note_is_updated_when_the_question_is_repeated(desk: Desk) -> None:
     agent = desk.agent(writes("plain.txt", "new"), approve=None)
     run = asyncio.run(agent.run("Go.", RunOptions(suspend=True), store=desk.store))
     assert not noted(run)
@@ -86,6 +86,6 @@ def test_repeated_question_notes_undo_for_the_current_file(desk: Desk) -> None:
     assert question.about is not None and question.about.cannot_undo
 
 
-def test_note_does_not_make_another_question() -> None:
+def test_undo_note_does_not_make_the_question_different() -> None:
     told, other = (JudgedCall("write_file", "{}", "ask", "write", cannot_undo=one) for one in (True, False))
     assert told.is_same(other) and other.is_same(told)

@@ -96,7 +96,7 @@ def sums(run: Run) -> tuple[Any, ...]:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_run_has_the_usage_of_its_nested_runs(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+def test_run_usage_includes_its_nested_runs(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     folder = tmp_path_factory.mktemp("files")
     for name, (begin, calls, own) in ways(folder).items():
         store = Store(tmp_path_factory.mktemp("runs"))
@@ -137,7 +137,7 @@ def test_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> 
     assert {summary.id: cost_words(summary) for summary in store.summaries()}[run.id] == "no price"
 
 
-def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
+def test_nested_tokens_without_a_report_are_unknown(tmp_path: Path) -> None:
     begin = of_workflow("workflow: [{type: agent, name: a}]\n", tmp_path, a=agent(priced("Done.", cost=None), name="a"))
     run = begin(RunOptions(show=False))
     assert (run.cost, run.usage, run.own_usage) == (None, Usage(), Usage(0, 0, cost=0.0))
@@ -146,7 +146,7 @@ def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
     ] * 2
 
 
-def test_usage_changing_no_sum_is_not_logged_again(tmp_path: Path) -> None:
+def test_usage_that_leaves_sums_unchanged_is_not_logged_again(tmp_path: Path) -> None:
     async def ask() -> str:
         """Awaits another agent."""
         return (await agent(priced(ToolCall("work"), cost=None), priced("Done.", cost=None), tools=(work,)).run("inner")).text
@@ -156,7 +156,7 @@ def test_usage_changing_no_sum_is_not_logged_again(tmp_path: Path) -> None:
     assert run.cost is None
 
 
-def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> None:
+def test_rows_of_nested_runs_replace_nested_usage_rows(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         return (await agent().run("inner")).text
@@ -215,7 +215,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
             assert session.spent == 0 and len(before) == 3
 
 
-def test_dying_run_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
+def test_interrupted_run_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         await agent(priced(ToolCall("work"), cost=COST, tokens=TOKENS), said(), tools=(work,)).run("inner")
@@ -230,7 +230,7 @@ def test_dying_run_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
         assert (load_trace(cut).cost, load_trace(cut).usage.input) == (calls * COST, calls * 100)
 
 
-def test_log_with_only_dollars_of_nested_runs_counts_them(tmp_path: Path) -> None:
+def test_old_log_with_only_nested_cost_still_counts_it(tmp_path: Path) -> None:
     run = agent(said()).run_sync("Go")
     older = ExtraUsage(seq=2, at=None, run_id=run.id, inside=0.75)
     events = [replace(one, seq=seq) for seq, one in enumerate([*run.events[:2], older, *run.events[2:]])]
@@ -241,7 +241,7 @@ def test_log_with_only_dollars_of_nested_runs_counts_them(tmp_path: Path) -> Non
     assert Store(tmp_path).summary(run.id).cost == 0.75 + COST
 
 
-def test_a_limit_on_tokens_is_on_own_calls() -> None:
+def test_token_limit_excludes_nested_runs() -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         return (await agent().run("inner")).text

@@ -62,7 +62,7 @@ def failed(function: Callable[..., Any], start: str) -> Run:
 
 
 @pytest.mark.req("R2.10")
-def test_traceback_has_user_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
+def test_traceback_has_user_frames_but_no_agentnb_frames(subtests: pytest.Subtests) -> None:
     for start, function in itertools.product(
         ["run_sync", "run"], [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own]
     ):
@@ -95,7 +95,7 @@ def test_error_without_a_readable_message_is_reported() -> None:
     assert run.status == "completed"
 
 
-def test_half_characters_in_an_error_are_replaced() -> None:
+def test_lone_surrogates_in_an_error_are_replaced() -> None:
     def odd() -> None:
         raise ValueError("\ud800")
 

@@ -40,7 +40,7 @@ def agent(*replies: Any, tools: Any = (work,), **settings: Any) -> Agent:
 
 
 @pytest.mark.req("R3.35")
-def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
+def test_handlers_are_called_first_with_unchanged_arguments() -> None:
     taken.clear()
     run = agent(CALLS, "Done.").run_sync("go")
     first, second = run.rounds[0].results
@@ -59,7 +59,7 @@ def test_tools_without_a_handler_run_unchanged() -> None:
     assert run.rounds[0].results[1].error_code == "unknown_tool"
 
 
-def test_handler_errors_are_results_and_gates_and_permissions_apply(subtests: pytest.Subtests) -> None:
+def test_handler_errors_become_results_and_permissions_apply(subtests: pytest.Subtests) -> None:
     def fails(arguments: Any, context: ToolContext) -> None:
         raise LookupError("no trip")
 
@@ -84,7 +84,7 @@ def test_handler_errors_are_results_and_gates_and_permissions_apply(subtests: py
             assert bool(taken) is ran
 
 
-def test_builtin_tool_rules_apply_to_its_handler(subtests: pytest.Subtests) -> None:
+def test_rules_for_a_builtin_tool_apply_to_its_handler(subtests: pytest.Subtests) -> None:
     call = ToolCall("bash", {"command": "ls"}, "c1")
     cases: dict[str, tuple[dict[str, Any], bool]] = {
         "a flag that is not permitted": ({"permissions": ["file_read"], "approve": lambda call, run: True}, False),

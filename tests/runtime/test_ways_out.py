@@ -256,7 +256,7 @@ def assert_logs_are_whole(cell: Cell, run: Run) -> None:
 
 @pytest.mark.req("R0.12", "R0.13", "R0.78", "KX.2", "KX.5", "KX.11")
 @pytest.mark.parametrize("name", PLACES)
-def test_every_way_out_of_a_place_keeps_the_promises(
+def test_run_promises_survive_every_kind_of_exit(
     name: str, subtests: pytest.Subtests, skipped: SkippedClock, tmp_path: Path
 ) -> None:
     place = PLACES[name]

@@ -71,7 +71,7 @@ def test_stop_interrupts_a_background_plain_function_before_its_next_step() -> N
     assert not run.warnings and "still be running" not in results(run)[0].text
 
 
-def test_uninterruptible_function_is_reported_running_and_stops_after_its_call() -> None:
+def test_uninterruptible_function_is_reported_running_and_stops_afterwards() -> None:
     free = threading.Event()
     save = Save(lambda: free.wait(LONG))
     run = stopped(save)
@@ -106,7 +106,7 @@ def test_interrupted_function_never_starts() -> None:
     assert isinstance(call.run().error, ToolInterrupted) and done == [] and not call.is_running
 
 
-def test_interrupt_at_function_end_hits_nothing_later() -> None:
+def test_interrupt_at_function_end_does_not_affect_later_code() -> None:
     hit: list[BaseException] = []
 
     def one(length: int) -> None:
@@ -152,7 +152,7 @@ for function in (interrupted, lambda: worker_call().interrupt()):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG)
 
 
-def test_interrupt_spares_our_waiting_code_and_ends_the_function_afterwards() -> None:
+def test_interrupt_during_a_hold_is_raised_after_it() -> None:
     begun, woken = threading.Event(), threading.Event()
     seen: list[str] = []
 

@@ -85,7 +85,7 @@ def test_file_is_confirmed_first_and_after_each_change(personal: Path, subtests:
     assert len(load(person)) == 2 and person.asked
 
 
-def test_changed_header_is_asked_about(personal: Path) -> None:
+def test_changed_header_needs_a_new_confirmation(personal: Path) -> None:
     written(harbour=HARBOUR)
     load(Person())
     written(harbour={**HARBOUR, "headers": {"Authorization": "Bearer ${OTHER_TOKEN}"}})
@@ -93,7 +93,7 @@ def test_changed_header_is_asked_about(personal: Path) -> None:
         load(None)
 
 
-def test_confirmation_applies_to_that_file_only(personal: Path) -> None:
+def test_confirmation_applies_only_to_that_file(personal: Path) -> None:
     written(clock=CLOCK)
     load(Person())
     written("copy.json", clock=CLOCK)
@@ -102,7 +102,7 @@ def test_confirmation_applies_to_that_file_only(personal: Path) -> None:
     load(None, str(Path("mcp.json").absolute()))
 
 
-def test_question_shows_commands_and_no_values(personal: Path, snapshot: Snapshot) -> None:
+def test_question_shows_commands_but_no_values(personal: Path, snapshot: Snapshot) -> None:
     written(
         clock={**CLOCK, "cwd": "/srv/tides", "env": {"LOG_LEVEL": SECRET, "ZONE": "${MY_ZONE}"}},
         fs={
@@ -150,7 +150,9 @@ def test_unreadable_files_are_refused(personal: Path, snapshot: Snapshot, subtes
             assert str(raised.value) == snapshot(name)
 
 
-def test_unwritable_user_folder_asks_once_per_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirmation_is_asked_once_per_process_without_a_writable_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(confirmed_servers, "_confirmed_here", set())
     use_own_folder(monkeypatch, tmp_path / "file" / "below")
@@ -162,7 +164,7 @@ def test_unwritable_user_folder_asks_once_per_process(tmp_path: Path, monkeypatc
         load(None)
 
 
-def test_file_without_servers_asks_nothing(personal: Path) -> None:
+def test_file_without_servers_needs_no_confirmation(personal: Path) -> None:
     written()
     assert load(None) == []
 

@@ -71,7 +71,7 @@ def seen(requests: Iterable[Request]) -> list[str]:
 WHOLE = [(1, "calm", "Take your time."), (2, "loud", "GO ON NOW."), (3, "calm", "A little more."), (4, "loud", "GO ON NOW.")]
 
 
-def test_set_drawn_per_round_reaches_model_and_ledger(tmp_path: Path) -> None:
+def test_set_drawn_per_round_appears_in_requests_and_ledger(tmp_path: Path) -> None:
     drawing = agent(*REPLIES)
     live = drawing.run_sync("Go", store=Store(tmp_path))
     for run in (live, Store(tmp_path).load(live.id)):
@@ -111,7 +111,7 @@ def test_run_interrupted_anywhere_keeps_its_draws(tmp_path: Path, subtests: pyte
             assert (sets_of(again), given(again), drawn(again)) == (DRAWN[:5], WHOLE, DRAWN)
 
 
-def test_set_given_on_recovery_applies(tmp_path: Path) -> None:
+def test_guidance_set_given_at_recovery_applies(tmp_path: Path) -> None:
     usual = Matrix(workflow_mode=True)
     whole = agent(*REPLIES, policy=usual, guidance=LOUD).run_sync("Go")
     begun = next(at for at, event in enumerate(whole.events) if isinstance(event, RoundStarted) and event.index == 2)

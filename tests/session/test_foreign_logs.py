@@ -159,7 +159,7 @@ FORGED: dict[str, tuple[Any, Edit]] = {
 
 
 @pytest.mark.parametrize("gates", [(), (careful,)], ids=["mode", "gate"])
-def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests, gates: Any) -> None:
+def test_forged_consent_is_ignored(tmp_path: Path, subtests: pytest.Subtests, gates: Any) -> None:
     for name, (call, edit) in FORGED.items():
         with subtests.test(name):
             desk = Desk(tmp_path / name)
@@ -183,7 +183,7 @@ def test_call_gated_only_by_code_is_judged_again(tmp_path: Path) -> None:
     assert not desk.done and [question.kind for question in run.waiting] == ["approval"]
 
 
-def test_foreign_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_requires_consent_only_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for trust in (True, False):
         with subtests.test(trust=trust):
             desk = Desk(tmp_path / str(trust))
@@ -215,14 +215,14 @@ def test_answers_to_a_refused_log_are_refused(tmp_path: Path) -> None:
     assert not desk.done
 
 
-def test_mode_of_the_user_replaces_that_of_a_refused_log(tmp_path: Path) -> None:
+def test_users_mode_replaces_the_mode_in_a_refused_log(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=mode(None))
     assert desk.resumed(path, trust_log=False, approve="auto").status == "completed"
     assert desk.done == ["a"]
 
 
-def test_tool_never_gets_answers_of_a_refused_log(tmp_path: Path) -> None:
+def test_tool_never_receives_answers_from_a_refused_log(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
 
     def edit(events: list[Any]) -> list[Any]:
@@ -244,7 +244,7 @@ def _with_call(event: Any, call: ToolCall) -> Any:
     return event
 
 
-def test_fork_of_a_foreign_log_has_none_of_its_answers(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_fork_of_a_foreign_log_does_not_inherit_its_answers(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path / "own")
     options = RunOptions(store=desk.store, approve=lambda call, run: True)
     whole = desk.agent(WRITE, "Done.", gates=[careful]).start("Go.", options).result(30)
@@ -266,7 +266,7 @@ def test_fork_of_a_foreign_log_has_none_of_its_answers(tmp_path: Path, subtests:
             assert fork.status == "completed" and len(asked) == count
 
 
-def test_fork_of_a_foreign_log_judges_its_open_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_fork_of_a_foreign_log_judges_its_pending_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, call, edit in (
         ("let through", WRITE, admitted),
         ("granted", WRITE, granted),
@@ -280,7 +280,7 @@ def test_fork_of_a_foreign_log_judges_its_open_calls(tmp_path: Path, subtests: p
             assert not desk.done and fork.status == "waiting_on_user"
 
 
-def test_reproducing_a_foreign_log_approves_no_call_of_real_tools(tmp_path: Path) -> None:
+def test_reproducing_a_foreign_log_does_not_approve_real_calls(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     options = RunOptions(store=desk.store, approve=lambda call, run: True)
     whole = desk.agent(WRITE, "Done.", gates=[careful]).start("Go.", options).result(30)
@@ -303,7 +303,7 @@ workflow:
 """
 
 
-def test_rerun_with_outputs_of_a_foreign_log_needs_trust(tmp_path: Path) -> None:
+def test_rerun_with_outputs_from_a_foreign_log_requires_trust(tmp_path: Path) -> None:
     done: list[str] = []
 
     @tool(effects=["read"])
@@ -338,7 +338,7 @@ def test_rerun_with_outputs_of_a_foreign_log_needs_trust(tmp_path: Path) -> None
     assert (asked, done) == (["write"], ["write"] * 3)
 
 
-def test_every_start_from_a_foreign_log_asks(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_way_to_use_a_foreign_log_asks_for_approval(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A mode given by the user applies, and so does that of their own log."""
     desk = Desk(tmp_path / "own")
     agent = desk.agent(WRITE, "Done.")
@@ -377,7 +377,7 @@ def test_every_start_from_a_foreign_log_asks(tmp_path: Path, subtests: pytest.Su
                 assert bool(desk.done) is runs
 
 
-def test_fork_with_recorded_results_asks_nothing(tmp_path: Path) -> None:
+def test_fork_with_recorded_results_needs_no_approval(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "own")
     own = desk.agent(WRITE, "Done.").run_sync("Go.", store=desk.store, show=False)
     foreign = load_trace(_rewritten(desk.store.path(own.id), tmp_path / "foreign.jsonl"))

@@ -66,14 +66,14 @@ def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFa
     return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
 
 
-def test_killed_run_has_each_event_of_a_completed_run(whole: Run) -> None:
+def test_run_used_for_kill_tests_has_every_event_kind(whole: Run) -> None:
     assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
     assert max(len(round.calls) for round in whole.rounds) >= 5
     assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
 
 
 @pytest.mark.slow("starts the process that all killed runs are forked from")
-def test_run_is_killed_at_each_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
+def test_kill_tests_cover_every_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
     assert {outcome.signal for outcome in outcomes} == {signal.SIGKILL}
     met = {(type(whole.events[outcome.fault.seq]), outcome.fault.moment) for outcome in outcomes}
     assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
@@ -112,7 +112,7 @@ def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) 
     assert seen["interrupted"] > 50 and seen["completed"] >= 2
 
 
-def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
+def test_tool_logged_as_finished_has_done_its_work(outcomes: list[Outcome]) -> None:
     """The log never reports more than the tools did, so recovery repeats no finished call."""
     for outcome in outcomes:
         if outcome.path.stat().st_size and outcome.told:
@@ -141,7 +141,7 @@ def assert_done_once(run: Run, path: Path) -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_killed_run_resumes_without_repeating_tool_work(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
     last = len(whole.events) - 1
     for outcome in outcomes:
         written = outcome.fault.seq + (outcome.fault.moment in ("after", "told"))
@@ -180,7 +180,7 @@ def interrupted_copy(whole: Run, folder: Path, count: int) -> Path:
 
 
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
-def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
+def test_recovery_can_be_killed_at_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = interrupted_copy(whole, tmp_path / "template", DIED_AT)
     ((reported, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"

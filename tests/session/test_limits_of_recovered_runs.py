@@ -35,7 +35,7 @@ def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list
 @pytest.mark.parametrize(
     ("taken", "ends"), [(0.0, ("completed", "natural")), (LIMIT - LEFT, ("limited", "max_seconds"))], ids=["few", "nearly all"]
 )
-def test_seconds_before_the_crash_count(taken: float, ends: Any, tmp_path: Path) -> None:
+def test_time_before_the_crash_counts_towards_the_limit(taken: float, ends: Any, tmp_path: Path) -> None:
     @tool
     async def slow(n: int = 0) -> str:
         """Ends, unless it is the second call of a run that has nearly no time left."""

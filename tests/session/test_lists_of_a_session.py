@@ -29,7 +29,7 @@ def titles(run: Run) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.62")
-def test_edits_between_cells_survive_a_run_without_tools(tmp_path: Path) -> None:
+def test_todo_edits_between_cells_survive_runs_without_tools(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     first = with_list(session, "One", "Two")
     session.board().complete(1)  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def test_edits_between_cells_survive_a_run_without_tools(tmp_path: Path) -> None
 
 
 @pytest.mark.req("R0.62")
-def test_loaded_run_brings_a_list_it_only_carried(tmp_path: Path) -> None:
+def test_loaded_run_restores_a_todo_list_it_only_carried(tmp_path: Path) -> None:
     first = Session(Store(tmp_path))
     chat = without_tools(first, with_list(first, "One"))
     second = Session(Store(tmp_path))

@@ -37,7 +37,7 @@ def test_experiment_that_fails_to_start_is_not_live(tmp_path: object) -> None:
     assert session.experiments() == []
 
 
-def test_newest_experiment_is_the_last_started_still_running() -> None:
+def test_newest_experiment_is_the_latest_still_running() -> None:
     session, first, second = Session(), Control("first", 2), Control("second", 2)
     with pytest.raises(SettingsError):
         session.newest()

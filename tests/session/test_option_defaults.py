@@ -48,7 +48,7 @@ def test_each_limit_has_its_own_key_and_reaches_agents(session: Session) -> None
     assert {name: getattr(agent, name) for name in wanted} == wanted
 
 
-def test_key_may_be_written_with_underscores(session: Session) -> None:
+def test_option_key_may_be_written_with_underscores(session: Session) -> None:
     session.set_default("max_tool_calls_per_turn", "7")
     assert session.defaults["max-tool-calls-per-turn"] == "7" and "max_tool_calls_per_turn" not in session.defaults
 

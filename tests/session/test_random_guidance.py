@@ -52,7 +52,7 @@ def test_each_round_has_its_own_seeded_draw() -> None:
     assert drawn(own) == expected(own.id, 8)
 
 
-def test_run_has_one_draw_by_default(tmp_path: Path) -> None:
+def test_run_draws_guidance_once_by_default(tmp_path: Path) -> None:
     once = agent_of(*REPLIES, tools=[work], guidance=RandomGuidance(SETS, seed=1), todos=False)
     run = once.run_sync("Go", store=Store(tmp_path))
     assert drawn(run) == expected(1, 1)
@@ -62,7 +62,7 @@ def test_run_has_one_draw_by_default(tmp_path: Path) -> None:
     assert by_round[["guidance", "guidance_version", "guidance_propensity"]].isna().all().all()
 
 
-def test_propensities_are_those_of_the_draws() -> None:
+def test_draws_follow_their_propensities() -> None:
     run = Run()
     names = Counter(draw.set.name for seed in range(4_000) if (draw := RandomGuidance(SETS, "round", seed)(run)))
     assert abs(names["matrix"] / 4_000 - 0.25) < 0.025
@@ -96,7 +96,7 @@ def test_drawing_policy_refuses_random_guidance() -> None:
         agent_of("Hm.", guidance=RandomGuidance(SETS), policy=Drawing())
 
 
-def test_replay_and_reproduction_draw_nothing_anew() -> None:
+def test_replay_and_reproduction_make_no_new_draws() -> None:
     run = drawing(seed=None).run_sync("Go")  # another run has another id and other draws
     again = replay(run)
     rounds = len(run.rounds)  # the last draw is for a round that a policy prevented
@@ -108,7 +108,7 @@ def test_replay_and_reproduction_draw_nothing_anew() -> None:
     assert guided(off.would_be) == {} and drawn(off.would_be) == []
 
 
-def test_fork_keeps_draws_and_draws_new_rounds() -> None:
+def test_fork_keeps_existing_draws_and_draws_for_new_rounds() -> None:
     run = drawing().run_sync("Go")
     forked = fork_sync(run, 4, model=ScriptedModel([do(11), do(12), "[WORKFLOW_COMPLETE]"]), tools=[work])
     assert drawn(forked)[:4] == drawn(run)[:4] and drawn(forked) == expected(3, 7)
@@ -116,7 +116,7 @@ def test_fork_keeps_draws_and_draws_new_rounds() -> None:
     assert drawn(other) == []
 
 
-def test_run_interrupted_anywhere_draws_nothing_again(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_interrupted_anywhere_repeats_no_draws(tmp_path: Path, subtests: pytest.Subtests) -> None:
     whole = drawing(seed=None).run_sync("Go")
     for count in range(1, len(whole.events)):
         with subtests.test(count):

@@ -63,7 +63,7 @@ def test_custom_list_is_recovered_only_on_its_own_board(tmp_path: Path) -> None:
     assert not run.should_continue and [todo.id for todo in run.todos] == [7]
 
 
-def test_round_that_changed_the_list_is_not_failed(tmp_path: Path) -> None:
+def test_interrupted_round_that_changed_the_list_keeps_its_success(tmp_path: Path) -> None:
     write = ToolCall(
         "todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Look", "status": "not-started"}]}
     )

@@ -84,7 +84,7 @@ def test_suspended_run_is_resumed_with_its_servers(servers: Servers, tmp_path: P
             assert SECRET not in log
 
 
-def test_log_starts_no_command(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
+def test_recovery_never_starts_a_command_from_the_log(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
     store, trace = Store(tmp_path / "runs"), tmp_path / "started"
     run = suspended(store, ["mcp:bench", look], servers)
     path, command, program = next(store.folder.glob("*.jsonl")), bench().command_or_url, bench().args[0]
@@ -116,7 +116,7 @@ def test_changed_server_is_reported(servers: Servers, tmp_path: Path, snapshot: 
     assert warned.message == snapshot(PROGRAM=f"{bench().command_or_url} {bench().args[0]}")
 
 
-def test_server_with_a_redacted_argument_is_unchanged() -> None:
+def test_server_with_a_redacted_argument_counts_as_unchanged() -> None:
     Key("planted", "tide-5d81c0aa37", "a test")
     item = ServerTools("bench", server=bench("--key", "tide-5d81c0aa37"))
     logged: Any = SimpleNamespace(settings=redact(logged_servers([item])))
@@ -126,7 +126,7 @@ def test_server_with_a_redacted_argument_is_unchanged() -> None:
         assert len(list(changed_servers(logged, [ServerTools("bench", server=other)]))) == 1
 
 
-def test_agent_from_the_log_names_its_servers_and_no_commands(servers: Servers, tmp_path: Path) -> None:
+def test_agent_from_the_log_names_servers_without_their_commands(servers: Servers, tmp_path: Path) -> None:
     run = suspended(Store(tmp_path), ["mcp:bench/where", "mcp:bench/add", look], servers)
     assert run.settings["mcp_servers"] == {"bench": {**bench().as_logged, "tools": ["where", "add"]}}
     agent = agent_of(run, tools=[look], model=ScriptedModel(["Done."]))

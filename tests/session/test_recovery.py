@@ -55,7 +55,9 @@ def as_bytes(request: Request) -> bytes:
 
 @pytest.mark.req("R0.29")
 @pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
-def test_run_interrupted_after_any_event_does_all_its_work(subtests: pytest.Subtests, played: Played, tmp_path: Path) -> None:
+def test_run_interrupted_after_any_event_completes_all_its_work(
+    subtests: pytest.Subtests, played: Played, tmp_path: Path
+) -> None:
     """The requests can be rebuilt, whichever process sent them."""
     for number, scene in enumerate(SCENES):
         with subtests.test(scene.name):
@@ -87,7 +89,7 @@ def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterab
 
 
 @pytest.mark.req("K2.2")
-def test_run_interrupted_with_a_spent_budget_ends_at_it(played: Played, tmp_path: Path) -> None:
+def test_run_interrupted_under_a_budget_recovers_to_the_same_end(played: Played, tmp_path: Path) -> None:
     scene = next(one for one in SCENES if one.name == "budget")
     whole, _ = played(scene)
     for count in range(1, len(whole.events)):
@@ -95,7 +97,7 @@ def test_run_interrupted_with_a_spent_budget_ends_at_it(played: Played, tmp_path
         assert story(run) == story(whole), count
 
 
-def test_log_torn_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> None:
+def test_log_truncated_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
     data, dice = marked(whole.events), random.Random(6)
     first, most = len(marked(whole.events[:1])), len(marked(whole.events[:-1]))

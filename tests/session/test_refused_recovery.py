@@ -86,7 +86,7 @@ def test_invalid_agent_is_refused(died: Path) -> None:
     assert_refused(died, SettingsError, "must be an Agent", agent="scripted:script")
 
 
-def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
+def test_log_without_a_complete_event_or_start_is_refused(died: Path) -> None:
     first = died.read_bytes().splitlines()[0]
     for data, message in (
         (first[: len(first) // 2], "contains no complete event. The run was interrupted before it began; nothing is lost"),
@@ -105,7 +105,7 @@ def test_log_with_a_gap_is_refused_and_unlocked(died: Path) -> None:
     assert_refused(died, TraceError, "Event 4 of run .* is out of order: 3 was expected")
 
 
-def test_missing_log_is_not_taken_for_an_id_prefix(died: Path) -> None:
+def test_missing_log_path_is_not_taken_as_an_id_prefix(died: Path) -> None:
     for missing in (died.with_name(f"{died.stem[:-3]}.jsonl"), died.with_name("gone.jsonl")):
         with pytest.raises(StoreError, match=r"There is no .*lists the runs"):
             again(missing)
@@ -131,7 +131,7 @@ def test_missing_tools_and_models_are_named(died: Path) -> None:
     assert again(died).status == "completed"
 
 
-def test_own_texts_and_rules_are_asked_for(tmp_path: Path) -> None:
+def test_missing_custom_policy_or_guidance_is_requested(tmp_path: Path) -> None:
     class Own:
         name: ClassVar[str] = "own"
 
@@ -192,14 +192,14 @@ def test_active_run_is_refused(tmp_path: Path) -> None:
 fcntl = pytest.importorskip("fcntl")
 
 
-def test_short_reader_of_the_log_is_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_waits_for_a_brief_reader_of_the_log(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with died.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         monkeypatch.setattr(run_file, "sleep", lambda _: fcntl.flock(reader, fcntl.LOCK_UN))
         assert again(died).status == "completed"
 
 
-def test_permanent_reader_of_the_log_is_not_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_does_not_wait_for_a_permanent_reader(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_file, "sleep", lambda _: None)
     with died.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)

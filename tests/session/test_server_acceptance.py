@@ -39,7 +39,7 @@ def changed(servers: Servers, server: MCPServer) -> list[str]:
     return sorted({word for tool in compare_tools(live, live.tools) for word in tool.origin.changed})
 
 
-def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snapshot: Snapshot) -> None:
+def test_server_changes_are_shown_and_apply_only_when_confirmed(servers: Servers, snapshot: Snapshot) -> None:
     played([[GROW]], [bench()], servers)
     played([[GROW]], [bench()], servers)
     played(["Done."], [OTHER], servers)

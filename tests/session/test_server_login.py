@@ -82,7 +82,7 @@ def login_files(person: Path) -> list[Path]:
     return [*(person / "mcp-logins").iterdir()]
 
 
-def test_browser_login_serves_runs_and_later_processes(
+def test_browser_login_works_for_runs_and_later_processes(
     docs: ProtectedServer, servers: Servers, person: Path, snapshot: Snapshot
 ) -> None:
     with pytest.raises(ServerFailed) as refused:
@@ -145,7 +145,9 @@ def test_moved_server_asks_again_without_the_old_login(docs: ProtectedServer, se
             later.close()
 
 
-def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_refused_login_explains_why(
+    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
+) -> None:
     def by_the_person() -> None:
         docs.authorization.is_refusing = True
 
@@ -163,7 +165,7 @@ def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtest
     assert logging.getLogger(FLOW_LOGGER).handlers, "the SDK's errors would be printed"
 
 
-def test_invalid_responses_end_the_login_and_show_no_secret(
+def test_invalid_responses_end_the_login_without_exposing_secrets(
     docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
 ) -> None:
     leak = "leaked-0123456789abcdef"
@@ -203,7 +205,7 @@ def test_invalid_responses_end_the_login_and_show_no_secret(
         called(servers, docs)
 
 
-def test_answer_with_another_state_is_not_accepted(docs: ProtectedServer, servers: Servers) -> None:
+def test_login_response_with_a_different_state_is_rejected(docs: ProtectedServer, servers: Servers) -> None:
     pages: list[int] = []
 
     def visit(address: str) -> str:
@@ -238,7 +240,7 @@ def test_redirect_address_can_be_pasted(docs: ProtectedServer, servers: Servers)
     assert called(servers, docs) == ["echo hi"]
 
 
-def test_login_secrets_are_only_in_its_file(
+def test_login_secrets_are_stored_only_in_their_file(
     docs: ProtectedServer, servers: Servers, person: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -272,7 +274,7 @@ def test_login_secrets_are_only_in_its_file(
     assert not [text[:300] for text in told[1:] for secret in secrets if secret in text]
 
 
-def test_user_header_replaces_a_login(docs: ProtectedServer, servers: Servers) -> None:
+def test_header_set_by_the_user_replaces_a_login(docs: ProtectedServer, servers: Servers) -> None:
     logged_in(servers, docs)
     docs.asked.clear()
     with pytest.raises(ServerFailed, match="required header"):
@@ -280,7 +282,7 @@ def test_user_header_replaces_a_login(docs: ProtectedServer, servers: Servers) -
     assert {sent for _, sent in docs.asked} == {"Bearer of-the-person-01"}
 
 
-def test_keyring_stores_the_login_and_the_file_only_refers(
+def test_login_in_the_keyring_is_only_referenced_by_the_file(
     docs: ProtectedServer,
     servers: Servers,
     person: Path,

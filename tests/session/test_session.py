@@ -64,7 +64,7 @@ def test_running_runs_are_listed_and_the_newest_is_current(session: Session) -> 
         session.current()
 
 
-def test_continuing_needs_an_ended_run(session: Session, snapshot: Snapshot) -> None:
+def test_continuing_requires_an_ended_run(session: Session, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         session.last_run()
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -80,7 +80,7 @@ def test_continuing_needs_an_ended_run(session: Session, snapshot: Snapshot) -> 
     assert session.last_run() is run
 
 
-def test_loaded_run_is_continued(session: Session) -> None:
+def test_loaded_run_is_the_one_continued(session: Session) -> None:
     first = session.start(Agent(ScriptedModel(["one"])), "go").result(30)
     session.start(Agent(ScriptedModel(["two"])), "go").result(30)
     assert session.load(first.id) == first
@@ -127,7 +127,7 @@ def test_defaults_are_validated(session: Session) -> None:
     assert session.defaults["guidance"] == "mine"
 
 
-def test_session_model_precedes_the_environment_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_model_overrides_the_environment_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined?delay=1")
     assert choose_model("simulated:disciplined") == ("simulated:disciplined", ())
     assert choose_model("") == ("simulated:disciplined?delay=1", ())
@@ -165,7 +165,7 @@ def test_conversation_continues_with_its_own_model(monkeypatch: pytest.MonkeyPat
     assert choose_model(None, before) == choose_model("simulated:chatty", before) == ("simulated:disciplined?seed=2", ())
 
 
-def test_conversation_with_a_model_object_asks_for_it() -> None:
+def test_continuing_a_model_object_conversation_requires_the_object() -> None:
     before = Agent(ScriptedModel(["Ho"])).run_sync("Hi")
     with pytest.raises(SettingsError) as caught:
         choose_model(None, before)
@@ -173,7 +173,7 @@ def test_conversation_with_a_model_object_asks_for_it() -> None:
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
 
 
-def test_only_suspended_run_is_meant_unless_a_run_waits(session: Session) -> None:
+def test_only_suspended_run_is_the_default_unless_another_waits(session: Session) -> None:
     def careful(call: ToolCall, run: Run) -> Ask:
         return Ask("May it?")
 
@@ -230,7 +230,7 @@ def test_stopped_run_is_awaited_up_to_the_timeout(subtests: pytest.Subtests, ses
 
 
 @pytest.mark.req("KX.5")
-def test_newest_waiting_run_is_the_asking_one(session: Session) -> None:
+def test_answer_goes_to_the_newest_waiting_run(session: Session) -> None:
     async def asks(context: ToolContext) -> str:
         return str(await context.ask("Well?"))
 
@@ -252,6 +252,6 @@ def test_newest_waiting_run_is_the_asking_one(session: Session) -> None:
     first.result(30)
 
 
-def test_python_run_spends_from_the_session_budget(tmp_path: Path) -> None:
+def test_run_started_from_python_spends_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     assert session.host().budget is session.budget

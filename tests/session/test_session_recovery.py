@@ -157,7 +157,7 @@ def elsewhere(session: Session) -> Iterator[str]:
     file.close()
 
 
-def test_refused_recovery_says_why(session: Session, elsewhere: str) -> None:
+def test_refused_recovery_explains_why(session: Session, elsewhere: str) -> None:
     newer = interrupted(session.store)
     path = session.store.path(newer)
     path.write_bytes(path.read_bytes().replace(b'"schema":', b'"schema":9', 1))
@@ -173,13 +173,13 @@ def test_refused_recovery_says_why(session: Session, elsewhere: str) -> None:
         session.newest_interrupted()
 
 
-def test_new_kernel_points_to_the_interrupted_run(session: Session) -> None:
+def test_new_kernel_mentions_the_interrupted_run(session: Session) -> None:
     cut = interrupted(session.store)
     with pytest.raises(SettingsError, match=f"To resume it: %agent recover {cut}"):
         session.last_run()
 
 
-def test_newest_interrupted_run_is_top_level(session: Session) -> None:
+def test_newest_interrupted_run_is_a_top_level_run(session: Session) -> None:
     first = interrupted(session.store)
     newest = interrupted(session.store)
     nested = interrupted(session.store, parent=newest)

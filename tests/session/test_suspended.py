@@ -220,7 +220,7 @@ def test_late_message_is_read_on_resumption(tmp_path: Path) -> None:
     assert run.text == "Minded." and "Mind the gap." in model.requests[0].messages[-1].text
 
 
-def test_agent_from_a_log_needs_the_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_agent_from_a_log_requires_its_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write("a"))
 
@@ -269,7 +269,7 @@ def test_user_postpones_the_question_and_answers_days_later(tmp_path: Path) -> N
     assert_every_call_has_one_result(run)
 
 
-def test_unsuspendable_run_says_so_and_continues(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unsuspendable_run_reports_it_and_continues(tmp_path: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("a run in memory"):
         live = attended(Desk(tmp_path / "memory"), write("a"), store=False)
         with pytest.raises(SettingsError, match="in memory only"):
@@ -300,13 +300,13 @@ def test_stop_takes_precedence_over_suspension(tmp_path: Path) -> None:
     assert_every_call_has_one_result(run)
 
 
-def test_call_is_denied_without_a_store(tmp_path: Path) -> None:
+def test_unanswerable_call_is_denied_without_a_store(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     run = desk.agent([write()], "Done.").start("go", RunOptions(suspend=True, can_ask=False)).result(LONG)
     assert run.status == "completed" and codes(run) == [DENIED]
 
 
-def test_available_approver_is_asked_and_nothing_suspended(tmp_path: Path) -> None:
+def test_available_approver_is_asked_instead_of_suspending(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     options = RunOptions(store=desk.store, suspend=True, can_ask=False, approve=lambda call, run: True)
     run = desk.agent([write()], "Done.").start("go", options).result(LONG)

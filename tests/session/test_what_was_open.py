@@ -43,7 +43,7 @@ def codes(run: Run, number: int) -> list[str | None]:
     return [result.error_code for result in run.rounds[number].results]
 
 
-def test_paused_run_resumes(tmp_path: Path) -> None:
+def test_recovery_resumes_a_paused_run(tmp_path: Path) -> None:
     events = and_then(until(run_of(tmp_path, [do(1), "Done."]), e.RoundFinished), e.CommandReceived, command="pause")
     path = cut(events, tmp_path / "died")
     assert Run.from_events(events).status == "waiting_on_user"
@@ -53,7 +53,7 @@ def test_paused_run_resumes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [e.ToolStarted, e.RoundFinished], ids=["in a round", "between rounds"])
-def test_unread_messages_are_read(kind: type[e.Event], tmp_path: Path) -> None:
+def test_recovered_run_reads_unread_messages(kind: type[e.Event], tmp_path: Path) -> None:
     events = and_then(until(run_of(tmp_path, [do(1), "Done."]), kind), e.CommandReceived, command="say", text="Mind the gap.")
     run, model = again(cut(events, tmp_path / "died"), ["Minded."])
     assert "Mind the gap." in model.requests[0].messages[-1].text
@@ -61,7 +61,7 @@ def test_unread_messages_are_read(kind: type[e.Event], tmp_path: Path) -> None:
     assert (run.status, run.text) == ("completed", "Minded.")
 
 
-def test_open_question_is_closed_without_an_answer(tmp_path: Path) -> None:
+def test_recovery_closes_an_open_question_without_an_answer(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
     path = cut(until(whole, e.QuestionAsked), tmp_path / "died")
     assert len(load_trace(path).waiting) == 1
@@ -99,7 +99,7 @@ def test_repeatable_tool_asks_again_with_a_new_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_running_call_is_interrupted_pending_run_and_finished_stay(tmp_path: Path) -> None:
+def test_running_call_is_interrupted_and_pending_call_runs(tmp_path: Path) -> None:
     made: list[int] = []
 
     def make(n: int) -> str:
@@ -137,7 +137,7 @@ def test_repeatable_call_is_repeated_and_counts_once(tmp_path: Path) -> None:
     assert run.rounds[1].results[0].text == "made 2"
 
 
-def test_interrupted_todo_call_is_applied_exactly_once(tmp_path: Path) -> None:
+def test_interrupted_todo_update_is_applied_exactly_once(tmp_path: Path) -> None:
     add = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "Look"}]})
     whole = Agent(ScriptedModel([add, *["Well."] * 9]), tools=[work]).run_sync("Go.", store=Store(tmp_path))
     for kind in (e.ToolStarted, e.TodosChanged):
@@ -162,7 +162,7 @@ def test_repeats_are_recognized_after_recovery(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [e.CompactionStarted, e.ContextCompacted])
-def test_interrupted_compaction_is_made_and_a_finished_one_kept(kind: type[e.Event], tmp_path: Path) -> None:
+def test_interrupted_compaction_is_redone_and_a_finished_one_kept(kind: type[e.Event], tmp_path: Path) -> None:
     settings = {"history": History(compact_above=4, keep_recent=1)}
     whole = run_of(tmp_path, [*[do(n) for n in range(4)], "Done."], **settings)
     path = cut(until(whole, kind), tmp_path / "died")
@@ -201,7 +201,7 @@ def test_final_answer_after_a_timeout_has_no_time_limit(tmp_path: Path) -> None:
         assert [round.status for round in run.rounds] == ["cancelled", "success"]
 
 
-def test_reply_cut_by_the_time_limit_is_not_an_end(tmp_path: Path) -> None:
+def test_reply_truncated_by_the_time_limit_does_not_end_recovery(tmp_path: Path) -> None:
     agent = Agent(Streaming([Streamed(FOREVER)]), max_seconds=0.05)
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     path = cut(until(whole, e.RoundFinished), tmp_path / "died")
@@ -222,7 +222,7 @@ def test_interrupted_reply_is_requested_again_within_the_limit(tmp_path: Path) -
     assert (run.status, run.text, len(run.rounds)) == ("completed", "Done, really.", 3)
 
 
-def test_failed_run_ends_with_its_error_and_calls_no_model(tmp_path: Path) -> None:
+def test_failed_run_ends_with_its_error_without_a_model_call(tmp_path: Path) -> None:
     agent = Agent(ScriptedModel([do(1), RuntimeError("no more")]), tools=[work], todos=False)
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     for kind in (e.ErrorRaised, e.RoundFinished):

@@ -77,7 +77,7 @@ SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 }
 
 
-def test_reading_takes_time_in_proportion_to_the_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_reading_time_is_proportional_to_the_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
     load_trace(chat(tmp_path / "first.json", message_with_calls("a"), result("a")))
     for name, messages in SHAPES.items():
         with subtests.test(name):
@@ -125,7 +125,7 @@ def test_deeply_nested_archives_are_not_unpacked(tmp_path: Path) -> None:
     assert not runs and "is nested in 3 other archives; the limit is 3" in str(runs.problems)
 
 
-def test_contents_and_expansion_of_a_file_are_bounded(
+def test_contents_and_expansion_of_a_file_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     log = save_trace(
@@ -187,7 +187,7 @@ def test_contents_and_expansion_of_a_file_are_bounded(
             assert error.value.hint and str(path) in str(error.value)
 
 
-def test_first_of_very_many_problems_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_of_many_problems_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_file, "MAX_PROBLEMS", 3)
     path = tmp_path / "chat.jsonl"
     path.write_text(json.dumps({"messages": [ASKED, {"role": "assistant", "content": "x"}]}) + "\n" + "{broken\n" * 20)
@@ -196,7 +196,7 @@ def test_first_of_very_many_problems_are_kept(tmp_path: Path, monkeypatch: pytes
     assert runs.problems[-1].message == "Further parts were left out"
 
 
-def test_number_outside_all_times_is_dropped() -> None:
+def test_number_out_of_range_for_a_time_is_dropped() -> None:
     for value in (float("inf"), float("-inf"), float("nan"), 1e300, 10**400, -(10**400), True, None, "9" * 400, [], {}):
         assert time_of(value) is None
     seconds = 1_767_225_600
@@ -240,6 +240,6 @@ def test_endless_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load_traces(large)
 
 
-def test_trace_without_a_reply_says_so(tmp_path: Path) -> None:
+def test_trace_without_a_reply_gets_a_warning(tmp_path: Path) -> None:
     run = load_trace(chat(tmp_path / "chat.json"))
     assert not run.rounds and "The trace has no model reply." in run.warnings[0]

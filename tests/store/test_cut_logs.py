@@ -41,7 +41,7 @@ def test_every_prefix_of_a_log_is_an_interrupted_run(whole: Run, tmp_path: Path)
         assert_nothing_twice(run)
 
 
-def test_log_cut_at_random_bytes_holds_every_whole_event(whole: Run, tmp_path: Path) -> None:
+def test_log_truncated_at_random_bytes_keeps_every_complete_event(whole: Run, tmp_path: Path) -> None:
     data = b"".join(map(encode, whole.events))
     ends = [sum(len(encode(event)) for event in whole.events[: count + 1]) for count in range(len(whole.events))]
     path, dice = tmp_path / "r.jsonl", random.Random(6)

@@ -48,14 +48,14 @@ def deep(store: Store) -> tuple[str, Path]:
     return good, store.path(bad)
 
 
-def test_deep_log_cannot_be_loaded_and_is_named(store: Store, deep: tuple[str, Path]) -> None:
+def test_deeply_nested_log_is_refused_by_name(store: Store, deep: tuple[str, Path]) -> None:
     path = deep[1]
     for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
         with pytest.raises(TraceError, match=rf"{path.name}, line 3 is nested too deep"):
             load(path)
 
 
-def test_other_logs_are_listed_loaded_and_in_tables(store: Store, deep: tuple[str, Path]) -> None:
+def test_logs_beside_a_deep_one_are_listed_and_loaded(store: Store, deep: tuple[str, Path]) -> None:
     good, path = deep
     assert [summary.id for summary in store.summaries()] == [good]
     for load in (lambda: load_traces(store.folder), lambda: load_traces(store)):
@@ -75,7 +75,7 @@ def test_other_logs_are_listed_loaded_and_in_tables(store: Store, deep: tuple[st
         ("tool_finished", b'"seconds":0'),
     ],
 )
-def test_depth_anywhere_raises_no_foreign_error(store: Store, kind: str, key: bytes) -> None:
+def test_excessive_depth_anywhere_raises_only_agentnb_errors(store: Store, kind: str, key: bytes) -> None:
     good, bad = good_run(store), good_run(store)
     path = store.path(bad)
     spoil(path, kind=kind, key=key)
@@ -84,7 +84,7 @@ def test_depth_anywhere_raises_no_foreign_error(store: Store, kind: str, key: by
         load_trace(path)
 
 
-def test_deep_last_line_is_not_a_cut_line(store: Store) -> None:
+def test_deep_last_line_is_not_taken_for_truncated(store: Store) -> None:
     bad = good_run(store)
     spoil(store.path(bad), cut=True)
     before = store.path(bad).read_bytes()
@@ -105,7 +105,7 @@ def test_history_and_recovery_skip_deep_logs(store: Store, capsys: pytest.Captur
     assert session.newest_interrupted() == interrupted
 
 
-def test_line_is_decoded_as_before(store: Store) -> None:
+def test_depth_check_does_not_change_decoding(store: Store) -> None:
     path = store.path(good_run(store))
     copy = path.with_name("copy.jsonl")
     shutil.copy(path, copy)

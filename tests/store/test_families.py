@@ -26,7 +26,7 @@ def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]
 
 
-def test_nested_runs_are_below_their_parent_oldest_first() -> None:
+def test_nested_runs_are_listed_below_their_parent_oldest_first() -> None:
     top = run("top", 0)
     child = run("child", 2, top.id)
     later = [run("grandchild", 4, child.id), run("second", 6, top.id), run("other", 8)]
@@ -46,7 +46,7 @@ def test_run_without_its_parent_counts_as_top_level() -> None:
     assert listed(run("orphan", 0, "20200101-000000-gone")) == [[("orphan", 0, 0)]]
 
 
-def test_family_listing_reads_no_more_than_needed() -> None:
+def test_family_listing_reads_only_what_it_needs() -> None:
     read: list[int] = []
 
     def found() -> Iterator[RunSummary]:

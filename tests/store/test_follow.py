@@ -53,7 +53,7 @@ def test_following_does_not_block_the_loop(run: Run, tmp_path: Path) -> None:
     writer.close()
 
 
-def test_half_written_event_is_yielded_when_whole(run: Run, tmp_path: Path) -> None:
+def test_half_written_event_is_yielded_when_complete(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     lines = [encode(event) for event in run.events]
     writer = RunFile(path)
@@ -76,7 +76,7 @@ def test_run_with_a_dead_writer_is_interrupted(run: Run, tmp_path: Path) -> None
     assert len(list(followed)) == len(run.events) - 1 and followed.run.status == "interrupted"
 
 
-def test_only_logs_can_be_followed(tmp_path: Path, run: Run) -> None:
+def test_only_run_logs_can_be_followed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "a.jsonl").write_text('{"messages": []}\n')
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "gap.jsonl").write_bytes(encode(run.events[0]) + encode(run.events[2]))

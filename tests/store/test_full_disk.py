@@ -53,14 +53,14 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 
 
 @needs_limits
-def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
+def test_run_on_a_full_disk_stops_with_advice(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert "could not be written" in outcome.said and "File too large" in outcome.said, outcome.fault
         assert "free some disk space and run it again" in outcome.said and outcome.signal == 0
 
 
 @needs_limits
-def test_file_ends_with_the_last_whole_event(outcomes: list[Outcome]) -> None:
+def test_file_ends_with_the_last_complete_event(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert outcome.path.read_bytes() == marked(map(decode, outcome.memory[: outcome.fault.seq])), outcome.fault
         if outcome.fault.seq == 0:
@@ -91,7 +91,7 @@ def test_watchers_get_all_events_including_the_unstored_end(
 
 
 @needs_limits
-def test_process_can_run_again_when_there_is_space(outcomes: list[Outcome]) -> None:
+def test_process_can_run_again_once_space_is_freed(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert outcome.again == "All is done."
         first, second = sorted(outcome.folder.glob("*.jsonl"))
@@ -126,7 +126,7 @@ class Full:
             self.told.append(item.seq)
 
 
-def test_event_is_announced_after_its_write_was_tried(whole: Run, tmp_path: Path) -> None:
+def test_event_is_announced_only_after_its_write_attempt(whole: Run, tmp_path: Path) -> None:
     for seq in range(len(whole.events)):
         for part in PARTS if AT_NIGHT else PARTS[seq % len(PARTS) :][:1]:
             folder = tmp_path / f"{seq}-{part}"
@@ -141,7 +141,7 @@ def test_event_is_announced_after_its_write_was_tried(whole: Run, tmp_path: Path
             assert path.read_bytes() == marked(run.events[:seq])
 
 
-def test_conversation_continues_from_the_run_in_memory(tmp_path: Path) -> None:
+def test_conversation_can_continue_from_the_run_in_memory(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         full = Full(patch, 20, 30)
         with pytest.raises(StoreError) as caught:
@@ -174,7 +174,7 @@ def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
-def test_workflow_fails_at_the_next_event_without_its_log(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_workflow_fails_at_the_next_event_after_losing_its_log(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
 
     def clean_up() -> str:
@@ -198,7 +198,7 @@ def test_workflow_fails_at_the_next_event_without_its_log(tmp_path: Path, subtes
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
-def test_run_whose_end_cannot_be_written_has_failed(tmp_path: Path) -> None:
+def test_run_whose_end_cannot_be_written_fails(tmp_path: Path) -> None:
     def delete(item: object) -> None:
         if isinstance(item, e.RoundFinished):
             shutil.rmtree(tmp_path)

@@ -207,7 +207,7 @@ def check_shown(run: Run, store: Store) -> None:
 @pytest.mark.slow("tables, cards and pages of a hundred damaged logs")
 @examples(120)
 @given(places, st.lists(CHANGES, max_size=3))
-def test_damaged_log_is_shown_or_named_as_damaged(logs: list[Lines], which: int, changes: list[Any]) -> None:
+def test_damaged_log_is_shown_or_reported_as_damaged(logs: list[Lines], which: int, changes: list[Any]) -> None:
     with TemporaryDirectory() as folder:
         store = Store(folder)
         path = store.path("r")
@@ -222,7 +222,7 @@ def test_damaged_log_is_shown_or_named_as_damaged(logs: list[Lines], which: int,
         check_shown(run, store)
 
 
-def test_sound_logs_are_runs_that_can_be_shown(logs: list[Lines], subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_valid_logs_can_be_shown_as_runs(logs: list[Lines], subtests: pytest.Subtests, tmp_path: Path) -> None:
     for place, lines in enumerate(logs):
         with subtests.test(place=place):
             store = Store(tmp_path / str(place))

@@ -140,7 +140,7 @@ def process_that(does: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", DYING, str(folder), does], stdout=subprocess.PIPE, text=True)
 
 
-def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads: list[str]) -> None:
+def test_crash_while_writing_keeps_the_earlier_summaries(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     old = {ended_log_of(store, f"number {number}") for number in range(4)}
     store.summaries()
@@ -157,7 +157,7 @@ def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads:
     assert not torn.exists()
 
 
-def test_two_processes_at_once_keep_all_summaries(tmp_path: Path, reads: list[str]) -> None:
+def test_concurrent_processes_keep_all_summaries(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     for number in range(6):
         ended_log_of(store, f"number {number}")
@@ -178,7 +178,7 @@ def test_few_summaries_and_unwritable_folders_are_not_cached(tmp_path: Path, rea
     assert store.summaries() == store.summaries() == plain(store)
 
 
-def test_newest_only_listing_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
+def test_listing_only_the_newest_reads_only_their_logs(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ids = [ended_log_of(store, f"number {number}") for number in range(6)]
     assert [summary.id for summary in store.summaries(2)] == sorted(ids)[:-3:-1]

@@ -30,7 +30,7 @@ def test_last_label_of_each_annotator_counts_unless_withdrawn(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
-def test_cut_line_is_omitted_and_the_next_is_whole(name: str, tmp_path: Path) -> None:
+def test_truncated_line_is_omitted_and_the_next_is_complete(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     append_label(path, Label("a", "fine", 1.0, AT))
     whole = path.read_bytes()
@@ -66,7 +66,7 @@ def test_file_of_an_earlier_version_keeps_its_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_only_healthy_and_failed_labels_give_an_outcome(subtests: pytest.Subtests) -> None:
+def test_only_healthy_and_failed_labels_determine_an_outcome(subtests: pytest.Subtests) -> None:
     cases = {
         "the word of a key": (Label("a", 1, word="failed"), "failed"),
         "the other": (Label("a", 0, word="healthy"), "passed"),
@@ -101,7 +101,7 @@ def test_unrelated_file_beside_runs_is_ignored(tmp_path: Path, subtests: pytest.
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
-def test_reminder_labels_coexist_with_run_labels_without_an_outcome(name: str, tmp_path: Path) -> None:
+def test_reminder_labels_do_not_affect_run_outcomes(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     for one in (Label("a", 1, word="failed"), Label("a", 0, word="failed", reminder="2.1"), Label("a", 1, reminder="2.1")):
         append_label(path, one)
@@ -110,7 +110,7 @@ def test_reminder_labels_coexist_with_run_labels_without_an_outcome(name: str, t
     assert Label("a", 0, word="failed", reminder="2.1").assessment is None
 
 
-def test_earlier_version_reads_no_reminder_label_as_a_run_label(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_reminder_label_is_refused_in_a_file_without_its_column(tmp_path: Path, snapshot: Snapshot) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("run_id,label\na,1\n", encoding="utf-8")
     with pytest.raises(StoreError) as error:

@@ -72,7 +72,7 @@ def test_log_never_outgrows_the_readable_size(tmp_path: Path, subtests: pytest.S
 
 
 @pytest.mark.usefixtures("small")
-def test_log_of_an_earlier_version_is_listed_and_read_cut(tmp_path: Path) -> None:
+def test_oversized_log_of_an_earlier_version_is_read_truncated(tmp_path: Path) -> None:
     store, run = Store(tmp_path), played(None, *[ToolCall("big", {"characters": 100_000 + place}) for place in range(4)])
     path = save_log(run, store.path(run.id))
     assert path.stat().st_size > 400_000
@@ -96,7 +96,7 @@ def test_excessive_lines_and_values_are_refused(tmp_path: Path, monkeypatch: pyt
         store.load(other.id)
 
 
-def test_commas_of_a_text_are_not_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commas_in_strings_are_not_counted_as_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("UNCOUNTED_BYTES", "SURELY_FEW_VALUES"):
         monkeypatch.setattr(bounds, name, 100)
     monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 1_000)
@@ -105,7 +105,7 @@ def test_commas_of_a_text_are_not_values(monkeypatch: pytest.MonkeyPatch) -> Non
         bounds.check_log(b'{"list":[%s]}' % (b"1,2," * 5_000), "it")
 
 
-def test_cut_event_is_the_same_event_with_marks() -> None:
+def test_truncated_event_is_the_same_event_with_marks() -> None:
     text, image = Text("a" * 50_000 + "end"), Image("image/png", b"x" * 40_000)
     result = ToolResult("c", "big", (text, image, Text("short")), error_code="mine")
     event = ToolFinished(0, datetime(2026, 1, 1, tzinfo=UTC), "r-1", result=result)
@@ -117,7 +117,7 @@ def test_cut_event_is_the_same_event_with_marks() -> None:
     assert third == "short"
 
 
-def test_lists_of_a_cut_event_name_their_omissions() -> None:
+def test_lists_in_a_truncated_event_note_their_omissions() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     parts = cut_event(ToolFinished(0, at, "r-1", result=ToolResult("c", "big", (Text("part"),) * 5_000)), 10_000)
     assert isinstance(parts, ToolFinished) and MARK in parts.result.text and "items" in parts.result.text
@@ -129,7 +129,7 @@ def test_lists_of_a_cut_event_name_their_omissions() -> None:
 
 @pytest.mark.nightly("by day with small bounds")
 @pytest.mark.slow("writes and reads logs of 200 MB")
-def test_results_of_hundreds_of_megabytes_are_kept(tmp_path: Path) -> None:
+def test_results_of_hundreds_of_megabytes_are_stored_and_loaded(tmp_path: Path) -> None:
     for sizes in ([210_000_000], [45_000_000 + place for place in range(5)]):
         store = Store(tmp_path / str(len(sizes)))
         run = played(store, *[ToolCall("big", {"characters": size}) for size in sizes])

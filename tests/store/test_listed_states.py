@@ -35,7 +35,7 @@ def ran(store: Store, *replies: Any, tools: Any = (look,), **how: Any) -> Run:
     return Agent(ScriptedModel([*replies]), tools=[*tools], **how).run_sync("go", store=store, show=False)
 
 
-def test_lists_and_cards_have_one_word_per_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_lists_and_cards_use_the_same_word_per_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     ends = {
         "Done, not checked": ran(store, "Done."),
@@ -59,7 +59,7 @@ def test_lists_and_cards_have_one_word_per_status(tmp_path: Path, subtests: pyte
                 assert f" {words} " in history_text([row], "")
 
 
-def test_waiting_run_is_listed_as_waiting_with_and_without_process(tmp_path: Path) -> None:
+def test_waiting_run_is_listed_as_waiting_even_without_a_process(tmp_path: Path) -> None:
     store, seen, started = Store(tmp_path), [], threading.Event()
 
     async def main() -> Run:
@@ -95,7 +95,7 @@ def test_live_run_of_this_kernel_is_listed_with_its_state(tmp_path: Path, subtes
             assert status_words(row) == words
 
 
-def test_outcome_is_listed_beside_the_state_and_filters_alone(tmp_path: Path) -> None:
+def test_outcome_is_listed_with_the_state_and_can_be_filtered(tmp_path: Path) -> None:
     store = Store(tmp_path)
     failed = ran(store, "Done.", extensions=[expectations_extension(["tool_calls > 0"])])
     passed = ran(store, "Done.", extensions=[expectations_extension(["tool_calls == 0"])])
@@ -113,7 +113,7 @@ def test_outcome_is_listed_beside_the_state_and_filters_alone(tmp_path: Path) ->
     ]
 
 
-def test_outcome_words_name_their_source(subtests: pytest.Subtests) -> None:
+def test_outcome_text_names_its_source(subtests: pytest.Subtests) -> None:
     cases = {
         "reward 0": Assessment("failed", "trace", "reward", 0.0),
         "reward 0.25": Assessment("unknown", "trace", "reward", 0.25),

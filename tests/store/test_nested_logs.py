@@ -106,7 +106,7 @@ def test_many_nested_runs_at_once_need_few_open_files(tmp_path: Path) -> None:
     assert int(most) <= nested_file.MAX_OPEN + 20 and int(left) <= 12  # the event loop has some, too
 
 
-def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -> None:
+def test_nested_runs_count_as_running_until_their_process_dies(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "waits\n"
@@ -125,7 +125,7 @@ def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -
     assert store.load(found["deepest"].id).status == "interrupted"
 
 
-def test_nested_log_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path) -> None:
+def test_nested_run_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for run_id, parent_id in (("top", None), ("old", "top")):
         file = RunFile(tmp_path / f"{run_id}.jsonl")
@@ -146,7 +146,7 @@ def test_nested_log_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path)
     file.close()
 
 
-def test_nested_run_outliving_its_parent_is_running_until_its_end(tmp_path: Path) -> None:
+def test_nested_run_outliving_its_parent_stays_running_until_it_ends(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
     async def main() -> tuple[Any, Any, Any]:
@@ -172,7 +172,7 @@ def test_nested_run_outliving_its_parent_is_running_until_its_end(tmp_path: Path
             closed.append(started("x"))
 
 
-def test_logs_closed_to_make_room_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_closed_to_free_descriptors_are_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nested_file, "MAX_OPEN", 2)
     store = Store(tmp_path)
     runs: list[Run] = []
@@ -188,7 +188,7 @@ def test_logs_closed_to_make_room_are_whole(tmp_path: Path, monkeypatch: pytest.
     assert len(store.ids()) == 8 and [store.load(run.id) for run in (top, *runs)] == [top, *runs]
 
 
-def test_deleted_nested_log_fails_its_run_and_no_other(tmp_path: Path) -> None:
+def test_deleted_nested_log_fails_only_its_own_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     top = asyncio.run(store.open("top"))
     top.append(started("top"))

@@ -44,7 +44,7 @@ ODD: dict[str, Reply] = {
 }
 
 
-def test_run_with_an_odd_value_equals_its_log(subtests: pytest.Subtests, tmp_path: Any) -> None:
+def test_run_with_an_unusual_value_equals_its_log(subtests: pytest.Subtests, tmp_path: Any) -> None:
     store = Store(tmp_path)
     for name, reply in ODD.items():
         with subtests.test(name):

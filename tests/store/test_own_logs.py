@@ -55,7 +55,7 @@ def warned(seq: int) -> Warned:
     return Warned(seq=seq, at=datetime.now(UTC), run_id="r", message="mind")
 
 
-def test_log_is_own_whole_torn_and_cut_after_any_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_own_log_is_recognized_complete_or_truncated_anywhere(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path, run = run_in(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
     assert len(lines) == len(run.events) and [decode(line) for line in lines] == [*run.events]
@@ -90,7 +90,7 @@ def _mark(line: bytes) -> bytes:
     return line[line.rindex(b',"_mark"') :]
 
 
-def test_edited_log_is_not_own(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_edited_log_is_not_recognized_as_own(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path, _ = run_in(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
     for name, edit in EDITS.items():
@@ -101,7 +101,7 @@ def test_edited_log_is_not_own(tmp_path: Path, subtests: pytest.Subtests) -> Non
             assert not is_own_log(path)
 
 
-def test_marks_of_another_user_do_not_count(home: Path, tmp_path: Path) -> None:
+def test_marks_of_another_user_are_not_accepted(home: Path, tmp_path: Path) -> None:
     path, _ = run_in(tmp_path / "theirs")
     assert is_own_log(path)
     (home / SECRET_FILE).write_bytes(b"x" * SECRET_BYTES)
@@ -109,7 +109,7 @@ def test_marks_of_another_user_do_not_count(home: Path, tmp_path: Path) -> None:
     assert not is_own_log(path) and not load_trace(path).gives_consent
 
 
-def test_run_made_here_or_loaded_from_own_log_gives_consent(tmp_path: Path) -> None:
+def test_own_runs_and_own_logs_give_consent(tmp_path: Path) -> None:
     path, run = run_in(tmp_path)
     assert run.gives_consent and Store(tmp_path).load(run.id).gives_consent
     assert all(one.gives_consent for one in load_traces(tmp_path))
@@ -119,7 +119,7 @@ def test_run_made_here_or_loaded_from_own_log_gives_consent(tmp_path: Path) -> N
     assert not loaded.gives_consent
 
 
-def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path) -> None:
+def test_refused_run_gives_consent_after_its_resumption_is_logged(tmp_path: Path) -> None:
     _, run = run_in(tmp_path)
     theirs = Run.from_events(run.events[:-1])
     nothing_left = RunOptions(trust_log=False, budget=Budget(1.0, name="session_budget", spent=1.0))
@@ -130,7 +130,7 @@ def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path)
     assert theirs.gives_consent
 
 
-def test_nested_and_recovered_logs_are_own(tmp_path: Path) -> None:
+def test_nested_and_recovered_logs_are_recognized_as_own(tmp_path: Path) -> None:
     async def outer() -> str:
         """Starts a run."""
         return (await agent("Inner.").run("Go.")).text
@@ -151,7 +151,7 @@ def test_nested_and_recovered_logs_are_own(tmp_path: Path) -> None:
             path.write_bytes(b"".join(lines[:cut]))
 
 
-def test_secret_is_one_for_processes_that_start_at_once(home: Path, tmp_path: Path) -> None:
+def test_processes_starting_at_once_share_one_secret(home: Path, tmp_path: Path) -> None:
     secrets: list[bytes | None] = []
     ready = threading.Barrier(8)
 
@@ -173,7 +173,7 @@ def test_secret_is_one_for_processes_that_start_at_once(home: Path, tmp_path: Pa
         assert stat.S_IMODE((home / SECRET_FILE).stat().st_mode) == 0o600
 
 
-def test_without_own_folder_runs_work_unmarked_and_say_so_once(home: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_runs_without_a_usable_secret_warn_once_and_work(home: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     home.parent.mkdir(exist_ok=True)
     for name, prepare in {
         "a file in its place": lambda: home.write_text("x"),
@@ -200,14 +200,14 @@ file.close()
 """
 
 
-def test_log_of_another_process_is_own(tmp_path: Path) -> None:
+def test_own_log_from_another_process_is_recognized(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     subprocess.run([sys.executable, "-c", WRITES, str(path)], check=True, timeout=60)
     marks = own_logs.log_marks()
     assert marks is not None and marks.read(path.read_bytes().splitlines(keepends=True))
 
 
-def test_unknown_kind_of_event_keeps_its_fields_and_no_mark() -> None:
+def test_unknown_event_kind_keeps_its_fields_without_the_mark() -> None:
     line = b'{"kind":"later","seq":1,"at":null,"run_id":"r","colour":"red"}\n'
     marks = own_logs.log_marks()
     assert marks is not None

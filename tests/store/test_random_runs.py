@@ -49,11 +49,11 @@ NOT_BY_A_LOOP = {
 @pytest.mark.req("R0.2", "R0.8", "R0.71", "R2.14", "KX.5", "KX.9", "KX.10", "KX.11")
 @examples(200)
 @given(plans)
-def test_properties_hold_for_random_runs(plan: Plan) -> None:
+def test_random_runs_satisfy_all_properties(plan: Plan) -> None:
     check_all(plan)
 
 
-def test_properties_hold_for_plans_with_every_kind_of_event(subtests: pytest.Subtests) -> None:
+def test_plans_with_every_event_kind_satisfy_all_properties(subtests: pytest.Subtests) -> None:
     runs: list[Run] = []
     for name, plan in BY_HAND.items():
         with subtests.test(name):

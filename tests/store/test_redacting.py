@@ -26,7 +26,7 @@ def run() -> Run:
     return Agent(ScriptedModel([call, "DE-1234 is Ada's."]), tools=[account]).run_sync("Who owns DE-1234?")
 
 
-def test_redacted_patterns_are_in_no_saved_form(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_redacted_patterns_appear_in_no_saved_format(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in ("run.jsonl", "run.html", "run.json"):
         with subtests.test(name):
             form = "sam" if name == "run.json" else None
@@ -46,7 +46,7 @@ def test_ids_link_events_and_survive_any_pattern(run: Run) -> None:
     assert other.text == "[redacted]-[redacted] [redacted] [redacted]'[redacted]." and other.status == "completed"
 
 
-def test_redacting_without_patterns_masks_only_known_keys(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redaction_without_patterns_masks_only_known_keys(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert redacted(run) is run
     monkeypatch.setattr(settings, "secrets", lambda: ("DE-1234 is Ada's",))
     assert redacted(run).text == "[key]."

@@ -119,7 +119,7 @@ def test_replacement_of_a_log_is_left_unchanged(tmp_path: Path) -> None:
     assert b"\0" not in log.read_bytes()
 
 
-def test_moved_log_is_whole_in_its_new_place(tmp_path: Path) -> None:
+def test_moved_log_is_complete_at_its_new_location(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     def move() -> str:
@@ -158,7 +158,7 @@ def ended(run_id: str) -> RunFinished:
     return RunFinished(seq=1, at=None, run_id=run_id, status="completed", stop_reason="natural", seconds=0.1)
 
 
-def test_suspended_run_knows_its_log_exists(tmp_path: Path) -> None:
+def test_suspending_a_run_whose_log_was_emptied_fails(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
     def watch(item: Event | Delta) -> None:

@@ -41,7 +41,7 @@ def test_event_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     file.close()
 
 
-def test_log_of_two_recoveries_without_file_locks_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_stays_readable_with_two_recoveries_and_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a network drive: the second writer is refused before it writes."""
 
     def refuse(*_: object) -> None:
@@ -85,7 +85,7 @@ def test_existing_log_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_closing_twice_reports_it_once(tmp_path: Path) -> None:
+def test_closing_a_log_twice_is_reported_once(tmp_path: Path) -> None:
     closed: list[int] = []
     file = RunFile(tmp_path / "r.jsonl", on_close=lambda: closed.append(1))
     file.close()
@@ -103,7 +103,7 @@ def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert file.path.read_bytes() == marked([one])
 
 
-def test_write_that_fails_half_way_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_that_fails_halfway_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, pieces = os.write, []
 
     def half(descriptor: int, data: bytes) -> int:
@@ -124,7 +124,7 @@ def test_write_that_fails_half_way_is_undone(tmp_path: Path, monkeypatch: pytest
     assert file.path.read_bytes() == marked([first, second])
 
 
-def test_disk_is_synced_after_each_round_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_is_synced_after_each_round_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[int] = []
     monkeypatch.setattr(run_file, "_sync", forced.append)
     now = datetime.now(UTC)
@@ -206,7 +206,7 @@ for limit in sys.argv[2:]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
-def test_disk_with_room_for_half_an_event_keeps_whole_ones(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_disk_with_room_for_half_an_event_keeps_complete_events(subtests: pytest.Subtests, tmp_path: Path) -> None:
     limits = [3000, 3011, 3050, 3107, 3200]
     command = [sys.executable, "-c", LIMITED, str(tmp_path), *map(str, limits)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -230,7 +230,7 @@ def test_closed_log_never_writes_to_a_reused_descriptor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"kind":"warn', encode(event(1))[:-1]], ids=["whole", "half an event", "no line end"])
-def test_log_is_continued_after_its_last_whole_event(torn: bytes, tmp_path: Path) -> None:
+def test_log_is_continued_after_its_last_complete_event(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     first = RunStarted(seq=0, at=datetime.now(UTC), run_id="r", schema=SCHEMA, prompt=user("x"), model="m")
     path.write_bytes(encode(first) + torn)

@@ -23,7 +23,7 @@ def schema_of(path: Path) -> int:
     return int(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["schema"])
 
 
-def test_each_earlier_schema_has_a_log() -> None:
+def test_sample_log_exists_for_each_earlier_schema() -> None:
     assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
 
 
@@ -148,7 +148,7 @@ def test_log_of_a_later_version_is_refused_with_advice(newer: Path) -> None:
     assert newer.read_bytes() == before
 
 
-def test_folder_with_a_later_log_omits_it_with_a_note(newer: Path) -> None:
+def test_log_of_a_later_version_is_omitted_with_a_note(newer: Path) -> None:
     store = Store(newer.parent)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     for source in (store, newer.parent, str(newer.parent / "*.jsonl")):

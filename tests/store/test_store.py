@@ -34,7 +34,7 @@ def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
     return play(*(replies or ["Done."]), prompt=prompt, store=store, **how)
 
 
-def test_run_is_a_file_named_by_its_timed_id(tmp_path: Path) -> None:
+def test_run_file_is_named_by_its_timestamped_id(tmp_path: Path) -> None:
     store = Store(tmp_path / "deep" / "runs")
     run = do(store)
     assert [path.name for path in store.folder.iterdir()] == [f"{run.id}.jsonl"]
@@ -42,12 +42,12 @@ def test_run_is_a_file_named_by_its_timed_id(tmp_path: Path) -> None:
     assert run.started_at is not None and run.id.startswith(run.started_at.strftime("%Y%m%d-%H%M"))
 
 
-def test_store_makes_its_folder_with_the_first_kept_run(tmp_path: Path) -> None:
+def test_store_creates_its_folder_with_the_first_stored_run(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     assert (store.ids(), store.summaries(), store.folder.exists()) == ([], [], False)
 
 
-def test_store_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_store_folder_may_start_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert Store("~/runs").folder == tmp_path / "runs"
@@ -67,7 +67,7 @@ def test_only_the_owner_may_read_a_log(tmp_path: Path) -> None:
     assert stat.S_IMODE(store.path(run.id).stat().st_mode) == 0o600
 
 
-def test_agentnb_folder_keeps_itself_out_of_the_repository(tmp_path: Path) -> None:
+def test_agentnb_folder_is_ignored_by_git(tmp_path: Path) -> None:
     do(Store(tmp_path / ".agentnb" / "runs"))
     assert (tmp_path / ".agentnb" / ".gitignore").read_text().splitlines()[-1] == "*"
 
@@ -79,7 +79,7 @@ def test_existing_gitignore_is_unchanged(tmp_path: Path) -> None:
     assert (tmp_path / ".agentnb" / ".gitignore").read_text() == "mine\n"
 
 
-def test_another_folder_gets_no_gitignore(tmp_path: Path) -> None:
+def test_custom_folder_gets_no_gitignore(tmp_path: Path) -> None:
     do(Store(tmp_path / "mine" / "runs"))
     assert not list(tmp_path.rglob(".gitignore"))
 
@@ -91,7 +91,7 @@ def test_run_is_loaded_by_id_prefix_or_suffix(tmp_path: Path) -> None:
         assert store.find(part) == run.id and store.load(part) == run
 
 
-def test_shared_part_of_two_ids_is_ambiguous(tmp_path: Path) -> None:
+def test_id_part_shared_by_several_runs_is_ambiguous(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for name in ("a-1", "a-2", "b-2", "a-2-more"):
         store.path(name).write_text("")
@@ -109,7 +109,7 @@ def test_missing_run_is_reported_with_the_existing_ones(tmp_path: Path, part: st
         store.load(part)
 
 
-def test_empty_store_points_to_the_list(tmp_path: Path) -> None:
+def test_error_for_an_empty_store_suggests_the_list(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no run 'x' in ") as caught:
         Store(tmp_path / "none").load("x")
     assert error_in_notebook(caught.value).endswith("%agent history lists the runs")
@@ -118,7 +118,7 @@ def test_empty_store_points_to_the_list(tmp_path: Path) -> None:
 BAD_IDS = ["../x", "..", ".", "", "a/b", "a\\b", "/etc/passwd", "a b", "a\n", "x" * 101, "ä", "a.b", "*", "\x00"]
 
 
-def test_path_out_of_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_path_outside_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     do(store)
     (tmp_path / "x.jsonl").write_text("secret")
@@ -134,7 +134,7 @@ def test_path_out_of_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_path
             assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_impossible_id_is_named_when_a_run_is_opened(tmp_path: Path) -> None:
+def test_invalid_id_is_named_when_a_run_is_opened(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"'\.\./x' is not the id of a run"):
         asyncio.run(Store(tmp_path).open("../x"))
 
@@ -171,7 +171,7 @@ def replied(cost: float | None, tokens: int | None = 3) -> Reply:
     return Reply(Message("assistant", (ToolCall("gone"),)), Usage(tokens, tokens, cost=cost), "tool_use", {})
 
 
-def test_summary_sums_tokens_and_cost_as_the_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_summary_tokens_and_cost_equal_those_of_the_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = [
         ([(0.1, 3), (0.2, 4)], 14, 0.1 + 0.2),
         ([(0.1, 3), (None, 4)], 14, None),
@@ -194,7 +194,7 @@ def test_summary_of_a_run_without_model_calls_costs_nothing(tmp_path: Path) -> N
     assert (one.tokens, one.cost) == (0, 0.0) and store.load(run.id).cost == 0.0
 
 
-def test_reply_cut_within_its_line_is_not_counted(tmp_path: Path) -> None:
+def test_reply_truncated_within_its_line_is_not_counted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, replied(0.1), replied(0.2), max_rounds=2)
     lines = store.path(run.id).read_bytes().splitlines(keepends=True)
@@ -227,7 +227,7 @@ def test_run_of_a_dead_process_is_shown_as_interrupted(subtests: pytest.Subtests
             assert (loaded.status, loaded.stop_reason, loaded.events) == ("interrupted", "interrupted", run.events[:events])
 
 
-def test_run_cut_within_an_event_loads_without_it(tmp_path: Path) -> None:
+def test_log_truncated_within_an_event_loads_without_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     path = store.path(run.id)
@@ -236,14 +236,14 @@ def test_run_cut_within_an_event_loads_without_it(tmp_path: Path) -> None:
     assert store.load(run.id).events == run.events[:-1]
 
 
-def test_event_like_words_do_not_deceive_the_summary(tmp_path: Path) -> None:
+def test_text_resembling_events_does_not_affect_the_summary(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, '\n{"kind":"round_started"\n{"kind":"run_finished"}\n')
     (one,) = store.summaries()
     assert (one.rounds, one.status) == (1, "completed") and store.load(run.id) == run
 
 
-def test_foreign_files_are_left_out_of_the_list(tmp_path: Path) -> None:
+def test_foreign_files_are_omitted_from_the_list(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     for name, data in {
@@ -301,7 +301,7 @@ print(len(store.ids()), {one.status for one in store.summaries()})
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of open files to lower")
-def test_three_hundred_concurrent_runs_need_two_hundred_open_files(tmp_path: Path) -> None:
+def test_three_hundred_concurrent_runs_open_at_most_two_hundred_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MANY, str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "300 {'completed'}\n", done.stderr
@@ -320,7 +320,7 @@ async def opens(store: Store, run_id: str, **how: Any) -> bool:
     return True
 
 
-def test_open_logs_are_bounded_and_closing_makes_room(tmp_path: Path) -> None:
+def test_open_logs_are_limited_and_closing_frees_slots(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(tmp_path)
         files = [await store.open(f"r{n}") for n in range(store_module.MAX_OPEN)]
@@ -334,7 +334,7 @@ def test_open_logs_are_bounded_and_closing_makes_room(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_nested_run_does_not_wait_for_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_run_does_not_wait_for_a_free_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_OPEN", 2)
     store = Store(tmp_path)
     both_hold_a_place = asyncio.Barrier(2)
@@ -357,7 +357,7 @@ def test_nested_run_does_not_wait_for_a_place(tmp_path: Path, monkeypatch: pytes
     assert sorted(parent for parent in parents if parent) == sorted(run.id for run in runs)
 
 
-def test_place_is_released_when_the_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_is_released_when_the_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_OPEN", 1)
 
     async def main() -> None:
@@ -380,7 +380,7 @@ def test_store_serves_several_event_loops(tmp_path: Path) -> None:
     assert all(store.load(run.id) == run for run in runs)
 
 
-def test_summary_holds_one_line_of_a_log_at_a_time() -> None:
+def test_summary_reads_one_log_line_at_a_time() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
     first, *_, last = [encode(event) for event in run.events]
     long = encode(Warned(seq=1, at=None, run_id=run.id, message="x" * 100_000))

@@ -40,7 +40,7 @@ def ends_of(run: Run) -> RunFinished:
     return end
 
 
-def test_end_of_a_run_equals_the_sum_of_its_lines(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_summary_from_the_end_event_equals_summing_lines(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def delegate(context: ToolContext) -> str:
         """Start a run of its own."""
         inner = await Agent(model()).run("Do", store=store, parent_id=context.run_id)
@@ -98,7 +98,7 @@ def test_workflow_is_listed_with_steps_from_older_logs_too(tmp_path: Path, subte
             assert store.summary(run.id).steps == store.load(run.id).step_count
 
 
-def test_end_of_a_resumed_run_covers_both_processes(tmp_path: Path) -> None:
+def test_summary_of_a_resumed_run_covers_both_processes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(run_in(store).id)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -137,7 +137,7 @@ def test_changed_log_is_read_completely(subtests: pytest.Subtests, tmp_path: Pat
             assert one == summary(path.read_bytes().splitlines(keepends=True), "interrupted")
 
 
-def test_long_log_is_read_at_its_ends_only(tmp_path: Path) -> None:
+def test_only_both_ends_of_a_long_log_are_read(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(run_in(store).id)
     before = store.summaries()

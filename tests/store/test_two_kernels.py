@@ -132,7 +132,7 @@ def test_listing_kernel_sees_every_run_of_another_in_order(kernels: tuple[Kernel
 
 
 @pytest.mark.skipif(run_file.fcntl is None, reason="without locks of files nobody knows who writes")
-def test_run_of_a_killed_kernel_turns_from_running_to_interrupted(
+def test_run_of_a_killed_kernel_becomes_interrupted(
     kernels: tuple[Kernel, Kernel],
 ) -> None:
     first, second = kernels

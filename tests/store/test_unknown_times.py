@@ -44,7 +44,7 @@ def timeless() -> Run:
     return Run.from_events(events)
 
 
-def test_unknown_time_is_unknown_and_survives_its_log(timeless: Run, tmp_path: Path) -> None:
+def test_unknown_time_stays_unknown_in_its_log(timeless: Run, tmp_path: Path) -> None:
     assert (timeless.started_at, timeless.ended_at, timeless.seconds) == (None, None, None)
     assert {(round_.seconds, round_.model_seconds, round_.started_at, round_.ended_at) for round_ in timeless.rounds} == {
         (None,) * 4
@@ -95,7 +95,7 @@ def test_unknown_times_show_no_duration_or_date(timeless: Run, tmp_path: Path, s
     assert listed[0].started_at is None and listed[0].seconds is None
 
 
-def test_table_times_stay_times_where_some_are_unknown(timeless: Run) -> None:
+def test_table_time_columns_keep_their_type_with_unknown_times(timeless: Run) -> None:
     known = RunBuilder(run_id="r-2").extend(*a_round(0, "Done.")).run
     frame = tables.rounds([timeless, known])
     assert str(frame.started_at.dtype) == "datetime64[us, UTC]" and list(frame.started_at.notna()) == [False, False, True]

@@ -76,14 +76,14 @@ SAID = {
 }
 
 
-def test_only_a_bare_yes_or_no_is_clear(subtests: pytest.Subtests) -> None:
+def test_only_an_unqualified_yes_or_no_is_clear(subtests: pytest.Subtests) -> None:
     for word, texts in SAID.items():
         for text in texts:
             with subtests.test(text):
                 assert clear_word(text) == word
 
 
-def test_each_phrase_is_clear_in_one_sense_only() -> None:
+def test_each_phrase_has_only_one_clear_meaning() -> None:
     for language in LANGUAGES.values():
         for word, fields in {"yes": (language.yes, language.run), "no": (language.no, language.stop)}.items():
             phrases = [

@@ -45,7 +45,7 @@ def test_moved_step_renumbers_its_dependents_and_references() -> None:
     assert [step.depends_on for step in apart.steps[3:]] == [(1,), (2, 4)]
 
 
-def test_step_stays_after_its_dependencies_which_cannot_be_removed(subtests: pytest.Subtests) -> None:
+def test_step_cannot_move_before_or_lose_what_it_reads(subtests: pytest.Subtests) -> None:
     depends = Plan.read({"steps": [step(1, "brest"), step(2, "cork", 1)]})
     reads = Plan.read({"steps": [step(1, "brest"), step(2, "$step[0].output")]})
     cases: dict[str, tuple[Any, str]] = {
@@ -66,7 +66,7 @@ def test_step_is_added_at_the_end() -> None:
     assert check_edit(draft(), more.chat_data["steps"], SPECS, ()).steps == more.steps
 
 
-def test_edit_keeps_id_reasoning_and_context_rules(subtests: pytest.Subtests) -> None:
+def test_edited_plan_keeps_id_and_reasoning_and_obeys_context_rules(subtests: pytest.Subtests) -> None:
     plan = Plan.read({"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."})
     edited = check_edit(plan, [{"description": "Look"}], SPECS, ())
     assert (edited.id, edited.reasoning, edited.form, outline(edited)) == (
@@ -103,7 +103,7 @@ def test_step_form_offers_tools_of_the_run_and_earlier_steps() -> None:
     assert "Tools" not in fields(Plan.read({"steps": [step(1)]}), 0, [])
 
 
-def test_argument_fields_follow_the_tool_unless_decided_later(subtests: pytest.Subtests) -> None:
+def test_argument_fields_follow_the_tool_schema_when_known(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], Any]] = {
         "a call": (step(2, "cork"), FETCH.input_schema),
         "a reference": (step(2, "$step[0].output"), {"type": "object"}),
@@ -115,7 +115,7 @@ def test_argument_fields_follow_the_tool_unless_decided_later(subtests: pytest.S
             assert fields(Plan.read({"steps": [step(1, "brest"), second]}), 1)["Arguments"] == schema
 
 
-def test_filled_form_changes_its_step_only_and_invalid_nothing() -> None:
+def test_filled_form_changes_only_its_step_if_valid() -> None:
     plan, form = draft(), step_form(draft(), 1, SPECS)
     assert list(form.schema["properties"]) == ["What it does", "Tools", "Arguments", "Done by an agent", "After the steps"]
     same = fill_step(plan, 1, SPECS, {})

@@ -33,7 +33,7 @@ def again(number: int) -> Any:
     return call(f"call_{number}", execution_mode="draft_only")
 
 
-def test_user_decides_the_newest_draft_and_model_sees_the_decision() -> None:
+def test_user_decides_the_latest_draft_and_model_sees_the_decision() -> None:
     reviewed = call("call_0", execution_mode="agent_review")
     replies = [reviewed, TWO, CHANGES, DRAFT, TWO, again(2), TWO, "Shall it run?", again(3), TWO, "And so?", "High."]
     live = waiting(agent(*replies))
@@ -63,7 +63,7 @@ def test_user_may_change_a_draft_repeatedly() -> None:
     assert kinds(run).count("PlanEdited") == MAX_ANSWERS + 1 and run.text == "High."
 
 
-def test_refused_change_is_forgotten_after_a_message() -> None:
+def test_error_of_a_refused_change_disappears_after_a_message() -> None:
     live = waiting(drafting("What do you mean?"))
     live.answer(steps_of(step(1, "cork", 7)))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -85,7 +85,7 @@ def test_plan_that_cannot_start_is_reported_to_the_model(tmp_path: Path) -> None
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
 
-def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unreadable_plan_is_reported_without_a_question(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], str, str]] = {
         "not asked about": ([], "question_asked", "Shall it run?"),
         "told": (["High."], "step_finished", "High."),
@@ -104,7 +104,7 @@ def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Pat
             assert (done.status, done.text) == ("completed", text), done.error
 
 
-def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> None:
+def test_reworded_question_is_asked_again_with_its_own_answer(tmp_path: Path) -> None:
     store = Store(tmp_path)
     suspended = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
@@ -119,7 +119,7 @@ def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> 
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
 
-def test_compaction_keeps_the_open_and_the_last_approved_draft() -> None:
+def test_compaction_keeps_the_open_and_last_approved_drafts() -> None:
     live = waiting(drafting(again(2), GALWAY, "And this?", "High."))
     summary = kept_plans(live.run)
     assert "has not approved" in summary and "brest" in summary
@@ -142,7 +142,7 @@ def test_question_shows_the_executor_of_each_step() -> None:
     live.result(PATIENCE)
 
 
-def test_message_runs_the_edited_draft_and_results_hide_internals() -> None:
+def test_message_runs_the_edited_draft_and_hides_internal_results() -> None:
     live = waiting(drafting(run_it, "High."))
     live.answer(steps_of(step(1, "cork")))
     wait_until(lambda: len(live.run.questions) == 2)

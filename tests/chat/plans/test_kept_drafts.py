@@ -66,7 +66,7 @@ def test_run_without_a_store_waits_until_a_message() -> None:
     assert error_of(twice)[0] == "declined" and not twice.step_records  # the other run has it
 
 
-def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> None:
+def test_concurrent_continuations_run_a_draft_only_once(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
     run = drafting(**tools).run_sync("Draft it", store=store)
@@ -98,7 +98,7 @@ def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> 
     assert kinds(live.result(PATIENCE)).count("PlanApproved") == 1
 
 
-def test_crash_at_any_event_of_a_draft_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_draft_interrupted_at_any_event_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched = Fetched()
     three = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
     whole = Store(tmp_path / "whole")
@@ -182,7 +182,7 @@ def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtest
             assert fetched.stations == stations
 
 
-def test_waiting_run_resumes_from_its_log_without_own_models(tmp_path: Path) -> None:
+def test_waiting_run_resumes_from_its_log_without_custom_models(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
         drafter = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})

@@ -51,7 +51,7 @@ def past(*facts: Fact, carried: Any = ()) -> Run:
     return run_of(*facts, prompt="Yes, run it", settings=settings)
 
 
-def test_message_counts_for_drafts_visible_when_written(subtests: pytest.Subtests) -> None:
+def test_message_applies_only_to_drafts_visible_when_written(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], str]] = {
         "before the draft": ([SHOWN, said(), proposed()], ""),
         "in the round that made it": ([proposed(), said()], ""),
@@ -68,7 +68,7 @@ def test_message_counts_for_drafts_visible_when_written(subtests: pytest.Subtest
     assert draft.words == "Yes, run it"  # the message that continues the conversation
 
 
-def test_draft_has_the_state_of_its_last_event() -> None:
+def test_draft_state_follows_its_last_event() -> None:
     assert drafts_of(past(proposed(mode="auto_execute"))) == {}
     edited = drafts_of(past(proposed(), EDITED))["plan-1"]
     assert (edited.is_open, edited.edits, edited.plan["steps"][0]["args"]) == (True, 1, {"station": "galway"})
@@ -80,7 +80,7 @@ def test_draft_has_the_state_of_its_last_event() -> None:
     assert drafts_of(edited_run)["plan-1"].edits == 1
 
 
-def test_approval_needs_consent_but_executed_drafts_never_rerun(subtests: pytest.Subtests) -> None:
+def test_approval_requires_consent_but_executed_drafts_never_rerun(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Fact], str]] = {
         "approved": ([approved(words="Go")], "proposed"),
         "it ran when its process died": ([approved(words="Go"), BEGUN], "proposed"),
@@ -131,7 +131,7 @@ def test_extension_is_rebuilt_with_logged_settings_without_drafts() -> None:
             plans_of(settings)
 
 
-def test_approval_counts_for_its_plan_and_call_if_trusted() -> None:
+def test_approval_applies_only_to_its_plan_and_trusted_call() -> None:
     approval: Fact = PlanApproved, {"plan_id": "plan-1", "call_id": "c1"}
     trusted: Fact = RunRecovered, {"schema": 1, "consent": "taken"}
     cases: list[tuple[list[Fact], str, str | None, bool]] = [

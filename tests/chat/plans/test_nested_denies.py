@@ -95,7 +95,7 @@ PLACES: dict[str, Callable[[Harbour, Any], Any]] = {
 }
 
 
-def test_denial_of_a_nested_agent_applies_everywhere(subtests: pytest.Subtests) -> None:
+def test_deny_rule_of_a_nested_agent_applies_everywhere(subtests: pytest.Subtests) -> None:
     for name, made in PLACES.items():
         for rules, fetched in ((DENIES, []), ({"tides_fetch": "allow"}, ["brest"])):
             with subtests.test(f"{name}: {rules['tides_fetch']}"):

@@ -32,7 +32,7 @@ def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
         wait_until(lambda: question not in live.run.waiting)  # noqa: B023  # called at once
 
 
-def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
+def test_approval_click_permits_fully_shown_calls_until_plan_end() -> None:
     fetched = Fetched()
     again = ToolCall("tides_fetch", {"station": "brest"}, "call_2")
     live = waiting(drafting(again, "High.", reply=TWO, tools=fetched.tools(), approve="ask"))
@@ -47,7 +47,7 @@ def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
 
 
 @pytest.mark.req("R3.19")
-def test_calls_not_fully_shown_are_asked_about(subtests: pytest.Subtests) -> None:
+def test_calls_not_fully_shown_need_their_own_approval(subtests: pytest.Subtests) -> None:
     referring = plan(step(1, "brest"), step(2, "$step[0].output", 1))
     executor = plan(step(1, "brest", executorRequired=True))
     inner = ToolCall("tides_fetch", {"station": "brest"}, "inner_1")
@@ -70,7 +70,7 @@ def test_calls_not_fully_shown_are_asked_about(subtests: pytest.Subtests) -> Non
             live.result(PATIENCE)
 
 
-def test_messages_reviewers_and_models_permit_no_call(subtests: pytest.Subtests) -> None:
+def test_messages_reviewers_and_models_cannot_permit_calls(subtests: pytest.Subtests) -> None:
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
     wait_until(lambda: words.run.questions[0].outcome == "withdrawn")
@@ -82,7 +82,7 @@ def test_messages_reviewers_and_models_permit_no_call(subtests: pytest.Subtests)
             assert result_of(live.result(PATIENCE))["status"] == "failed"
 
 
-def test_denies_rules_confirmations_and_own_gates_still_apply(subtests: pytest.Subtests) -> None:
+def test_deny_rules_confirmations_and_custom_gates_still_apply(subtests: pytest.Subtests) -> None:
     def own_gate(call: Any, run: Any) -> Any:
         return Ask("Really?") if call.name == "tides_fetch" else None
 
@@ -117,7 +117,7 @@ def test_waiting_plan_keeps_its_permissions_and_grants_them_once(tmp_path: Path)
     assert len(events_of(done, GrantGiven)) == 2
 
 
-def test_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
+def test_call_is_permitted_in_any_argument_order() -> None:
     fetched = Fetched()
     compared = step(1, "", tools=["tables_compare"], args={"right": "b", "left": "a"})
     live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))

@@ -10,7 +10,7 @@ from agentnb.chat.plans.planning import PlanRequest, read_review, review_request
 from agentnb.core.request import ToolSpec
 
 
-def test_verdict_words_are_read_in_any_case(subtests: pytest.Subtests) -> None:
+def test_verdicts_are_recognized_in_any_case(subtests: pytest.Subtests) -> None:
     cases = {"approve": "approved", " Rejected ": "rejected", "REJECT": "rejected", "changes_requested": "needs_changes"}
     for word, verdict in {**cases, "needs_changes": "needs_changes", "approved": "approved"}.items():
         with subtests.test(word):

@@ -16,7 +16,7 @@ CREATE = ContextType.named("project_create").plan_rules
 
 
 @pytest.mark.req("R3.25")
-def test_plan_violates_the_documented_rules(subtests: pytest.Subtests) -> None:
+def test_plan_rule_violations_are_reported_as_documented(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = loaded("plan-rules.yaml")
     for case in cases:
         with subtests.test(str(case["steps"])):
@@ -30,7 +30,7 @@ def test_plan_violates_the_documented_rules(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R3.16", "K3.8")
-def test_call_mode_is_explicit_or_from_the_former_flag(subtests: pytest.Subtests) -> None:
+def test_call_mode_is_explicit_or_from_the_old_flag(subtests: pytest.Subtests) -> None:
     for case in loaded("calls.json"):
         with subtests.test(case["case"]):
             asked = read_request(case["arguments"], "Compare both")

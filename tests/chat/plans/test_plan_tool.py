@@ -62,7 +62,7 @@ def test_plan_runs_as_a_nested_run_and_model_answers() -> None:
 
 
 @pytest.mark.req("R3.26")
-def test_failed_step_skips_its_dependents_and_result_says_so() -> None:
+def test_failed_step_skips_its_dependents_as_the_result_reports() -> None:
     three = plan(step(1, "brest"), step(2, "vigo"), step(3, "", 1, 2))
     run = agent(call(), three, "It failed.").run_sync("Compare them")
     documented, result = loaded("results.json")["executed in part"]["content"], result_of(run)
@@ -99,7 +99,7 @@ def test_model_cannot_approve_its_own_or_an_unknown_draft() -> None:
 
 
 @pytest.mark.req("R3.20", "R3.42", "K3.4", "K3.11")
-def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
+def test_reviewer_decides_but_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
     documented = loaded("results.json")
     cases: dict[str, tuple[Any, dict[str, Any], str, str]] = {
         "approved": (APPROVED, {}, "executed", "executed after review"),
@@ -232,7 +232,7 @@ def test_independent_steps_run_in_parallel_and_others_in_order() -> None:
     )
 
 
-def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
+def test_step_calls_need_approval_and_denial_fails_the_step() -> None:
     @tool(effects=["write"])
     async def delete_table(name: str) -> str:
         """Delete a table."""
@@ -269,7 +269,7 @@ def test_long_error_is_truncated_and_plans_do_not_nest() -> None:
     assert len([model_call for model_call in run.model_calls if model_call.operation == "plan_generation"]) == 2
 
 
-def test_max_tool_calls_applies_to_the_whole_plan() -> None:
+def test_max_tool_calls_applies_to_the_entire_plan() -> None:
     stations: list[str] = []
 
     @tool(effects={"read"})
@@ -304,7 +304,7 @@ def test_planner_gets_objective_context_and_rules() -> None:
     assert "create_onto_project" in scripted(call(), TWO, TWO, "Well.", context="project_create").requests[1].system
 
 
-def test_plan_time_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
+def test_plan_time_does_not_count_towards_the_turn_limit(subtests: pytest.Subtests) -> None:
     @tool(timeout=600)
     async def wait_for_tide() -> str:
         """Wait."""

@@ -29,7 +29,7 @@ def closing(question: Any) -> Any:
     raise QuestionCancelled("later")
 
 
-def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_undecided_question_stays_open_and_can_be_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, answer in {"the person closes it": None, "a function fails": failing, "a function closes it": closing}.items():
         with subtests.test(name):
             store, fetched = Store(tmp_path / name.replace(" ", "-")), Fetched()
@@ -48,7 +48,7 @@ def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, sub
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
 
-def test_function_that_keeps_changing_a_draft_leaves_it_open(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_answer_function_that_keeps_changing_a_draft_suspends_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, steps in {"a change": step(1, "galway"), "a wrong one": step(1, "galway", tools=["nets_mend"])}.items():
         with subtests.test(name):
             store, fetched, asked = Store(tmp_path / name.replace(" ", "-")), Fetched(), []
@@ -69,7 +69,7 @@ def test_function_that_keeps_changing_a_draft_leaves_it_open(tmp_path: Path, sub
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
 
 
-def test_message_written_before_the_draft_approves_nothing() -> None:
+def test_message_written_before_the_draft_does_not_approve_it() -> None:
     lives: list[Any] = []
 
     def planner(request: Any) -> str:
@@ -85,7 +85,7 @@ def test_message_written_before_the_draft_approves_nothing() -> None:
     lives[0].result(PATIENCE)
 
 
-def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Subtests) -> None:
+def test_model_sees_the_draft_result_along_with_other_messages(subtests: pytest.Subtests) -> None:
     lives: list[Any] = []
 
     @tool(effects={"write"})
@@ -118,7 +118,7 @@ def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Sub
             assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
 
 
-def test_turn_ended_by_another_policy_after_a_plan_ends() -> None:
+def test_another_policy_can_end_the_turn_after_a_plan() -> None:
     def end(run: Any) -> Stop | None:
         return Stop("enough") if run.rounds and run.last_round.records else None
 
@@ -127,7 +127,7 @@ def test_turn_ended_by_another_policy_after_a_plan_ends() -> None:
     assert result_of(run)["status"] == "executed" and (run.status, len(run.rounds)) == ("completed", 1)
 
 
-def test_plan_texts_resembling_placeholders_are_kept() -> None:
+def test_plan_text_resembling_placeholders_is_kept() -> None:
     drafter = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
     live = waiting(drafter)
     live.answer("approve")
@@ -158,7 +158,7 @@ def test_conversation_continues_without_malformed_logged_drafts(subtests: pytest
 
 
 @pytest.mark.req("KX.5")
-def test_foreign_log_approves_no_draft_unless_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_cannot_approve_a_draft_unless_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     whole, fetched = Store(tmp_path / "whole"), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
     clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
@@ -187,7 +187,7 @@ def test_foreign_log_approves_no_draft_unless_trusted(tmp_path: Path, subtests: 
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
 
 
-def test_turn_with_a_draft_is_forked_recorded_or_live() -> None:
+def test_turn_with_a_draft_can_be_forked_and_replayed() -> None:
     run = answered(waiting(drafting("High.", reply=plan(step(1, "brest")))), "approve")
     for at_round in range(1, 4):
         recorded = fork_sync(run, at_round, model=ScriptedModel(["Low."]))

@@ -94,7 +94,7 @@ def test_edit_is_validated_logged_and_run_when_approved(subtests: pytest.Subtest
     assert next(iter(run.step_records.values())).output["summary"] == "1 of 1 steps done."
 
 
-def test_message_instead_of_an_answer_lets_model_run_once() -> None:
+def test_message_instead_of_an_answer_lets_the_draft_run_once() -> None:
     drafter = drafting(run_it, "They are high together.")
     live = waiting(drafter)
     live.say("Yes, go ahead")
@@ -112,7 +112,7 @@ def test_message_instead_of_an_answer_lets_model_run_once() -> None:
     assert asked_again.result(PATIENCE).status == "completed"
 
 
-def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.Subtests) -> None:
+def test_unclear_message_does_not_approve_and_is_asked_again(subtests: pytest.Subtests) -> None:
     for words in ("no problem, run it", "Looks right to me, but leave out step 2", "What does it cost?"):
         with subtests.test("in the run", words=words):
             live = waiting(drafting(run_it, "It waits for you.", "High together."))
@@ -134,7 +134,7 @@ def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.S
             ]
 
 
-def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> None:
+def test_unambiguous_no_closes_the_draft_for_the_model(subtests: pytest.Subtests) -> None:
     no = "No! Do not run it."
     with subtests.test("in the run"):
         live = waiting(drafting(run_it, "It stays closed."))
@@ -170,7 +170,7 @@ def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> Non
             assert error_of(run)[0] == "declined" and no in error_of(run)[1] and not run.step_records
 
 
-def test_answer_to_another_question_approves_no_draft() -> None:
+def test_answer_to_another_question_does_not_approve_a_draft() -> None:
     @tool(blocking=True)
     async def ask_day(context: ToolContext) -> str:
         """Ask for the day."""

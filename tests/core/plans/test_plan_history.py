@@ -27,7 +27,7 @@ def states(plan: PlanProgress) -> list[str]:
     return [step.status for step in plan.steps]
 
 
-def test_log_names_match_those_that_the_actions_write() -> None:
+def test_plan_names_in_logs_match_the_actions() -> None:
     assert (plan_history.PLANNING, plan_history.EXECUTION) == (PLAN, RUN_PLAN) == tuple(PLAN_ACTIONS)
     assert plan_history.GENERATION == "plan_generation"
 
@@ -49,7 +49,7 @@ def test_logged_steps_belong_to_the_latest_plan() -> None:
     assert [plan.status for plan in (first, second, third)] == ["completed"] * 3
 
 
-def test_repeats_are_blocked_and_nothing_follows_an_abort() -> None:
+def test_repeated_calls_are_blocked_and_nothing_follows_an_abort() -> None:
     *_, third, last = plans_of(blocked_run())
     assert states(third) == ["blocked"]
     assert states(last) == ["blocked", "failed", "passed", "failed", "not_run"]
@@ -110,7 +110,7 @@ def test_steps_with_known_results_are_not_run_again() -> None:
     assert states(*plans_of(built.run)) == ["known", "completed"]
 
 
-def test_any_plan_in_a_log_is_read(subtests: pytest.Subtests) -> None:
+def test_malformed_plans_in_a_log_are_readable(subtests: pytest.Subtests) -> None:
     written: dict[str, Any] = {
         "no list": {"steps": "look"},
         "texts": {"steps": ["look", None, 3]},
@@ -127,7 +127,7 @@ def test_any_plan_in_a_log_is_read(subtests: pytest.Subtests) -> None:
             assert len(result.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
 
 
-def test_any_result_of_a_plan_run_is_read(subtests: pytest.Subtests) -> None:
+def test_any_result_of_a_plan_run_is_readable(subtests: pytest.Subtests) -> None:
     outputs: dict[str, tuple[Any, list[str], int]] = {
         "as written": ({"steps": [{"status": "failed", "error": "gone"}], "calls": 2}, ["failed"], 2),
         "no list": ({"steps": "look", "calls": 1}, ["pending"], 1),
@@ -142,7 +142,7 @@ def test_any_result_of_a_plan_run_is_read(subtests: pytest.Subtests) -> None:
             assert (states(plan), plan.calls) == (expected, calls)
 
 
-def test_edited_and_rejected_plans() -> None:
+def test_edited_and_rejected_plans_are_recorded() -> None:
     built = RunBuilder().add(w.PlanProposed, plan_id="p", plan={"steps": [fetch("brest")]})
     built.add(w.PlanEdited, plan_id="p", plan={"steps": [fetch("cork"), fetch("brest")]})
     (plan,) = plans_of(built.run)

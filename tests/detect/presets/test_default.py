@@ -35,11 +35,11 @@ def test_third_identical_call_and_result_is_a_loop() -> None:
     assert loops(run_of_letters("AAA")) == [("nothing_new", 1, 3, "nudge")]
 
 
-def test_continuing_loop_is_found_again_and_becomes_worse() -> None:
+def test_continuing_loop_is_found_again_with_higher_severity() -> None:
     assert [loop[3] for loop in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
 
 
-def test_cycle_in_any_order_is_found_after_three_times(subtests: pytest.Subtests) -> None:
+def test_cycle_in_any_order_is_found_at_its_third_occurrence(subtests: pytest.Subtests) -> None:
     for once in ("AB", "ABC", "ABCD", "ABCDE"):
         with subtests.test(once):
             assert loops(run_of_letters((once * 3)[:-1])) == []
@@ -54,7 +54,7 @@ def test_loop_after_other_work_names_its_own_rounds() -> None:
     assert loops(run_of_letters("AQRSTAAA"))
 
 
-def test_key_order_and_thoughts_are_not_part_of_a_call() -> None:
+def test_key_order_and_thinking_do_not_distinguish_calls() -> None:
     story = Calls()
     for number in range(3):
         arguments = {"a": 1, "b": 2.0} if number % 2 else {"b": 2, "a": 1}
@@ -62,7 +62,7 @@ def test_key_order_and_thoughts_are_not_part_of_a_call() -> None:
     assert [one.rule for one in story.found()] == ["nothing_new"]
 
 
-def test_edit_and_the_same_test_again_is_not_a_loop() -> None:
+def test_repeating_a_test_after_each_edit_is_not_a_loop() -> None:
     story = Calls()
     for number in range(8):
         story.call("edit", file="a.py", text=f"version {number}").call("run_tests", "1 failed: test_a")
@@ -121,7 +121,7 @@ def test_user_message_is_new_information() -> None:
     assert loops(asked_again) == []
 
 
-def test_blocked_calls_bring_nothing_new() -> None:
+def test_blocked_calls_do_not_interrupt_a_loop() -> None:
     story = Calls().call("A").call("A")
     story.round(called("A", "x1"), blocked=["x1"]).round(called("A", "x2"), blocked=["x2"])
     assert [loop[3] for loop in loops(story)] == ["nudge", "block"]
@@ -143,11 +143,11 @@ def test_two_alternating_replies_are_a_loop() -> None:
     assert [loop[0] for loop in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
 
 
-def test_authors_are_compared_with_themselves() -> None:
+def test_replies_are_compared_per_author() -> None:
     assert loops(Calls().reply(SEARCH, "Ann").reply(SEARCH, "Bob").reply(SEARCH, "Cem").reply(SEARCH, "Dee")) == []
 
 
-def test_form_filled_in_per_list_item_is_not_a_loop() -> None:
+def test_same_sentence_about_different_items_is_not_a_loop() -> None:
     story = Calls()
     for name in ("Elizabeth", "Some Voices", "Sylvia", "Munich", "Layer Cake", "Spectre"):
         story.reply(f"Please check whether the film '{name}' can be seen on Netflix in the United States.")
@@ -156,7 +156,7 @@ def test_form_filled_in_per_list_item_is_not_a_loop() -> None:
     assert loops(story) == []
 
 
-def test_proxy_with_a_constant_answer_brings_nothing_new() -> None:
+def test_constant_user_proxy_message_does_not_interrupt_a_loop() -> None:
     go_on = "Continue. Please keep solving the problem until you need to query."
     story = Calls()
     for _ in range(4):
@@ -171,7 +171,7 @@ def test_replies_far_apart_are_not_a_loop() -> None:
     assert loops(story.reply(SEARCH)) == []
 
 
-def test_message_unheeded_by_three_replies_is_a_stall() -> None:
+def test_message_ignored_in_three_replies_is_a_stall() -> None:
     refusal = "Please always give exactly one action in triple backticks, found {} actions. Please format it so."
     story = Calls().call()
     for number in range(3):
@@ -183,7 +183,7 @@ def test_message_unheeded_by_three_replies_is_a_stall() -> None:
     assert loops(talk.reply("I am confused.")) == []  # a run that never called a tool is a conversation
 
 
-def test_planning_alone_and_talk_with_open_todos_are_stalls() -> None:
+def test_planning_only_and_talking_with_open_todos_are_stalls() -> None:
     planning = Calls()
     for number in range(4):
         planning.round(called(TODO_TOOL, n=number), after=(todo(1, title=f"Plan {number}"),))
@@ -195,7 +195,7 @@ def test_planning_alone_and_talk_with_open_todos_are_stalls() -> None:
     assert loops(Calls().reply("Hm.").reply("Well.").reply("So.")) == []
 
 
-def test_replies_whose_announced_calls_were_lost_are_not_talk() -> None:
+def test_replies_with_lost_announced_calls_are_not_talking() -> None:
     story = Calls(todos=(todo(1),))
     for number in range(6):
         story.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_use" if number % 2 else "end_turn")
@@ -217,7 +217,7 @@ def test_failing_tools_and_reopened_todos_are_found_outside_loops() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.84")
-def test_recorded_loop_is_found_and_healthy_run_left_alone() -> None:
+def test_recorded_loop_is_found_and_healthy_run_has_no_findings() -> None:
     found = findings(load_trace("complex-fails.json"))
     assert {one.rule for one in found} == {"repeated_text"} and found[0].last == 4
     assert findings(load_trace("healthy-research.json")) == []
@@ -231,7 +231,7 @@ OTHERS = (
 )
 
 
-def test_text_is_compared_within_its_window() -> None:
+def test_text_is_compared_only_within_its_window() -> None:
     for between, rules in ((2, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH)
         for text in OTHERS[:between]:
@@ -250,7 +250,7 @@ def test_call_without_a_recorded_result_is_compared_as_text() -> None:
         assert story.rules(RepeatedText) == rules
 
 
-def test_results_missing_from_the_trace_give_no_finding() -> None:
+def test_finding_about_missing_results_does_not_call_them_equal() -> None:
     for code, told in (("lost", "came without a recorded result"), ("", "returned the same")):
         story = Calls()
         for _ in range(3):
@@ -259,7 +259,7 @@ def test_results_missing_from_the_trace_give_no_finding() -> None:
         assert found.sentence == f"The same call of python {told} 3 times with nothing new in between"
 
 
-def test_repeats_count_together_within_the_configured_replies() -> None:
+def test_repeats_count_only_within_the_configured_replies() -> None:
     for within, rules in ((4, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH).reply(SEARCH).reply(OTHERS[0]).reply(OTHERS[1]).reply(SEARCH)
         assert story.rules(partial(RepeatedText, 2, within=within)) == rules, within
@@ -282,7 +282,7 @@ def of_rounds(*rounds: dict[str, bool]) -> Calls:
     return story
 
 
-def test_failing_tool_is_found_beside_a_working_one(subtests: pytest.Subtests) -> None:
+def test_failing_tool_is_found_even_beside_a_working_one(subtests: pytest.Subtests) -> None:
     fails, beside, both = {"fetch1": False}, {"fetch1": False, "look1": True}, {"fetch1": False, "fetch2": True}
     cases = {
         "alone": ((fails,) * 3, ["failing_tool"]),
@@ -325,7 +325,7 @@ def test_calls_with_new_results_are_never_a_loop(letters: str) -> None:
 
 @given(st.text("ABC", min_size=1, max_size=12))
 @examples(50)
-def test_findings_of_a_prefix_are_found_in_the_whole(letters: str) -> None:
+def test_findings_in_a_prefix_remain_in_the_full_run(letters: str) -> None:
     part = run_of_letters(letters).found(NothingNew)
     assert run_of_letters(letters + "QA").found(NothingNew)[: len(part)] == part
     assert all(0 <= one.first <= one.last < len(letters) for one in part)

@@ -151,14 +151,14 @@ DOCUMENTED: list[tuple[str, str, int, Tell]] = [
 ]
 
 
-def test_preset_finds_at_its_threshold_and_not_before(subtests: pytest.Subtests) -> None:
+def test_preset_fires_at_its_threshold_and_not_before(subtests: pytest.Subtests) -> None:
     for name, rule, threshold, tell in DOCUMENTED:
         with subtests.test(preset=name, rule=rule, threshold=threshold):
             assert rule not in tell(threshold - 1).rules(name)
             assert rule in tell(threshold).rules(name)
 
 
-def test_enabled_presets_are_held_to_their_documents() -> None:
+def test_every_enabled_preset_is_tested_against_its_documentation() -> None:
     assert {name for name, *_ in DOCUMENTED} | {"default", "default_without_texts", "goose", "langgraph", "deepeval"} == {
         *presets.names()
     }
@@ -183,7 +183,7 @@ def severities(story: Calls, name: str, rule: str) -> list[str]:
     return [one.severity for one in story.found(name) if one.rule == rule]
 
 
-def test_severities_are_the_actions_of_the_projects() -> None:
+def test_severities_match_the_actions_of_the_original_projects() -> None:
     assert severities(same(4, error="tool_error"), "openhands", "repeated_action_error") == ["nudge", "stop"]
     assert severities(same(5), "cline", "repeated_call") == ["notice", "notice", "stop"]
     assert severities(same(10), "gemini", "cycle") == ["nudge", "stop"]  # feedback first, then the end
@@ -191,14 +191,14 @@ def test_severities_are_the_actions_of_the_projects() -> None:
     assert severities(many_steps(300), "sam", "round_limit") == ["notice", "stop"]  # it asks at 80 per cent
 
 
-def test_only_our_preset_sees_loops_with_reworded_thoughts() -> None:
+def test_only_our_preset_finds_loops_with_reworded_thoughts() -> None:
     story = Calls()
     for number in range(6):
         story.call(thought=f"Try {number}")
     assert story.rules("openhands") == [] and story.rules("default") == ["nothing_new"]
 
 
-def test_openhands_and_crush_need_the_same_results(subtests: pytest.Subtests) -> None:
+def test_openhands_and_crush_require_equal_results(subtests: pytest.Subtests) -> None:
     story = Calls()
     for number in range(12):
         story.call("poll", text=f"{number} per cent")
@@ -215,7 +215,7 @@ def test_key_order_matters_for_gemini_and_not_for_cline() -> None:
     assert story.rules("gemini") == [] and story.rules("cline") == ["repeated_call"]
 
 
-def test_user_message_ends_a_row(subtests: pytest.Subtests) -> None:
+def test_user_message_ends_a_streak_in_every_preset(subtests: pytest.Subtests) -> None:
     for name, rule, threshold, tell in DOCUMENTED:
         if rule not in ("round_limit", "condensations", "repeated_chunk", "mostly_reading"):
             with subtests.test(preset=name, rule=rule):
@@ -249,19 +249,19 @@ def test_chunks_far_apart_are_not_repeated_text() -> None:
     assert Calls().reply("".join(WORDS + one for one in filler)).rules("gemini") == []
 
 
-def test_sam_finds_a_part_of_the_batch_before() -> None:
+def test_sam_finds_a_repeated_part_of_the_previous_batch() -> None:
     assert Calls().batch("a", "b").batch("a", "b").batch("a").rules("sam") == ["repeated_batch"]
     assert Calls().batch("a", "b").batch("a", "b").batch("a", "c").rules("sam") == []
 
 
-def test_gemini_limits_turns() -> None:
+def test_gemini_preset_limits_turns() -> None:
     story = many_steps(60).say()
     for number in range(60):
         story.call(f"later{number}", text=str(number))
     assert story.rules("gemini") == []
 
 
-def test_deepeval_weighs_calls_texts_and_cycles() -> None:
+def test_deepeval_preset_weighs_calls_texts_and_cycles() -> None:
     story = Calls()
     for _ in range(6):
         story.call()
@@ -272,7 +272,7 @@ def test_deepeval_weighs_calls_texts_and_cycles() -> None:
     assert found[0].evidence == {"calls": 0.0, "texts": 0.0, "cycles": 1.0}
 
 
-def test_goose_denies_the_call_beyond_its_number() -> None:
+def test_goose_denies_calls_beyond_its_limit() -> None:
     assert same(3).rules(lambda: RepeatedCall(4)) == [] and same(4).rules(lambda: RepeatedCall(4)) == ["repeated_call"]
 
 

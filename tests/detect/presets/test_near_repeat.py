@@ -44,11 +44,11 @@ def test_near_repeats_worsen_more_slowly_than_equal_calls() -> None:
     ]
 
 
-def test_equal_calls_are_found_by_one_rule_only() -> None:
+def test_equal_calls_are_found_by_only_one_rule() -> None:
     assert bash(*["ls /empty"] * 4).rules() == ["nothing_new"]
 
 
-def test_calls_with_other_words_are_other_calls(subtests: pytest.Subtests) -> None:
+def test_calls_with_different_words_are_different(subtests: pytest.Subtests) -> None:
     for name, commands in {
         "items of a list": [f"cat notes/{day}.txt" for day in ("monday", "tuesday", "sunday", "friday")],
         "pages": [f"head -n {number} log" for number in (10, 20, 30, 40)],
@@ -60,7 +60,7 @@ def test_calls_with_other_words_are_other_calls(subtests: pytest.Subtests) -> No
             assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == []
 
 
-def test_description_changes_a_todo_but_not_a_command() -> None:
+def test_description_distinguishes_todos_but_not_commands() -> None:
     aims = ("List the files", "Check the folder", "Find out where this is")
     shell, notes = Calls(), Calls()
     for aim in aims:
@@ -69,7 +69,7 @@ def test_description_changes_a_todo_but_not_a_command() -> None:
     assert near(shell) == [(1, 3, "nudge")] and near(notes) == []
 
 
-def test_result_ends_the_row(subtests: pytest.Subtests) -> None:
+def test_result_ends_the_streak(subtests: pytest.Subtests) -> None:
     for name, text in {"output": "a.py\nb.py", "a confirmation": "File updated", "a number": "0"}.items():
         with subtests.test(name):
             story = Calls()
@@ -78,11 +78,11 @@ def test_result_ends_the_row(subtests: pytest.Subtests) -> None:
             assert near(story) == []
 
 
-def test_call_with_varying_results_is_left_to_the_other_rule() -> None:
+def test_calls_that_return_results_are_not_near_repeats() -> None:
     assert near(bash("git status", "git status ", "git  status", text="clean")) == []
 
 
-def test_new_silent_call_may_mend_but_brings_no_result(subtests: pytest.Subtests) -> None:
+def test_silent_call_between_repeats_excuses_only_failures(subtests: pytest.Subtests) -> None:
     for name, error, found in (("failures", "tool_error", []), ("nothing returned", "", [(1, 5, "nudge")])):
         with subtests.test(name):
             story = Calls()
@@ -93,7 +93,7 @@ def test_new_silent_call_may_mend_but_brings_no_result(subtests: pytest.Subtests
             assert near(story) == found
 
 
-def test_other_errors_are_something_new() -> None:
+def test_different_errors_are_new_information() -> None:
     story = Calls()
     for error in ("KeyError: 'name'", "TypeError: 3 is no text", "ValueError: too long"):
         story.call("Bash", error, error="tool_error", command="python run.py")
@@ -107,7 +107,7 @@ def test_numbers_and_quoted_words_of_an_error_are_not_compared() -> None:
     assert near(story) == [(1, 3, "nudge")]
 
 
-def test_waiting_and_transient_failures_are_left_out(subtests: pytest.Subtests) -> None:
+def test_waiting_and_transient_failures_are_ignored(subtests: pytest.Subtests) -> None:
     for name, tool, text, error in (
         ("a tool that waits", "wait_for_job", NOTHING, ""),
         ("pending", "look", "no results, still running", ""),
@@ -136,7 +136,7 @@ def test_equal_calls_in_one_reply_count_once() -> None:
     assert near(story.call("Bash", NOTHING, command=";")) == [(1, 3, "nudge")]
 
 
-def test_user_message_ends_the_row() -> None:
+def test_user_message_ends_the_streak() -> None:
     assert near(bash(":", ": ").say("Try it once more").call("Bash", NOTHING, command=";")) == []
 
 
@@ -148,7 +148,7 @@ def test_memory_does_not_grow_with_the_run() -> None:
     assert len(detector._rows) == 16
 
 
-def test_share_of_common_words_is_a_threshold() -> None:
+def test_share_of_common_words_can_be_swept() -> None:
     run = bash("ls docs", "ls docs old", "ls docs").run
     table = sweep([run], [1], NearRepeat, alike=[60, 67])
     assert [*table["hits"]] == [1, 0]

@@ -19,7 +19,7 @@ from agentnb.models.simulated.faults import COMMIT, PLANS, TALK
 from agentnb.models.simulated.personas import FAULTS, PERSONAS
 
 
-def test_the_list_is_always_taken_down() -> None:
+def test_every_persona_writes_the_todo_list_first() -> None:
     for persona in PERSONAS[1:-1]:
         assert reply(SimulatedModel(persona, p=1), 0).message == right(0)
 
@@ -38,12 +38,12 @@ def test_forgetful_persona_answers_with_open_todos() -> None:
     assert len(open_todos(run.todos)) == 3 and "Done: 3 steps" in run.rounds[4].text
 
 
-def test_forgetful_persona_without_todos_forgets_nothing() -> None:
+def test_forgetful_persona_without_todos_acts_disciplined() -> None:
     assert not reply(SimulatedModel("forgetful", p=1), 1, todos=False).metadata
     assert do("simulated:forgetful?p=1", todos=False).text == do("simulated:disciplined", todos=False).text
 
 
-def test_chatty_persona_announces_work_and_does_nothing() -> None:
+def test_chatty_persona_announces_work_without_doing_it() -> None:
     answer = reply(SimulatedModel("chatty", p=1))
     assert not answer.message.calls and "step 2 of 3 (Two add(2))" in answer.message.text
 
@@ -75,7 +75,7 @@ def test_looping_persona_keeps_its_position() -> None:
     assert run.status == "completed"
 
 
-def test_a_planner_reads_and_rewords_its_list_in_turn() -> None:
+def test_planner_persona_alternates_reading_and_rewording_its_list() -> None:
     model = SimulatedModel("planner", p=1)
     read, reworded = reply(model, 2).message.calls, reply(model, 3).message.calls
     assert read == (ToolCall(TODO_TOOL, {"operation": "read"}),)
@@ -83,7 +83,7 @@ def test_a_planner_reads_and_rewords_its_list_in_turn() -> None:
     assert set(entry) == {"id", "description"} and entry["id"] == 3
 
 
-def test_a_planner_only_plans() -> None:
+def test_planner_persona_only_plans() -> None:
     run = do("simulated:planner?p=1&heed=0", guidance="matrix")
     assert all(round_.is_planning_only for round_ in run.rounds) and run.stop_reason == "todo_intervention_exhausted"
     assert not any(record.result is None or record.result.is_error for round_ in run.rounds[:3] for record in round_.records)
@@ -124,7 +124,7 @@ def test_every_fault_has_an_effect() -> None:
     assert set(COMMIT) == {fault.option for fault in FAULTS}
 
 
-def test_every_persona_run_ends_sensibly(subtests: pytest.Subtests) -> None:
+def test_every_persona_run_ends_with_an_expected_stop_reason(subtests: pytest.Subtests) -> None:
     for persona, policy in product(PERSONAS, ["matrix", "minimal"]):
         with subtests.test(persona=persona, policy=policy):
             ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}

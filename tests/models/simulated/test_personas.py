@@ -27,7 +27,7 @@ SEEDS = size(200, nightly=400)
 # How often
 
 
-def test_a_fault_appears_about_as_often_as_its_probability_says(subtests: pytest.Subtests) -> None:
+def test_faults_occur_about_as_often_as_their_probability(subtests: pytest.Subtests) -> None:
     for fault, p in product(FAULTS, [0.2, 0.5, 0.9]):
         with subtests.test(fault.persona, p=p):
             faulty = [reply(SimulatedModel(fault.persona, seed=seed, p=p)).message != right() for seed in range(SEEDS)]
@@ -42,7 +42,7 @@ def test_fault_of_probability_0_never_and_of_1_always_occurs(subtests: pytest.Su
                 assert reply(SimulatedModel(fault.persona, seed=seed, p=1)).message != right()
 
 
-def test_without_its_fault_a_persona_is_the_disciplined_one(subtests: pytest.Subtests) -> None:
+def test_persona_with_fault_probability_0_acts_disciplined(subtests: pytest.Subtests) -> None:
     for fault in FAULTS:
         with subtests.test(fault.persona):
             assert [reply(SimulatedModel(fault.persona, p=0), at) for at in range(6)] == [
@@ -50,13 +50,13 @@ def test_without_its_fault_a_persona_is_the_disciplined_one(subtests: pytest.Sub
             ]
 
 
-def test_mixed_persona_has_faults_at_their_rates_one_per_reply() -> None:
+def test_mixed_persona_shows_one_fault_per_reply_at_configured_rates() -> None:
     faults = Counter(reply(SimulatedModel("mixed", seed=seed)).metadata.get("fault") for seed in range(2 * SEEDS))
     for fault in FAULTS:
         assert abs(faults[fault.option] / (2 * SEEDS) - fault.mixed) < 0.05
 
 
-def test_mixed_takes_a_probability_for_each_fault() -> None:
+def test_mixed_persona_accepts_a_probability_per_fault() -> None:
     zero = dict.fromkeys((fault.option for fault in FAULTS), 0.0)
     for fault in FAULTS:
         answer = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
@@ -71,7 +71,7 @@ def test_same_request_gets_the_same_reply_unless_seeds_differ() -> None:
     assert len({one.metadata.get("fault") for one in first}) > 3
 
 
-def test_each_reply_draws_anew() -> None:
+def test_each_reply_makes_a_new_random_draw() -> None:
     drawn = [tuple(bool(reply(SimulatedModel("chatty", seed=seed), at).metadata) for at in (1, 2, 3)) for seed in range(60)]
     assert len(set(drawn)) == 8
 
@@ -79,7 +79,7 @@ def test_each_reply_draws_anew() -> None:
 # Heeding
 
 
-def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
+def test_each_fault_heeds_only_its_own_guidance_words() -> None:
     for fault in FAULTS:
         model = SimulatedModel(fault.persona, p=1, heed=1)
         for words in fault.heeds:
@@ -94,7 +94,7 @@ def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
 
 
 @pytest.mark.slow("hundreds of runs, to count how often")
-def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None:
+def test_persona_heeds_guidance_at_its_configured_rate(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
             reminder = " ".join(fault.heeds[0])
@@ -106,24 +106,24 @@ def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None
             assert all((one.message == right()) == one.metadata["heeded"] for one in heeded)
 
 
-def test_words_of_the_person_are_no_reminder() -> None:
+def test_guidance_words_in_a_prompt_are_not_a_reminder() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
     answer = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
     assert answer.metadata["asked"] is False and not answer.message.calls
 
 
-def test_a_reminder_of_an_earlier_request_is_not_heard_again() -> None:
+def test_reminder_from_an_earlier_request_is_not_heeded_again() -> None:
     messages, tools = conversation(2)
     told = Message("user", (*messages[0].parts, Text("<system-reminder>call a tool</system-reminder>")))
     answer = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
     assert answer.metadata["asked"] is False
 
 
-def test_a_list_in_a_reminder_is_no_plan() -> None:
+def test_list_in_a_reminder_is_not_a_plan() -> None:
     assert right(reminder="Todos:\n- Do this `add(99)`\n- and that `add(98)`") == right()
 
 
-def test_heeding_forgetful_persona_also_marks_earlier_omissions() -> None:
+def test_forgetful_persona_that_heeds_also_marks_earlier_omissions() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0")
     messages, tools = forgot.messages[:7], conversation(0)[1]
     asked = Message("tool", (*messages[-1].parts, Text("<system-reminder>Mark it completed.</system-reminder>")))
@@ -154,7 +154,7 @@ def test_always_heeding_persona_closes_the_list_on_request(subtests: pytest.Subt
 # Recorded decisions
 
 
-def test_fault_decision_is_kept_with_the_reply() -> None:
+def test_fault_decision_is_recorded_with_the_reply() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
     metadata = reply(model, reminder="call a tool").metadata
     assert {key: metadata[key] for key in ("persona", "fault", "asked", "heeded")} == {
@@ -170,7 +170,7 @@ def test_fault_decision_is_kept_with_the_reply() -> None:
     assert [round_.metadata.get("fault") for round_ in run.rounds if round_.metadata] == ["chat"] * 4
 
 
-def test_reply_without_a_fault_keeps_no_decision() -> None:
+def test_reply_without_a_fault_records_no_decision() -> None:
     assert reply(SimulatedModel()).metadata == {} == reply(SimulatedModel("chatty", p=0)).metadata
     assert reply(SimulatedModel("mixed", stop=1, forget=0, chat=0, loop=0, plan=0), 1).metadata == {}
 
@@ -219,7 +219,7 @@ def test_invalid_option_error_names_the_alternatives(subtests: pytest.Subtests) 
             assert said in str(caught.value)
 
 
-def test_options_in_python_are_looked_at_too(subtests: pytest.Subtests) -> None:
+def test_options_passed_in_python_are_validated_too(subtests: pytest.Subtests) -> None:
     cases = [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}, {"price": "3/15"}]
     for given in cases:
         with subtests.test(given=given):

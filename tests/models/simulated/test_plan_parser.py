@@ -22,7 +22,7 @@ def calls(*code: str) -> list[ToolCall]:
     return calls_of(PlanItem("", code), TOOLS)
 
 
-def test_a_prompt_without_a_list_has_no_plan(subtests: pytest.Subtests) -> None:
+def test_prompt_without_a_list_has_no_plan(subtests: pytest.Subtests) -> None:
     cases = ["", "Do it.", "`load('x')`", "# Title\n\ntext", "    - code, not a list"]
     for prompt in cases:
         with subtests.test(prompt):
@@ -35,7 +35,7 @@ def test_any_markdown_list_is_a_plan(subtests: pytest.Subtests) -> None:
             assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
 
 
-def test_items_of_all_lists_are_in_order() -> None:
+def test_items_of_several_lists_keep_their_order() -> None:
     assert [item.title for item in read_plan("- a\n- b\n\nThen:\n\n1. c\n2. d\n")] == ["a", "b", "c", "d"]
 
 
@@ -96,7 +96,7 @@ def test_calls_are_in_text_order() -> None:
 
 @examples(100)
 @given(st.text(max_size=60))
-def test_any_prompt_can_be_read(prompt: str) -> None:
+def test_any_prompt_can_be_parsed(prompt: str) -> None:
     for item in read_plan(f"- {prompt}\n- `{prompt}`"):
         calls_of(item, TOOLS)
 
@@ -124,7 +124,7 @@ def test_todo_list_is_parsed_as_the_tool_prints_it() -> None:
     assert entries[1].as_item().code == ("now()", "load('x')")
 
 
-def test_the_newest_of_two_lists_in_a_text_counts() -> None:
+def test_last_of_two_lists_in_a_text_counts() -> None:
     text = "Todos (0 of 1 completed):\n1. [not-started] Old\n\nTodos (0 of 1 completed):\n2. [not-started] New"
     assert read_listing(text) == (Entry(2, "not-started", "New"),)
 
@@ -136,7 +136,7 @@ def test_text_without_a_list_differs_from_an_empty_list(subtests: pytest.Subtest
             assert read_listing(text) == entries
 
 
-def test_a_title_is_short(subtests: pytest.Subtests) -> None:
+def test_titles_are_limited_to_60_characters(subtests: pytest.Subtests) -> None:
     for length in [1, 59, 60, 61, 500]:
         with subtests.test(length=length):
             title = short_title("x" * length)

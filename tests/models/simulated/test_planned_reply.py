@@ -64,7 +64,7 @@ def test_each_persona_plans_all_calls_of_the_list_at_once(subtests: pytest.Subte
     assert json.loads(reply(QUERY))["steps"][0]["reason"].startswith("Fetch both")
 
 
-def test_calls_with_any_result_are_omitted(subtests: pytest.Subtests) -> None:
+def test_calls_that_have_a_result_are_not_planned_again(subtests: pytest.Subtests) -> None:
     for name, one in {
         "output": result(*BREST),
         "nothing": result(*BREST, None),
@@ -77,12 +77,12 @@ def test_calls_with_any_result_are_omitted(subtests: pytest.Subtests) -> None:
     assert calls(reply(QUERY, [result(*BREST), other_order])) == [CORK]
 
 
-def test_answer_has_the_results_in_words(snapshot: Snapshot) -> None:
+def test_answer_states_the_results_in_sentences(snapshot: Snapshot) -> None:
     results = [result(*BREST, {"high": 6.1}), result(*CORK, None, "no such\nstation"), result(*SEA, "rough\nsea")]
     assert reply(QUERY, results) == snapshot
 
 
-def test_query_without_calls_is_answered_in_words(snapshot: Snapshot) -> None:
+def test_query_without_calls_gets_a_text_answer(snapshot: Snapshot) -> None:
     assert reply("Which tides?") == snapshot("no list")
     assert reply("") == snapshot("nothing")
     assert reply("- Which tides?\n- `away(1)`") == snapshot("no calls")
@@ -118,6 +118,6 @@ def test_long_list_is_planned_in_parts() -> None:
     assert len(calls(reply(query, [result(name, args) for name, args in first]))) == 2
 
 
-def test_arguments_outside_json_are_planned() -> None:
+def test_arguments_that_json_cannot_represent_are_planned() -> None:
     ((_, arguments),) = calls(reply(r"- `look('\ud800', day={1e999})`"))
     assert arguments["where"] != r"\ud800" and arguments["day"] == [None]

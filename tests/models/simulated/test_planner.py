@@ -52,7 +52,7 @@ def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please
 
 
 @pytest.mark.req("R0.84")
-def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot) -> None:
+def test_planner_writes_steps_and_updates_each_before_and_after(snapshot: Snapshot) -> None:
     run = do("simulated:disciplined", guidance="matrix")
     assert of_the_list(run) == [
         ["write"],
@@ -68,7 +68,7 @@ def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot
     assert not any(guidance.cell == "intervention" for round_ in run.rounds for guidance in round_.guidance)
 
 
-def test_marks_precede_the_work_of_the_same_reply() -> None:
+def test_todo_updates_precede_the_work_of_the_same_reply() -> None:
     assert [call.name for call in reply(MODEL, 2).message.calls] == [TODO_TOOL, "add"]
 
 
@@ -86,7 +86,7 @@ def test_planner_extends_an_existing_list_and_recognizes_its_todos() -> None:
     assert [todo.status for todo in again.todos] == ["completed"] * 6
 
 
-def test_equal_items_are_todos_of_their_own() -> None:
+def test_equal_items_become_separate_todos() -> None:
     run = do("simulated:disciplined", "- again `add(1)`\n- again `add(1)`")
     assert of_the_list(run)[1:3] == [[marks((1, "in-progress"))], [marks((1, "completed"), (2, "in-progress"))]]
 
@@ -128,7 +128,7 @@ def fails(a: int) -> int:
     return a
 
 
-def test_without_a_list_planner_stops_before_extending_a_failure_loop() -> None:
+def test_planner_without_a_list_stops_before_a_failure_loop() -> None:
     prompt = "\n".join(f"- `fails({number})`" for number in (-1, -2, -3, -4, 5))
     run = do("simulated:disciplined", prompt, tools=[fails], guidance="matrix", todos=False)
     assert work_of(run) == [-1, -2, -3] and run.text.startswith("Done: 3 steps (3 failed)")
@@ -136,7 +136,7 @@ def test_without_a_list_planner_stops_before_extending_a_failure_loop() -> None:
     assert work_of(listed) == [-1, -2, -3, -4, 5], "a list can say what is blocked"
 
 
-def test_failing_step_is_tried_twice_at_most() -> None:
+def test_failing_step_is_tried_at_most_twice() -> None:
     prompt = "- `fails(-1)`\n- `fails(1)`\n- `fails(2)`"
     tries = [work_of(do(f"simulated:early-stopper?p=0.9&seed={seed}", prompt, tools=[fails])).count(-1) for seed in range(8)]
     assert max(tries) == 2
@@ -158,7 +158,7 @@ def mended_after_a_failure() -> tuple[Agent, Any, Run]:
     return agent, look, first
 
 
-def test_reopened_failed_step_is_retried_after_the_person_wrote() -> None:
+def test_reopened_failed_step_is_retried_after_a_message() -> None:
     agent, look, first = mended_after_a_failure()
     left = agent.run_sync("I mended it.", continue_from=first)
     assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"
@@ -197,7 +197,7 @@ def test_step_completed_by_the_person_is_skipped() -> None:
     assert run.text.startswith("Done: 2 steps") and not open_todos(board.read())
 
 
-def test_reopened_todo_is_marked_again_at_the_end() -> None:
+def test_reopened_todo_is_completed_again_at_the_end() -> None:
     board = TodoBoard()
 
     def undo(a: int) -> int:
@@ -217,11 +217,11 @@ def test_plan_with_list_operations_is_followed_literally() -> None:
     assert "Wrote 1 todo" in run.rounds[2].text
 
 
-def test_results_of_the_list_are_no_part_of_the_answer() -> None:
+def test_todo_tool_results_are_not_part_of_the_answer() -> None:
     assert "todo" not in reply(MODEL, 5).message.text
 
 
-def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
+def test_blocked_repetitions_are_not_part_of_the_answer() -> None:
     run = do("simulated:looping?p=1&heed=0", "- `add(1)`\n- `add(2)`")
     assert any(
         record.result and record.result.error_code == "duplicate_call_blocked"
@@ -241,7 +241,7 @@ def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
 # Going on
 
 
-def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> None:
+def test_message_without_a_list_does_not_change_the_plan(subtests: pytest.Subtests) -> None:
     cases = ["Please continue", "Go on.", "You are doing fine, I think!"]
     for said in cases:
         with subtests.test(said):
@@ -250,7 +250,7 @@ def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> 
             assert work(ask(MODEL, *spoke, tools=tools)) == [3]
 
 
-def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
+def test_message_without_a_list_after_the_answer_gets_the_introduction() -> None:
     answer = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
     assert "not a language model" in answer.message.text
 
@@ -286,14 +286,14 @@ def test_impossible_steps_are_reported_as_omitted() -> None:
     assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
 
 
-def test_planner_continuing_with_open_todos_reads_the_list_first() -> None:
+def test_planner_told_of_open_todos_reads_the_list_first() -> None:
     answer = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
     assert answer.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
     assert not ask(MODEL, *after_the_answer("Be good."), tools=conversation(0)[1]).message.calls
     assert not ask(MODEL, *after_the_answer(OPEN), tools=conversation(0, todos=False)[1]).message.calls
 
 
-def test_own_open_todos_already_done_are_marked_at_once() -> None:
+def test_own_finished_todos_left_open_are_completed_at_once() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0", policy="minimal")
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     run = agent.run_sync("Go on.", continue_from=forgot)
@@ -312,13 +312,13 @@ def test_unreadable_list_is_not_requested_again() -> None:
     assert not ask(MODEL, *messages, answer.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
 
 
-def test_own_work_reopened_by_others_is_marked_again() -> None:
+def test_own_todo_reopened_by_others_is_completed_again() -> None:
     board = "1. [in-progress] One add(1)\n2. [completed] Two add(2)\n3. [not-started] Three add(3)"
     answer = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
     assert updates(answer) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(answer)
 
 
-def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
+def test_todos_of_the_person_are_completed_or_blocked(snapshot: Snapshot) -> None:
     board = TodoBoard()
     agent = Agent("simulated:disciplined", tools=[add], todos=board)
     first = agent.run_sync("- `add(1)`")
@@ -332,14 +332,14 @@ def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
     assert "contains no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
 
 
-def test_planner_works_on_a_board_without_a_plan_when_informed() -> None:
+def test_planner_without_a_plan_works_on_the_todo_board() -> None:
     board = TodoBoard(["Count `add(40)`", "Count `add(41)`"])
     run = do("simulated:disciplined", "Please do what is on the board.", todos=board, guidance="matrix")
     assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [40, 41]
     assert (run.stop_reason, run.text) == ("natural", "Done: nothing is left on the list.")
 
 
-def test_ineffective_mark_is_not_repeated_forever() -> None:
+def test_ineffective_todo_update_is_not_repeated_forever() -> None:
     board = "1. [in-progress] One add(1)"
     messages = after_the_answer(OPEN, board)
     tools = conversation(0)[1]
@@ -362,6 +362,6 @@ def test_result_of_a_blocked_repetition_is_ignored() -> None:
     assert updates(ask(MODEL, *repeated, tools=tools)) == [(2, "completed"), (3, "in-progress")]
 
 
-def test_planner_reports_completion_when_instructed_how() -> None:
+def test_planner_reports_completion_in_workflow_mode() -> None:
     run = do("simulated:disciplined", policy=Matrix(workflow_mode=True), guidance="matrix")
     assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as reported above.")

@@ -22,7 +22,7 @@ def answer(schema: dict[str, Any], *results: ToolResult, text: str = "Done.") ->
     return msgspec.json.decode(shape_answer(Move("answer", text), schema, Request("", messages)))
 
 
-def test_a_made_up_answer_fits(subtests: pytest.Subtests) -> None:
+def test_generated_answer_matches_its_schema(subtests: pytest.Subtests) -> None:
     for schema in (
         {"type": "string"},
         {"type": "string", "minLength": 9, "maxLength": 12},
@@ -46,13 +46,13 @@ def test_a_made_up_answer_fits(subtests: pytest.Subtests) -> None:
             assert list(schema_problems(schema, answer(schema), formats=True)) == []
 
 
-def test_endless_schema_has_an_answer() -> None:
+def test_recursive_schema_has_an_answer() -> None:
     endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
     assert answer(endless) is not None
     assert answer({"$ref": "#"}) is None and answer({"$ref": "#/$defs/gone"}) is None
 
 
-def test_newest_matching_result_is_the_answer() -> None:
+def test_latest_matching_result_becomes_the_answer() -> None:
     texts = ['{"n": 1}', '{"n": 2}', '{"n": "x"}', "words"]
     results = [ToolResult(str(number), "tool", (Text(text),)) for number, text in enumerate(texts)]
     failed = ToolResult("9", "tool", (Text('{"n": 9}'),), is_error=True)
@@ -60,7 +60,7 @@ def test_newest_matching_result_is_the_answer() -> None:
     assert answer(NUMBER, ToolResult("1", "tool", (Text("[" * 500),))) == {"n": 0}
 
 
-def test_marker_stays_below_the_answer_and_other_moves_stay_text() -> None:
+def test_completion_marker_follows_the_shaped_answer() -> None:
     request = Request("", [user("go")])
     assert shape_answer(Move("answer", f"Done.\n\n{COMPLETE}"), NUMBER, request) == f'{{"n":0}}\n\n{COMPLETE}'
     assert shape_answer(Move("step", "Step 1 of 2: add."), NUMBER, request) == "Step 1 of 2: add."
@@ -68,7 +68,7 @@ def test_marker_stays_below_the_answer_and_other_moves_stay_text() -> None:
     assert (run.stop_reason, run.output) == ("workflow_complete", {"n": 0})
 
 
-def test_chatty_model_without_an_answer_fails() -> None:
+def test_chatty_model_without_valid_output_fails() -> None:
     run = Agent("simulated:chatty?p=1&heed=0", output=NUMBER, todos=False).run_sync("- Say it")
     assert run.status in ("failed", "completed") and (run.output is None) == (run.status == "failed")
     assert all(isinstance(part, Text) for message in run.messages for part in message.parts)

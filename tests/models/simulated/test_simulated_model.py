@@ -72,7 +72,7 @@ def test_calls_of_one_item_share_a_round() -> None:
     assert [len(calls) for calls in arguments(run)] == [2, 1, 0]
 
 
-def test_an_item_without_a_call_is_passed_over() -> None:
+def test_item_without_a_call_is_skipped() -> None:
     run = do("- think about it\n- `add(1)`\n- write `this` down")
     assert arguments(run) == [[("add", {"a": 1})], []]
 
@@ -107,7 +107,7 @@ def test_introduction_mentions_missing_tools() -> None:
     assert "My tools: none." in reply_to(user("hello")).message.text
 
 
-def test_words_along_the_way_do_not_change_the_plan() -> None:
+def test_message_during_the_run_does_not_change_the_plan() -> None:
     begun = threading.Event()
 
     def watch(item: Any) -> None:
@@ -140,7 +140,7 @@ def test_model_follows_the_newest_prompt_of_a_conversation(snapshot: Snapshot) -
     assert second.text == snapshot
 
 
-def test_its_tokens_are_estimates_and_its_cost_is_zero() -> None:
+def test_tokens_are_estimated_and_the_cost_is_zero() -> None:
     run = do("- `add(1)`")
     assert run.usage.estimated and run.cost == 0.0
     assert all(round_.usage is not None and round_.usage.input and round_.usage.output for round_ in run.rounds)
@@ -148,7 +148,7 @@ def test_its_tokens_are_estimates_and_its_cost_is_zero() -> None:
     assert sent == sorted(sent) and sent[0] < sent[-1]
 
 
-def test_the_same_request_gets_the_same_reply() -> None:
+def test_same_request_gets_the_same_simulated_reply() -> None:
     request = user("- `add(1)`\n- `add(2)`")
     assert reply_to(request) == reply_to(request)
 
@@ -173,7 +173,7 @@ def test_unknown_persona_error_lists_the_personas(snapshot: Snapshot) -> None:
         SimulatedModel("diciplined")
 
 
-def test_a_delay_must_be_a_few_seconds(subtests: pytest.Subtests) -> None:
+def test_delay_must_be_between_0_and_10_seconds(subtests: pytest.Subtests) -> None:
     for delay in [-1, 11, float("nan"), float("inf")]:
         with subtests.test(delay=delay):
             with pytest.raises(UnknownModel, match="must be between 0 and 10 seconds"):

@@ -148,7 +148,7 @@ def test_variables_are_listed_by_class_size_and_columns(kernel: Kernel, snapshot
     assert kernel.run("print(_shown(names=['frane']))").printed == snapshot("unknown")
 
 
-def test_inspection_runs_no_code_of_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_inspection_never_runs_code_of_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
     cell = kernel.run(TRAPS)
     assert cell.status == "ok", cell.error
     names = kernel.value("','.join(n for n in [*globals()] if type(n) is str and n[0] != '_')").split(",")
@@ -165,7 +165,7 @@ def test_inspection_runs_no_code_of_the_values(kernel: Kernel, subtests: pytest.
         assert "<Qualified>" in printed and "<Word>" in printed and "nan" in printed
 
 
-def test_foreign_column_or_index_is_named_without_being_read(kernel: Kernel) -> None:
+def test_foreign_columns_and_indexes_are_named_without_running_their_code(kernel: Kernel) -> None:
     cell = kernel.run(TRAPS)
     assert cell.status == "ok", cell.error
     for name in ("odd_labels", "odd_column", "odd_frame"):
@@ -174,7 +174,7 @@ def test_foreign_column_or_index_is_named_without_being_read(kernel: Kernel) -> 
         assert "has an unknown class" in printed and printed.endswith("[]\n"), printed
 
 
-def test_long_texts_and_many_variables_are_bounded(kernel: Kernel) -> None:
+def test_long_texts_and_many_variables_are_truncated(kernel: Kernel) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'k' * 40")
     kernel.run("long = 'a' * 1_990 + os.environ['ANTHROPIC_API_KEY'] + 'b' * 100_000\nshort = 'x' * 60 + long[1_990:2_040]")
     printed = kernel.run("print(_shown(names=['long'])); print(_shown(names=['short']))").printed

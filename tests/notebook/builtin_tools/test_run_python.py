@@ -84,7 +84,7 @@ def told(cell: Cell) -> Told:
     return Told(json.loads(cell.printed.splitlines()[-1]))
 
 
-def test_traces_of_threads_started_by_code_are_followed(kernel: Kernel) -> None:
+def test_threads_started_by_code_are_traced(kernel: Kernel) -> None:
     """Needs the first run of this kernel: no other has installed the hook."""
     code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
     assert ran(kernel, code, "approve=lambda call, run: True").text == "from a thread"
@@ -160,7 +160,7 @@ def test_tools_called_by_code_are_inner_calls_of_one_round(kernel: Kernel) -> No
 
 
 @pytest.mark.req("KX.5")
-def test_denied_tool_raises_and_an_absent_person_denies(kernel: Kernel) -> None:
+def test_denied_call_raises_and_absent_person_means_denial(kernel: Kernel) -> None:
     options = "tools=[write], permissions={'run_python': 'allow'}, approve='ask', suspend=True, can_ask=False"
     result = ran(kernel, "write('x')", options)
     assert result["error"] == "python_error" and result["inner"] == [["write", False]]
@@ -180,7 +180,7 @@ def test_approval_of_a_call_in_code_shows_its_arguments(kernel: Kernel) -> None:
 
 
 @pytest.mark.slow("draws with matplotlib in a kernel")
-def test_figures_become_pictures_of_the_result_only(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_figures_become_pictures_in_the_result_only(kernel: Kernel, subtests: pytest.Subtests) -> None:
     plot = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
     for name, end in {
         "open": "None",
@@ -197,7 +197,7 @@ def test_figures_become_pictures_of_the_result_only(kernel: Kernel, subtests: py
             assert kernel.value("plt.get_fignums()") == "[]"
 
 
-def test_long_output_is_cut_without_leaking_part_of_a_key(kernel: Kernel) -> None:
+def test_long_output_is_truncated_without_leaking_parts_of_keys(kernel: Kernel) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'k' * 40")
     result = ran(kernel, "print('a' * 9_975 + os.environ['ANTHROPIC_API_KEY'] + 'b' * 100_000)")
     kernel.run("del os.environ['ANTHROPIC_API_KEY']")
@@ -205,7 +205,7 @@ def test_long_output_is_cut_without_leaking_part_of_a_key(kernel: Kernel) -> Non
     assert "sk-ant" not in result.text and result.text.startswith("aaa") and result.text.endswith("bbb")
 
 
-def test_prints_of_other_threads_go_to_their_own_place(kernel: Kernel) -> None:
+def test_prints_of_other_threads_are_not_captured(kernel: Kernel) -> None:
     kernel.run(
         "told, printed = threading.Event(), threading.Event()\n"
         "def other():\n    told.wait(30); print('from another thread'); printed.set()\n"
@@ -260,7 +260,7 @@ def test_interrupt_ends_the_code_and_its_run(kernel: Kernel, subtests: pytest.Su
         assert kernel.value("live.run.status") == "cancelled"
 
 
-def test_commands_of_the_person_are_refused_in_code(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_commands_reserved_for_the_person_are_refused_in_code(kernel: Kernel, subtests: pytest.Subtests) -> None:
     lines = {
         "permissions": "%agent permissions allow write",
         "defaults": "%agent defaults approve=auto",
@@ -288,7 +288,7 @@ HOOKS = {
 }
 
 
-def test_hook_left_by_code_grants_no_permission(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_hook_left_by_code_cannot_grant_permission(kernel: Kernel, subtests: pytest.Subtests) -> None:
     for name, register in {
         **{
             event: HOOKS["an event"].format(event=event)

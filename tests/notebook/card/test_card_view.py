@@ -61,7 +61,7 @@ def stopped(browser: Browser, request: str) -> None:
 
 
 @pytest.mark.req("R3.37")
-def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> None:
+def test_connecting_page_gets_the_full_card_then_changes(browser: Browser) -> None:
     request = dozing(browser)
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]
@@ -160,7 +160,7 @@ def test_malformed_message_is_ignored(browser: Browser, snapshot: Snapshot) -> N
     assert browser.printed == snapshot
 
 
-def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, story_kernel: Any) -> None:
+def test_huge_and_hostile_text_is_shown_as_plain_text(browser: Browser, story_kernel: Any) -> None:
     request = dozing(browser)
     assert browser.ask(do="say", text="<b>" + "long " * 100_000 + "</b>") == ""
     assert browser.ask(do="add", text="<script>alert(1)</script>\x00\u202e" + "x" * 100_000) == ""
@@ -215,7 +215,7 @@ def test_failing_custom_board_does_not_stop_the_card(browser: Browser) -> None:
     assert browser.printed == ""
 
 
-def test_clicks_after_the_end_are_refused_politely(browser: Browser, story_kernel: Any) -> None:
+def test_click_after_the_end_reports_that_the_run_ended(browser: Browser, story_kernel: Any) -> None:
     browser.run("model = ScriptedModel([ToolCall('essay', {}), ToolCall('doze', {'seconds': 0.5}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -233,7 +233,7 @@ def test_clicks_after_the_end_are_refused_politely(browser: Browser, story_kerne
     assert browser.printed == ""
 
 
-def test_reloaded_page_gets_the_end_to_save_it(browser: Browser) -> None:
+def test_reloaded_page_gets_the_final_card_to_save(browser: Browser) -> None:
     for restored in (True, False):
         request = dozing(browser)
         known = len(browser.said)
@@ -307,7 +307,7 @@ def test_card_shown_before_the_first_event_still_starts(browser: Browser) -> Non
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
 
-def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, story_kernel: Any) -> None:
+def test_slow_drawing_does_not_block_run_or_card(browser: Browser, story_kernel: Any) -> None:
     browser.run(LATE)
     browser.run("may, sent_request = threading.Event(), card_actions.sent_request")
     browser.run("card_actions.sent_request = lambda run, index: may.wait() and sent_request(run, index)")
@@ -339,7 +339,7 @@ def test_requests_stay_in_the_card_until_the_run_reads_them(browser: Browser) ->
     stopped(browser, request)
 
 
-def test_sending_to_a_closed_widget_is_no_error(browser: Browser) -> None:
+def test_sending_to_a_closed_widget_raises_no_error(browser: Browser) -> None:
     browser.run(LATE)
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.greet()

@@ -81,7 +81,7 @@ def test_many_unseen_cards_leave_nothing_behind(story_kernel: Any) -> None:
     nothing_is_left(story_kernel)
 
 
-def test_no_card_is_made_where_nobody_watches(story_kernel: Any) -> None:
+def test_card_is_not_created_when_nobody_watches(story_kernel: Any) -> None:
     cell = story_kernel.run("go(3, 0.05)")
     assert cell.status == "ok"
     assert not any(VIEW in output.get("data", {}) for output in cell.outputs)
@@ -99,7 +99,7 @@ def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> Non
 
 
 @pytest.mark.slow("eleven cells, one after the other")
-def test_vanished_browser_leaves_a_bounded_number_of_cards(story_kernel: Any) -> None:
+def test_vanished_browser_leaves_a_limited_number_of_cards(story_kernel: Any) -> None:
     browser = Browser(story_kernel)
     for _ in range(MAX_LEFT_OPEN + 3):
         request = browser.start_card("go(1, 0.3)")
@@ -135,7 +135,7 @@ def asks(*before):
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
-def test_unseen_question_is_declined_before_and_after_giving_up(story_kernel: Any, before: str) -> None:
+def test_unseen_question_is_declined_before_and_after_card_closes(story_kernel: Any, before: str) -> None:
     story_kernel.run(ASKS)
     cell = story_kernel.run(f"asks({before})", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
@@ -177,7 +177,7 @@ model = Slow()
 """
 
 
-def test_text_streamed_while_a_card_is_given_up_is_kept(story_kernel: Any) -> None:
+def test_text_streamed_while_a_card_closes_is_kept(story_kernel: Any) -> None:
     assert story_kernel.run(STREAMS).status == "ok"
     cell = story_kernel.run("%%agent -m model\nGo.", attended=True)
     assert cell.status == "ok", cell.error

@@ -42,7 +42,9 @@ def asked(browser: Browser, code: str) -> str:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.slow("two cells, each with a card that a page greets")
-def test_later_suspends_the_run_and_an_answer_resumes_it(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
+def test_later_button_suspends_the_run_and_an_answer_resumes_it(
+    browser: Browser, story_kernel: Any, snapshot: Snapshot
+) -> None:
     request = asked(browser, CELL)
     browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""

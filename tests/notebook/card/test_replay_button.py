@@ -61,7 +61,7 @@ def limited(rounds: int = 2) -> Run:
     return play(*calls, "Done.", tools=[add], max_rounds=rounds, guidance="off")
 
 
-def test_nothing_is_replayed_before_a_click(page: Page, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_replay_starts_only_on_a_click(page: Page, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     replayed: list[str] = []
     real = replay_button.replay
     monkeypatch.setattr(replay_button, "replay", lambda run, **named: replayed.append(run.id) or real(run, **named))
@@ -101,7 +101,7 @@ def test_replay_error_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, s
             assert page.click(run.id) == {"run": run.id, "told": "", "error": line}
 
 
-def test_completed_run_gets_no_button_and_no_widget(page: Page) -> None:
+def test_completed_run_gets_no_replay_button(page: Page) -> None:
     buttons = ReplayButtons()
     buttons.add(play("Done."))
     assert page.click_handler is None and page.runs == []
@@ -116,7 +116,7 @@ def test_only_the_newest_runs_keep_a_button(page: Page) -> None:
     assert page.click(runs[0].id)["error"] == "This run is no longer in memory"
 
 
-def test_closed_buttons_free_their_runs_and_the_widget(page: Page) -> None:
+def test_closing_replay_buttons_releases_their_runs_and_widget(page: Page) -> None:
     buttons = ReplayButtons()
     buttons.add(limited())
     buttons.close()

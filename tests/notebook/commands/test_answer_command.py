@@ -58,7 +58,7 @@ def test_answer_from_another_cell_resumes_the_run(kernel: Any) -> None:
     assert "It asks" not in kernel.run("%agent status").printed
 
 
-def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
+def test_short_id_names_the_run_and_other_text_answers(kernel: Any) -> None:
     for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
         kernel.run("model = asking()")
         begin(kernel)
@@ -72,7 +72,7 @@ def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
     assert ended_with(kernel) == f"{short} green"
 
 
-def test_id_of_a_run_that_is_over_is_no_answer(kernel: Any) -> None:
+def test_id_of_an_ended_run_is_not_an_answer(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     over = kernel.value("run.id[-8:]")

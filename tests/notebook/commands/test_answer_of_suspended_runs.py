@@ -82,7 +82,7 @@ def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> N
     kernel.run("wrote.clear()")
 
 
-def test_answered_run_keeps_its_variable_and_several_need_an_id(kernel: Any) -> None:
+def test_answer_needs_an_id_if_several_runs_wait(kernel: Any) -> None:
     kernel.run(f"{CELL} -o first\n{PLAN}")
     kernel.run("%%workflow -o second\nworkflow: [{id: ready, type: human, ask: 'Ready?', confirm: true}]")
     kernel.run("run, first_id, second_id = 'another', first.id, second.id")

@@ -70,7 +70,7 @@ def test_newest_waiting_or_named_draft_is_approved(approved: list[str], subtests
             assert approved == [line]
 
 
-def test_nothing_is_approved_if_none_or_several_wait(approved: list[str], subtests: pytest.Subtests) -> None:
+def test_approval_is_refused_if_no_draft_or_several_wait(approved: list[str], subtests: pytest.Subtests) -> None:
     calls: dict[str, Any] = {"run-a": [CALL], "run-b": [CALL]}
     cases: dict[str, tuple[Any, str, list[str]]] = {
         "another question": (session({"run-1": [OTHER]}), "", ["Nothing is waiting"]),

@@ -56,7 +56,7 @@ def made_old(kernel: Kernel, run_id: str, days: int) -> None:
     path.write_text(re.sub(r'"at":"[^"]*"', f'"at":"{then}"', first, count=1) + "\n" + rest)
 
 
-def test_delete_shows_what_it_frees_and_asks(clean: Kernel) -> None:
+def test_delete_command_shows_the_freed_space_and_asks(clean: Kernel) -> None:
     clean.run("%%agent -o kept\nThis stays.")
     clean.run("%%agent -o gone\nThis goes.")
     kept, gone = clean.value("kept.id"), clean.value("gone.id")
@@ -137,7 +137,7 @@ def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -
             assert expected in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
 
 
-def test_status_shows_cost_of_today_notebook_and_folder(clean: Kernel) -> None:
+def test_status_shows_costs_of_today_the_notebook_and_the_folder(clean: Kernel) -> None:
     assert clean.run(PRICED).status == "ok"
     assert "Cost" not in clean.run("%agent status").printed
     for notebook, cost, days in (("a.ipynb", 0.5, 0), ("b.ipynb", 0.25, 0), ("a.ipynb", 1.0, 3)):

@@ -34,7 +34,7 @@ def todos_in(html: str) -> list[str]:
     return [words_of(match) for match in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
 
 
-def test_cell_writes_a_set_and_the_next_uses_it(kernel: Any) -> None:
+def test_guidance_cell_defines_a_set_for_the_next_cell(kernel: Any) -> None:
     wrote = kernel.run("%%guidance brief\n# tools\nOnly numbers, round {{ round }}.\n")
     assert wrote.status == "ok"
     assert "brief, version " in wrote.printed and "Own parts: tools." in wrote.printed
@@ -67,7 +67,7 @@ def test_set_can_be_assigned_to_a_variable(kernel: Any) -> None:
     assert kernel.value("run.settings['guidance']['set']") == "own"
 
 
-def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
@@ -87,13 +87,13 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Sub
             assert expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
-def test_refused_set_leaves_the_previous_one(kernel: Any) -> None:
+def test_invalid_set_keeps_the_previous_one(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     assert kernel.run("%%guidance own\n# nonsense\nSpeak.").status == "error"
     assert "Speak." in kernel.run("%agent guidance own").printed
 
 
-def test_defaults_name_set_and_policy_for_all_cells(kernel: Any) -> None:
+def test_defaults_choose_set_and_policy_for_all_cells(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     kernel.run("%agent defaults guidance=own policy=minimal")
     kernel.run(f"%%agent -t add\n{PLAN}")
@@ -107,13 +107,13 @@ def test_workflow_mode_continues_until_the_model_declares_completion(kernel: Any
     assert kernel.value("run.stop_reason, len(run.rounds), run.text") == "('workflow_complete', 2, 'All of it.')"
 
 
-def test_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
+def test_completion_marker_is_not_shown_while_text_streams(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}model = ScriptedModel(['All of it.\\n[WORKFLOW_COMPLETE]'])")
     cell = kernel.run("%%agent -m model --workflow-mode\nDo it.")
     assert not any("WORKFLOW_COMPLETE" in str(output) for output in cell.outputs)
 
 
-def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
+def test_next_run_knows_todos_ticked_by_the_person(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}first = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m first -t add --max-rounds 3\nDo it.")
     assert kernel.run("%agent todos").printed.splitlines() == [
@@ -129,7 +129,7 @@ def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
 
 
-def test_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
+def test_person_can_move_todos_before_others_or_to_the_end(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     added = kernel.run('%agent todos add "Look at it"').printed
@@ -153,7 +153,7 @@ def test_todo_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     assert kernel.value("[t.title for t in run.todos]") == snapshot
 
 
-def test_impossible_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_invalid_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, expected in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "not a todo number"),
@@ -184,7 +184,7 @@ def test_card_shows_guidance_and_todos(kernel: Any) -> None:
     assert "Todos 0 of 2" in html
 
 
-def test_completion_knows_sets_policies_and_todo_words(kernel: Any) -> None:
+def test_sets_policies_and_todo_commands_are_completed(kernel: Any) -> None:
     kernel.run("%%guidance brief\nSpeak.")
     for code, offered in (
         ("%%agent -g br", "brief"),

@@ -27,7 +27,7 @@ def names(kernel: Any, line: str) -> list[str]:
     return [told, *[row.split()[-1] for row in lines]]
 
 
-def test_list_expands_to_runs_without_a_widget(kernel: Any) -> None:
+def test_run_list_expands_without_a_widget(kernel: Any) -> None:
     cell = kernel.run("%agent history")
     html = cell.listing["text/html"]
     assert set(cell.listing) == {"text/plain", "text/html"} and not cell.printed
@@ -35,21 +35,21 @@ def test_list_expands_to_runs_without_a_widget(kernel: Any) -> None:
     assert len(re.findall(r"%agent load \d{8}-\d{6}-[0-9a-f]{11}", html)) == 3
 
 
-def test_newest_runs_are_first_up_to_the_number_given(kernel: Any) -> None:
+def test_newest_runs_are_listed_first_up_to_the_limit(kernel: Any) -> None:
     assert names(kernel, "%agent history") == ["3 runs in .agentnb/runs", "June", "May", "seven?"]
     assert names(kernel, "%agent history 2") == ["3 runs in .agentnb/runs, the newest 2", "June", "May"]
     assert len(names(kernel, "%agent history 9999")) == 4
     assert "Write a number from 1 to 200" in kernel.run("%agent history 0").error
 
 
-def test_words_filter_the_list(kernel: Any, snapshot: Snapshot) -> None:
+def test_text_filters_the_run_list(kernel: Any, snapshot: Snapshot) -> None:
     assert names(kernel, "%agent history failed") == snapshot
     assert names(kernel, "%agent history 1 six COMPLETED") == snapshot
     assert names(kernel, "%agent history 'six times' completed")[1:] == ["June", "seven?"]
     assert "0 match “nowhere”" in names(kernel, "%agent history nowhere")[0]
 
 
-def test_tags_filter_the_list(kernel: Any) -> None:
+def test_tags_filter_the_run_list(kernel: Any) -> None:
     kernel.run("%%agent -m good --tag night --tag v2\nTagged, in July")
     kernel.run("%%agent -m good --tag night\nTagged, in August")
     assert kernel.value("list(run.tags)") == "['night']"
@@ -61,7 +61,7 @@ def test_tags_filter_the_list(kernel: Any) -> None:
     assert "Write %agent history --tag WORD" in kernel.run("%agent history --tag").error
 
 
-def test_torn_log_does_not_break_the_list(kernel: Any) -> None:
+def test_truncated_log_does_not_break_the_list(kernel: Any) -> None:
     kernel.run("%%agent -m good -o torn\nTorn")
     kernel.run("path = f'.agentnb/runs/{torn.id}.jsonl'\nlines = open(path).read().splitlines(True)")
     kernel.run("open(path, 'w').write(''.join([lines[0], 'hello\\n', *lines[1:]])) and None")
@@ -96,7 +96,7 @@ def test_runs_started_by_tools_are_counted_and_listed_on_request(kernel: Any) ->
     kernel.run(f"import os\nfor one in (top.id, '{nested.split()[0]}'): os.remove(f'.agentnb/runs/{{one}}.jsonl')")
 
 
-def test_history_in_a_terminal_is_printed(tmp_path: Path) -> None:
+def test_terminal_prints_the_history(tmp_path: Path) -> None:
     lines = ["%load_ext agentnb", "%agent history", "get_ipython().run_cell_magic('agent', '', 'hello')", "%agent history"]
     code = (
         "import os\nos.environ['IPYTHONDIR'] = os.environ['HOME'] = os.getcwd()\n"

@@ -87,14 +87,14 @@ def key_of(kernel: Any, name: str) -> str:
     return kernel.value(code + "'reveal', str)()")  # type: ignore[no-any-return]
 
 
-def test_key_is_read_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_is_read_without_echo_and_stored(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key anthropic", SECRET + "\n")
     assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
     assert cell.printed == snapshot
     assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
 
 
-def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_never_appears_in_output_or_history(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run("%history -n")
     kernel.run("%agent key")
@@ -116,7 +116,7 @@ def read_if_there(file: Path) -> bytes:
         return b""
 
 
-def test_provider_with_a_kept_key_has_a_key(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_provider_with_a_stored_key_counts_as_having_one(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     asked("%agent key openai", SECRET)
     lines = kernel.run("%agent key").printed.splitlines()
     assert [line.split() for line in lines[:2]] == [
@@ -146,7 +146,7 @@ def test_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, sn
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "\x04"])
-def test_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
+def test_empty_key_is_not_stored(kernel: Any, asked: Asked, answer: str) -> None:
     cell, _ = asked("%agent key anthropic", answer)
     assert cell.status == "ok"
     assert cell.printed == "No key was entered: ANTHROPIC_API_KEY is unchanged\n"
@@ -174,7 +174,7 @@ def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked,
     assert kernel.value("Memory.held") == "{}"
 
 
-def test_forgetting_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_forget_option_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
@@ -191,7 +191,7 @@ def test_key_prompt_can_be_interrupted(kernel: Any) -> None:
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
-def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subtests) -> None:
+def test_key_in_the_key_command_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
     for line in [
         f"anthropic {SECRET}",
         f"{SECRET}",
@@ -226,7 +226,7 @@ def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> 
             assert str(caught.value).startswith(expected)
 
 
-def test_line_is_taken_verbatim(kernel: Any) -> None:
+def test_key_command_does_not_expand_variables(kernel: Any) -> None:
     kernel.run("mine = 'anthropic'")
     for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
         assert "That is not the name of a key" in kernel.run(line).error
@@ -255,7 +255,7 @@ def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests)
 # Without a person to ask
 
 
-def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
+def test_frontend_without_input_explains_what_to_do(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext agentnb", "%agent key anthropic")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
@@ -265,7 +265,7 @@ def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {expected}")
 
 
-def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:
+def test_key_is_not_requested_in_a_terminal_that_echoes(tmp_path: Path) -> None:
     code = "ip = get_ipython()\nip.run_line_magic('load_ext', 'agentnb')\nip.run_cell('%agent key anthropic')\n"
     (tmp_path / "script.py").write_text(code)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]

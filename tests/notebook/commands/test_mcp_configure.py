@@ -43,7 +43,7 @@ def session_of(*lines: str) -> Session:
     return session
 
 
-def test_added_servers_are_as_typed(subtests: pytest.Subtests) -> None:
+def test_added_servers_match_the_typed_command(subtests: pytest.Subtests) -> None:
     for line, server in {
         "clock mcp-server-time": MCPServer("clock", "mcp-server-time"),
         "clock mcp-server-time --local-timezone 'Europe/Paris'": MCPServer(
@@ -70,13 +70,13 @@ def test_added_servers_are_as_typed(subtests: pytest.Subtests) -> None:
             assert [*session_of(f"add {line}").servers.configuration.servers.values()] == [server]
 
 
-def test_added_server_says_how_to_use_it(snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adding_a_server_explains_how_to_use_it(snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     session_of("add clock mcp-server-time --local-timezone Europe/Paris", f"add --env TOKEN={SECRET} --roots /srv fs fs-server")
     assert capsys.readouterr().out.splitlines() == snapshot
     assert SECRET in known_secrets(), "it is masked from then on"
 
 
-def test_words_are_offered_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_of_the_mcp_command_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of("add clock x")
     assert {"add", "load", "remove", "clock"} <= {*mcp_words([], session)}
     assert mcp_words(["remove"], session) == ["clock"]
@@ -85,7 +85,7 @@ def test_words_are_offered_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
     assert "clock" in mcp_words([], session), "completion survives a variable that cannot be read"
 
 
-def test_unusable_lines_are_refused(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_invalid_mcp_add_commands_are_refused(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for line in (
         "add",
         "add clock",
@@ -115,7 +115,7 @@ def test_unusable_lines_are_refused(snapshot: Snapshot, subtests: pytest.Subtest
             assert SECRET not in str(raised.value)
 
 
-def test_loaded_file_says_what_it_configured(
+def test_loading_a_server_file_reports_what_it_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use_own_folder(monkeypatch, tmp_path / "personal")
@@ -158,7 +158,7 @@ def used(kernel: Kernel) -> str:
 
 
 @pytest.mark.slow("a kernel, and a real server that is started five times")
-def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
+def test_every_way_to_configure_a_server_works(clean: Kernel) -> None:
     def again() -> str:
         assert clean.run("asker = asks_the_time()").status == "ok"
         return used(clean)

@@ -77,7 +77,7 @@ def test_resources_and_prompts_are_read_into_variables(kernel: Any, subtests: py
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
 
 
-def test_wrong_lines_say_what_to_type(kernel: Any, snapshot: Any) -> None:
+def test_invalid_mcp_commands_suggest_what_to_type(kernel: Any, snapshot: Any) -> None:
     for line in (
         "benc",
         "stop benc",

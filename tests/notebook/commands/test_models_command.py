@@ -33,14 +33,14 @@ def listing(status: int, body: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.port}/v1"
 
 
-def test_without_a_provider_each_kind_has_a_line(snapshot: Snapshot) -> None:
+def test_model_list_without_a_provider_has_one_line_per_kind(snapshot: Snapshot) -> None:
     lines = model_lines()
     assert lines[: len(PERSONAS)] == [f"simulated:{persona}" for persona in PERSONAS]
     assert lines[len(PERSONAS) : -1] == snapshot
     assert lines[-1] == snapshot
 
 
-def test_lines_say_which_keys_exist_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_list_shows_which_keys_exist_but_not_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
     lines = "\n".join(model_lines())
@@ -67,21 +67,21 @@ def test_provider_is_queried_with_the_named_key(monkeypatch: pytest.MonkeyPatch)
         assert provider_models(f"openai?{query}&key=MY_KEY") == [f"openai:loopback?{query}&key=MY_KEY"]
 
 
-def test_names_with_odd_characters_are_listed_readably() -> None:
+def test_model_names_with_unusual_characters_are_listed_readably() -> None:
     with listing(200, {"data": [{"id": "qwen3:8b"}, {"id": "hf.co/a/b#c"}, {"id": "\x1b[31mred"}]}) as url:
         names = provider_models(f"compatible?url={url}")
     assert names[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
     assert all(name.isprintable() for name in names)
 
 
-def test_server_without_models_says_so() -> None:
+def test_server_without_models_is_reported() -> None:
     empty: list[Any] = [{"object": "list", "data": []}, []]
     for body in empty:
         with listing(200, body) as url:
             assert provider_models(f"compatible?url={url}") == ["compatible: no models listed"]
 
 
-def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
+def test_malformed_model_list_gives_a_readable_error(subtests: pytest.Subtests) -> None:
     for body in [{}, [7], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None]:
         with subtests.test(str(body)):
             with (
@@ -93,7 +93,7 @@ def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
                 provider_models(f"compatible?url={url}")
 
 
-def test_server_that_lists_nothing_gives_a_reason(subtests: pytest.Subtests) -> None:
+def test_failed_model_listing_gives_a_reason(subtests: pytest.Subtests) -> None:
     for status, expected in [(401, "requires a key"), (404, "there is no list of models"), (500, "the request failed")]:
         with subtests.test(str(status)):
             with (
@@ -126,7 +126,7 @@ def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.S
             assert expected in str(caught.value)
 
 
-def test_cell_lists_models(kernel: Any) -> None:
+def test_models_command_lists_models_in_a_cell(kernel: Any) -> None:
     kernel.run("from agentnb.testing import LoopbackServer\nserver = LoopbackServer()\nserver.__enter__()")
     query = kernel.value("server.model('ollama').partition('?')[2]").strip("'")
     assert kernel.run(f"%agent models ollama?{query}").printed == f"ollama:loopback?{query}\n"

@@ -89,7 +89,7 @@ def test_recovery_behaves_like_an_ordinary_cell(kernel: Any) -> None:
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
-def test_recovery_has_a_live_card_if_a_person_is_there(kernel: Any) -> None:
+def test_recovery_shows_a_live_card_to_a_person(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id}", attended=True)
     assert cell.status == "ok", cell.error
@@ -115,7 +115,7 @@ def test_interrupt_ends_a_recovery_like_a_cell(kernel: Any, attended: bool) -> N
     kernel.run(TOOLS)
 
 
-def test_tools_are_found_by_name_wherever_they_are(kernel: Any) -> None:
+def test_tools_of_recovered_runs_are_found_by_name(kernel: Any) -> None:
     kernel.run(
         "from agentnb import tool\n@tool(name='twice')\ndef double(a: int) -> int:\n    return 2 * a\n"
         "def triple(a: int) -> int:\n    return 3 * a\n"
@@ -130,7 +130,7 @@ def test_tools_are_found_by_name_wherever_they_are(kernel: Any) -> None:
     kernel.run("from agentnb import ask_person\ndel twice")
 
 
-def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
+def test_missing_tools_are_named_with_a_suggestion(kernel: Any) -> None:
     kernel.run("def gone(a: int) -> int:\n    return a\nmodel = ScriptedModel([ToolCall('gone', {'a': 1}), 'Done.'])")
     run_id = cut(kernel, "-m model -t gone add -p minimal", "Go.")
     kernel.run("del gone\nmodel = ScriptedModel(['Done.'])")
@@ -176,7 +176,7 @@ def test_missing_guidance_set_is_rebuilt_from_the_log(kernel: Any) -> None:
     assert "Be brief." in value and "anew" not in value and version.strip("'") in value
 
 
-def test_limits_of_the_run_still_apply(kernel: Any) -> None:
+def test_recovered_run_keeps_its_limits(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
     kernel.run("%%agent -m model -t add -p minimal --max-rounds 3\nGo.")
     kernel.run("cut_off(run)\nmodel = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
@@ -287,7 +287,7 @@ def test_run_list_shows_the_notebook_of_each_run(mine: Any) -> None:
     assert mine.value("run.events[0].notebook") == "mine.ipynb"
 
 
-def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_is_reported_in_one_line_with_a_suggestion(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, expected in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
@@ -312,7 +312,7 @@ def test_without_interrupted_runs_recovery_suggests_continuing(kernel: Any) -> N
     assert "recover" not in kernel.run("%agent history").listing["text/plain"]
 
 
-def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
+def test_history_and_loaded_run_explain_how_to_continue(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
     kernel.run(f"%agent load {run_id}")
@@ -320,7 +320,7 @@ def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
     assert printed.startswith(run_id) and printed.count("%agent recover ") == 1
 
 
-def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
+def test_ids_of_interrupted_runs_and_options_are_completed(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     kernel.run("%%agent -o whole\nhello")
 
@@ -335,7 +335,7 @@ def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
 
 
 @pytest.mark.req("R1.42", "KX.5")
-def test_question_of_a_dead_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
+def test_question_of_an_interrupted_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
     setup = """
 from agentnb import Store, Workflow
 weighed = []

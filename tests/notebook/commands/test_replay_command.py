@@ -23,7 +23,7 @@ def test_replay_shows_both_records_and_is_kept_in_a_variable(kernel: Any) -> Non
     assert kernel.value("found.caught_at") == "4"
 
 
-def test_replay_takes_variables_sets_detectors_and_the_last_run(kernel: Any) -> None:
+def test_replay_accepts_variables_sets_detectors_and_the_last_run(kernel: Any) -> None:
     kernel.run("from agentnb import load_trace\nrecorded = load_trace('simple-fail')")
     kernel.run("%%guidance brief\nCall a tool.")
     assert kernel.run("%replay recorded -g brief -p minimal").status == "ok"

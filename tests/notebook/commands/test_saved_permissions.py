@@ -83,7 +83,7 @@ def test_saved_rule_is_shown_listed_and_withdrawn(
         assert not saved_rules().rules
 
 
-def test_file_that_does_not_count_is_named(tmp_path: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_file_that_is_ignored_is_named(tmp_path: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = Session(Store(tmp_path / "runs"))
     live = begin(session)
     wait_until(lambda: bool(live.run.waiting))
@@ -100,7 +100,7 @@ def test_file_that_does_not_count_is_named(tmp_path: Path, work: Path, capsys: p
     assert permissions_command(later, "", {}).splitlines()[-3::2] == ["Nothing is allowed always.", line]
 
 
-def test_withdrawn_rule_is_the_one_that_was_listed(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_withdraw_removes_the_rule_with_the_listed_number(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(Store(tmp_path / "runs"))
     other = tmp_path / "other"
     other.mkdir()

@@ -30,7 +30,7 @@ def begin(kernel: Any, name: str) -> str:
     return str(kernel.value(f"begun({name})"))
 
 
-def test_stop_names_runs_still_live(kernel: Any) -> None:
+def test_runs_still_live_are_listed_after_a_stop(kernel: Any) -> None:
     first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
     printed = kernel.run("%agent stop").printed.splitlines()
     assert printed[0].startswith(f"Run {third} is stopped. ")
@@ -50,7 +50,7 @@ def test_stop_all_ends_every_live_run(kernel: Any) -> None:
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 
 
-def test_rerun_background_cell_starts_nothing_while_its_run_lives(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rerunning_a_background_cell_starts_nothing_while_its_run_lives(kernel: Any, subtests: pytest.Subtests) -> None:
     steps = "workflow: [{id: wait, type: tool, name: rest}]"
     for text in ("%%agent -t rest --background -o once\n- rest `rest()`", f"%%workflow -t rest --background -o once\n{steps}"):
         with subtests.test(text.split()[0]):

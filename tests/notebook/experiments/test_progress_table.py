@@ -45,7 +45,7 @@ def test_many_experiment_cells_are_drawn_at_a_limited_rate(drawn: list[str]) -> 
     assert "running: 0 of 1,000 runs" in drawn[0] and "done: 1,000 of 1,000 runs" in drawn[-1]
 
 
-def test_elapsed_time_is_updated_while_no_cell_ends(drawn: list[str]) -> None:
+def test_elapsed_time_is_updated_between_cell_ends(drawn: list[str]) -> None:
     async def work() -> None:
         control = begun(2)
         await asyncio.sleep(3 * PULSE + INTERVAL)
@@ -86,7 +86,7 @@ def test_failing_view_does_not_affect_the_experiment(monkeypatch: pytest.MonkeyP
     assert by_itself(work()).progress.state == "done"
 
 
-def test_stop_is_drawn_before_the_runs_under_way_have_ended(drawn: list[str]) -> None:
+def test_stop_is_drawn_before_running_cells_end(drawn: list[str]) -> None:
     async def work() -> None:
         control = begun(2)
         await asyncio.to_thread(control.stop)

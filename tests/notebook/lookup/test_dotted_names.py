@@ -132,7 +132,7 @@ def notebook() -> dict[str, Any]:
     return {**objects, "pd": pd, "np": np, "os": os, "lazy": lazy, "mine": mine, "Station": Station, "_private": json}
 
 
-def test_dotted_name_is_a_function_or_a_bound_method(subtests: pytest.Subtests) -> None:
+def test_dotted_name_resolves_to_a_function_or_bound_method(subtests: pytest.Subtests) -> None:
     variables = notebook()
     for name, tool in {
         "sales.describe": "describe",
@@ -179,7 +179,7 @@ def test_attribute_of_the_object_itself_takes_precedence() -> None:
     assert find_dotted("station.read", variables) is json.dumps
 
 
-def test_unusable_dotted_name_is_refused_with_what_to_type(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unusable_dotted_name_is_refused_with_a_suggestion(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     variables = notebook()
     for name in [
         "sale.describe",
@@ -217,7 +217,7 @@ def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) 
             assert expected in str(refused.value)
 
 
-def test_only_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
+def test_only_valid_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
     for name in ["sales.describe", "a.b.c", "größe.x"]:
         with subtests.test(name):
             assert is_dotted(name)
@@ -238,7 +238,7 @@ def test_bare_method_name_suggests_its_variable(snapshot: Snapshot) -> None:
         find_tools(["describe"], notebook())
 
 
-def test_functions_of_objects_and_modules_are_suggested() -> None:
+def test_similar_functions_of_objects_and_modules_are_suggested() -> None:
     variables = notebook()
     assert proposed_names("describe", variables) == ["sales.describe"]
     assert proposed_names("read_csv", variables) == ["pd.read_csv"]
@@ -271,7 +271,7 @@ def test_tools_remember_the_typed_name() -> None:
     assert typed_names(typed, ["describe", "add", "head"]) == {"describe": "sales.describe"}
 
 
-def test_workflow_takes_methods_by_their_own_names() -> None:
+def test_workflow_accepts_methods_by_plain_name() -> None:
     tools = find_tools(["sales.describe"], {"sales": notebook()["sales"]})
     flow = Workflow.from_yaml("workflow: [{id: a, type: tool, name: describe}]\n", tools=tools)
     assert flow.run_sync(show=False).status == "completed"

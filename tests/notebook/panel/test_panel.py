@@ -143,12 +143,12 @@ def page(kernel: Kernel) -> Iterator[Page]:
     page.close()
 
 
-def test_panel_without_a_notebook_says_what_to_type(snapshot: Snapshot) -> None:
+def test_panel_outside_a_notebook_suggests_what_to_type(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         agentnb.panel()
 
 
-def test_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
+def test_run_can_be_started_and_watched_in_the_panel(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     assert "No runs yet" in page.state("list")["html"]
@@ -219,7 +219,7 @@ def test_key_in_an_error_is_redacted(kernel: Kernel, page: Page) -> None:
     kernel.run("del os.environ['ANTHROPIC_API_KEY']")
 
 
-def test_choices_follow_the_notebook(kernel: Kernel, page: Page) -> None:
+def test_panel_choices_follow_the_notebook(kernel: Kernel, page: Page) -> None:
     page.show(kernel)
     offered = page.state("form")["offers"]
     assert {"add", "nap", "broken"} <= {one["name"] for one in offered["tools"]}
@@ -322,7 +322,7 @@ workflow:
 """
 
 
-def test_workflow_is_listed_and_opens_to_its_graph_any_time(
+def test_workflow_in_the_list_opens_its_graph_at_any_time(
     fresh: tuple[Kernel, Page],
 ) -> None:
     kernel, page = fresh
@@ -376,7 +376,7 @@ def test_failure_to_create_the_log_is_shown_in_the_card(fresh: tuple[Kernel, Pag
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="this ipykernel has no subshells")
-def test_panel_runs_while_a_cell_keeps_the_kernel_busy(fresh: tuple[Kernel, Page]) -> None:
+def test_panel_starts_runs_while_a_cell_is_running(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     asked = page.client.session.msg("create_subshell_request")
@@ -412,7 +412,7 @@ def test_each_kernel_has_one_panel_without_leaks(fresh: tuple[Kernel, Page]) -> 
     assert page.show(kernel)[VIEW] != bundle[VIEW]
 
 
-def test_notebook_without_kernel_shows_a_sentence_instead(kernel: Kernel, page: Page) -> None:
+def test_notebook_without_kernel_shows_a_message_instead(kernel: Kernel, page: Page) -> None:
     bundle = page.show(kernel)
     assert set(bundle) == {VIEW, "text/plain", "text/html"}
     assert bundle["text/plain"].startswith("The agentnb panel starts runs without a cell.")

@@ -19,7 +19,7 @@ def points(figure: object) -> dict[str, tuple[float, float]]:
     return {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in found}
 
 
-def test_variant_is_a_point_with_both_intervals() -> None:
+def test_variant_is_drawn_as_a_point_with_both_intervals() -> None:
     new = [
         *rows_of("new", {"t0": PASSES["t0"]}, rounds=3, cost=0.4),
         *rows_of("new", {task: PASSES[task] for task in [*PASSES][1:]}, rounds=3, cost=0.2),
@@ -33,7 +33,7 @@ def test_variant_is_a_point_with_both_intervals() -> None:
     assert "passed: n = 16 runs of 8 tasks" in words(figure) and figure.axes[0].get_xlabel() == "US dollars per run (mean)"
 
 
-def test_tokens_are_drawn_without_a_price_with_a_note(subtests: pytest.Subtests) -> None:
+def test_tokens_are_drawn_with_a_note_without_known_costs(subtests: pytest.Subtests) -> None:
     fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
     for name, cost in {"free": 0.0, "unknown": None}.items():
         with subtests.test(name):
@@ -43,7 +43,7 @@ def test_tokens_are_drawn_without_a_price_with_a_note(subtests: pytest.Subtests)
             assert "Tokens instead of cost: the cost is 0, or unknown for some runs" in words(figure)
 
 
-def test_cost_known_of_some_runs_only_is_not_drawn() -> None:
+def test_partially_known_cost_is_not_drawn() -> None:
     fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
     figure = plots.cost_against_success(
         results_of(rows_of("new", PASSES, cost=0.1, **fields), rows_of("old", FAILS, cost=None, **fields))
@@ -51,14 +51,14 @@ def test_cost_known_of_some_runs_only_is_not_drawn() -> None:
     assert points(figure) == {"new (n = 8 runs)": (100.0, 0.75), "old (n = 8 runs)": (100.0, 0.0)}
 
 
-def test_intervals_of_repeated_tasks_are_by_task() -> None:
+def test_intervals_of_repeated_tasks_are_computed_by_task() -> None:
     rows = rows_of("new", {f"t{task}": [1.0, float(task < 6)] for task in range(8)}, rounds=3, cost=0.1)
     figure = plots.cost_against_success(results_of(rows))
     upright = figure.axes[0].collections[-1].get_segments()[0]
     assert tuple(upright[:, 1]) == pytest.approx(mean_by_task([[1, 0]] * 2 + [[1, 1]] * 6)[1:])
 
 
-def test_order_of_finished_runs_changes_nothing() -> None:
+def test_order_of_finished_runs_does_not_matter() -> None:
     rows = [row for task in range(9) for row in rows_of("new", {f"t{task}": [task % 2, 1.0]}, rounds=3, cost=0.1 + task)]
     there, back = (plots.cost_against_success(results_of(each)).axes[0].collections for each in (rows, rows[::-1]))
     assert [one.get_segments()[0].tolist() for one in there] == [one.get_segments()[0].tolist() for one in back]
@@ -73,7 +73,7 @@ def test_unknown_values_are_counted_and_named() -> None:
     assert "Neither cost nor tokens are known, or no run has a known passed." in words(nothing)
 
 
-def test_close_values_have_an_axis_around_them() -> None:
+def test_axis_fits_closely_around_similar_values() -> None:
     figure = plots.cost_against_success(
         results_of(rows_of("new", PASSES, rounds=3, cost=0.101), rows_of("old", FAILS, rounds=3, cost=0.1))
     )
@@ -81,7 +81,7 @@ def test_close_values_have_an_axis_around_them() -> None:
     assert 0.09 < low < 0.1 and 0.101 < high < 0.11
 
 
-def test_covered_results_and_other_values_are_refused() -> None:
+def test_hidden_results_and_other_values_are_refused() -> None:
     covered = results_of(rows_of("new", PASSES, rounds=3, cost=0.1), is_covered=True)
     for plot in (plots.cost_against_success, plots.survival, plots.ledger):
         with pytest.raises(SettingsError, match="hidden"):

@@ -29,7 +29,7 @@ def lines(figure: object, label: str) -> list[list[float]]:
     return [[*map(float, line.get_xdata())] for line in axes.lines if str(line.get_label()).startswith(label)]
 
 
-def test_interval_is_drawn_around_its_difference_with_0_marked() -> None:
+def test_interval_is_drawn_around_the_difference_with_zero_marked() -> None:
     one = better(20)
     figure = plots.differences(one)
     axes = figure.axes[0]
@@ -42,7 +42,7 @@ def test_interval_is_drawn_around_its_difference_with_0_marked() -> None:
     assert "n = 40 tasks" in said and f"[{one.interval[0]:+.3g}, {one.interval[1]:+.3g}]" in said
 
 
-def test_detectable_effect_is_beside_intervals_that_hold_0_only() -> None:
+def test_detectable_effect_is_shown_only_for_intervals_containing_zero() -> None:
     clear, open_ = better(20), better(4)
     assert clear.interval is not None and clear.interval[0] > 0 and open_.interval is not None and open_.interval[0] < 0
     figure = plots.differences([clear, open_])
@@ -54,7 +54,7 @@ def test_detectable_effect_is_beside_intervals_that_hold_0_only() -> None:
     assert sum("detectable: " in text for text in said) == 1 and any(f"detectable: {open_.mde:.2g}" in text for text in said)
 
 
-def test_comparison_without_a_number_names_what_is_missing() -> None:
+def test_comparison_without_a_difference_names_what_is_missing() -> None:
     few = compared({"1": [1], "2": [0]}, {"1": [0], "2": [0]})
     figure = plots.differences([few, better(20)])
     assert lines(figure, "difference") == [[0.45]]
@@ -66,7 +66,7 @@ def test_comparison_without_a_number_names_what_is_missing() -> None:
     assert alone.axes[0].get_xlim() == (-1, 1) and not lines(alone, "difference")
 
 
-def test_identical_runs_have_no_point_at_0() -> None:
+def test_identical_runs_have_no_point_at_zero() -> None:
     rows = [rows_of(name, {str(task): [1] for task in MANY}, digest="same") for name in ("new", "old")]
     figure = plots.differences(Comparison("new", "old", "passed", *rows))
     assert not lines(figure, "difference") and not figure.legends
@@ -79,7 +79,7 @@ def test_uniformly_different_tasks_have_no_interval() -> None:
     assert "+1 the same in each task" in words(figure)
 
 
-def test_rounding_residue_of_0_is_0() -> None:
+def test_rounding_residue_near_zero_is_shown_as_zero() -> None:
     told = {"a": "new", "b": "old", "primary": "passed", "missing": "", "rows_a": [], "rows_b": [], "tasks": 30, "mde": None}
     one = SimpleNamespace(**told, difference=-3.7e-18, interval=(-0.146, 0.146), p_value=1.0, p_adjusted=None)
     assert "+0 [-0.146, +0.146]" in words(plots.differences(cast("ComparisonLike", one)))

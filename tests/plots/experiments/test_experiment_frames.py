@@ -47,7 +47,7 @@ def png(figure: Figure) -> bytes:
 
 @pytest.mark.nightly("by day each picture is that of the docs")
 @pytest.mark.slow("runs 144 runs and draws six figures")
-def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
+def test_figures_are_complete_without_overlapping_text(subtests: pytest.Subtests) -> None:
     for name, figure in (*figures(), *long_named()):
         with subtests.test(name):
             figure.draw_without_rendering()
@@ -64,7 +64,7 @@ def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) 
             assert "n = " in " ".join(words(figure)) and "n = " in repr(figure)
 
 
-def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
+def test_variant_and_task_names_are_shortened_plain_text() -> None:
     values = {name: [1.0, 0.0] for name in (*HOSTILE, "t6")}
     comparison = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
     results = results_of(*[rows_of(name, values, rounds=2, cost=0.1, loop_round=1) for name in HOSTILE])
@@ -78,7 +78,7 @@ def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
 
 @pytest.mark.nightly("by day the light style")
 @pytest.mark.slow("draws six figures twice")
-def test_dark_style_of_the_user_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_dark_style_of_the_user_is_ignored(subtests: pytest.Subtests) -> None:
     from matplotlib import style
 
     before = {name: png(figure) for name, figure in figures()}

@@ -32,7 +32,7 @@ def test_tasks_are_grouped_by_where_they_passed() -> None:
     assert {"new only: 2", "both: 1"} <= {text.get_text() for text in figure.axes[0].texts}
 
 
-def test_only_tasks_that_flip_have_the_colours_of_their_variants() -> None:
+def test_only_flipped_tasks_have_the_colours_of_their_variants() -> None:
     figure = plots.flips(compared(A, B))
     colors = [bar.get_facecolor() for bar in figure.axes[0].patches]
     assert colors[0] == colors[1] and colors[2] == colors[3] and len({*colors}) == 3
@@ -45,7 +45,7 @@ def test_several_repeats_are_drawn_as_shares() -> None:
     assert "new more often 1, both alike 1, neither 1, old more often 0" in " ".join(words(figure))
 
 
-def test_tasks_valued_in_one_variant_are_omitted_and_counted() -> None:
+def test_tasks_known_in_only_one_variant_are_omitted_and_counted() -> None:
     figure = plots.flips(compared({"x": [1], "y": [None]}, {"x": [0], "y": [1]}))
     assert ticks(figure) == ["x"] and "1 task left out: the value is unknown in one of the variants" in words(figure)
     assert "No task has a known value in both variants." in words(plots.flips(compared({"x": [1]}, {"y": [1]})))
@@ -61,7 +61,7 @@ def test_most_different_tasks_of_many_are_drawn() -> None:
     assert "The 120 tasks that differ most are drawn; the counts include all tasks" in said
 
 
-def test_amounts_and_several_comparisons_are_refused() -> None:
+def test_flip_plot_refuses_amounts_and_several_comparisons() -> None:
     with pytest.raises(SettingsError, match="passed is not a pass/fail check"):
         plots.flips(compared({"x": [7]}, {"x": [2]}))
     with pytest.raises(SettingsError, match="one comparison, got 2"):

@@ -60,13 +60,13 @@ def test_fully_known_cost_is_drawn_including_early_calls() -> None:
     assert unpriced.axes[1].get_ylabel() == "tokens\nof a round"
 
 
-def test_unknown_round_is_omitted_and_counted_never_0() -> None:
+def test_unknown_round_is_omitted_and_counted_not_zero() -> None:
     figure = plots.ledger(spent("r-1", "", FREE, Usage(), FREE))
     assert curves(figure, 1) == {"1 run": [(1, 100), (3, 100)]}
     assert "Not recorded: the tokens of 1 round" in words(figure)
 
 
-def test_results_comparisons_and_their_folder_give_the_same_curves(tmp_path: Path) -> None:
+def test_results_comparisons_and_their_folder_yield_equal_curves(tmp_path: Path) -> None:
     results = ran(folder=tmp_path / "experiment")
     drawn = [curves(plots.ledger(each), 0) for each in (results, compare(results, "matrix", "off"), tmp_path / "experiment")]
     assert drawn[0] == drawn[1] == drawn[2] and {*drawn[0]} == {"off (n = 12 runs)", "matrix (n = 12 runs)"}
@@ -75,7 +75,7 @@ def test_results_comparisons_and_their_folder_give_the_same_curves(tmp_path: Pat
     assert dict(drawn[0]["off (n = 12 runs)"])[5] == pytest.approx(share)
 
 
-def test_runs_without_a_variant_are_beside_those_with_one() -> None:
+def test_runs_without_a_variant_are_drawn_beside_the_others() -> None:
     figure = plots.ledger([*RUNS, spent("r-4", "", FREE)])
     assert next(iter(curves(figure, 0))) == "(no variant) (n = 1 run)"
     assert "There are no rounds." in words(plots.ledger([]))

@@ -11,7 +11,7 @@ A = {f"t{task}": [1, 1, task % 2] for task in range(8)}
 B = {f"t{task}": [1, 0, 0] for task in range(8)}
 
 
-def test_curve_of_each_variant_has_its_shares_with_bands() -> None:
+def test_each_variant_has_a_pass_curve_with_a_band() -> None:
     comparison = compared(A, B)
     figure = plots.pass_k(comparison)
     axes = figure.axes[0]
@@ -26,7 +26,7 @@ def test_curve_of_each_variant_has_its_shares_with_bands() -> None:
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
 
 
-def test_number_of_tasks_is_below_each_k_where_it_differs() -> None:
+def test_task_count_is_shown_below_each_k_if_different() -> None:
     figure = plots.pass_k(compared({**A, "more": [1]}, B))
     labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert labels == ["1\n(8 to 9)", "2\n(8)", "3\n(8)"] and "passed: n = 8 to 9 tasks" in words(figure)
@@ -39,12 +39,12 @@ def test_variant_of_several_comparisons_is_drawn_once() -> None:
     assert "2 more variants are not drawn" in words(plots.pass_k(many))
 
 
-def test_share_under_five_tasks_has_no_band() -> None:
+def test_share_of_fewer_than_five_tasks_has_no_band() -> None:
     figure = plots.pass_k(compared({"x": [1, 0]}, {"x": [1, 1]}))
     assert not figure.axes[0].collections and [*figure.axes[0].lines[0].get_ydata()] == [0.5, 0.0]
 
 
-def test_amount_without_pass_k_says_so() -> None:
+def test_pass_k_plot_explains_missing_pass_values() -> None:
     assert "The primary is not a pass/fail check." in words(plots.pass_k(compared({"x": [7]}, {"x": [2]})))
     assert "No task has a run that passed or failed." in words(plots.pass_k(compared({"x": [None]}, {"x": [None]})))
     assert "There are no comparisons." in words(plots.pass_k([]))

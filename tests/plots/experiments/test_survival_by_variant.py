@@ -20,7 +20,7 @@ def arm(name: str, *times: tuple[int, int | None], **fields: str) -> list[Row]:
     ]
 
 
-def test_each_variant_has_a_curve_and_limits_are_censored() -> None:
+def test_each_variant_has_a_curve_with_limited_runs_censored() -> None:
     cut = {"status": "limited", "stop_reason": "max_rounds"}
     new, old = arm("new", (9, None), (6, 4), (9, None), (9, None), **cut), arm("old", (6, 3), (6, 3), (5, None), (9, 6), **cut)
     figure = plots.survival(Comparison("new", "old", "passed", new, old))
@@ -44,7 +44,7 @@ def test_loops_count_in_their_round_not_at_the_end() -> None:
     assert [steps.a.steps[0].round, steps.b.steps[0].round] == [2, 7]
 
 
-def test_test_of_gray_of_a_comparison_is_named() -> None:
+def test_survival_plot_of_a_comparison_names_grays_test() -> None:
     comparison = compare(ran(), "matrix", "off")
     p_value = comparison.survival.p_value
     assert p_value is not None

@@ -47,7 +47,7 @@ def changes(folder: Path, run_id: str = "r-1") -> tuple[FileChanged, ...]:
     return listed_changes(folder, run_id).changes
 
 
-def test_exact_bytes_are_kept_for_the_user_only(desk: Desk) -> None:
+def test_exact_bytes_are_kept_private_to_the_user(desk: Desk) -> None:
     before = bytes(range(256)) + b"\r\n\xff"
     desk.write("data.bin", before, 0o640)
     run = desk.run(writes("data.bin", "new"))
@@ -62,7 +62,7 @@ def test_exact_bytes_are_kept_for_the_user_only(desk: Desk) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
 
 
-def test_change_is_listed_before_the_file_is_changed(desk: Desk) -> None:
+def test_change_is_recorded_before_the_file_is_changed(desk: Desk) -> None:
     from_before: list[tuple[str, int]] = []
 
     def look(path: Path) -> None:
@@ -75,7 +75,7 @@ def test_change_is_listed_before_the_file_is_changed(desk: Desk) -> None:
     assert from_before == [("old", 1)]
 
 
-def test_one_image_serves_a_chain_of_changes(images: BeforeImages, tmp_path: Path) -> None:
+def test_chain_of_changes_keeps_one_image(images: BeforeImages, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for before, after in ((b"1", b"2"), (b"2", b"3"), (b"3", b"3"), (b"other", b"4")):
         images.keep(file_before(path, before, after))
@@ -87,7 +87,7 @@ def test_one_image_serves_a_chain_of_changes(images: BeforeImages, tmp_path: Pat
     assert [(change.number, change.not_kept) for change in changes(tmp_path)[4:]] == [(4, "earlier"), (5, "")]
 
 
-def test_kept_bytes_per_file_and_run_are_bounded(
+def test_kept_bytes_per_file_and_run_are_limited(
     images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(keeping, "MAX_RUN_BYTES", 100)
@@ -131,7 +131,9 @@ def test_file_with_a_key_is_not_kept(
     assert KEY.encode() not in held
 
 
-def test_key_learned_later_keeps_its_own_list(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_a_key_learned_later_is_not_kept(
+    images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY in settings.secrets()
@@ -139,7 +141,7 @@ def test_key_learned_later_keeps_its_own_list(images: BeforeImages, tmp_path: Pa
     assert [change.not_kept for change in changes(tmp_path)] == ["", "holds_key"]
 
 
-def test_threads_keep_files_beside_each_other(images: BeforeImages, tmp_path: Path) -> None:
+def test_threads_can_keep_files_concurrently(images: BeforeImages, tmp_path: Path) -> None:
     barrier = threading.Barrier(8)
 
     def keep(number: int) -> None:
@@ -157,7 +159,7 @@ def test_threads_keep_files_beside_each_other(images: BeforeImages, tmp_path: Pa
     assert all(read_image(tmp_path, change) == Path(change.path).name.replace("-", " ").encode() for change in listed)
 
 
-def test_run_without_a_store_keeps_nothing(desk: Desk) -> None:
+def test_run_without_a_store_keeps_no_images(desk: Desk) -> None:
     desk.write("a.txt", "old")
     run = desk.agent(writes("a.txt", "new")).run_sync("Go.")
     assert run.status == "completed" and desk.contents() == {"a.txt": "new"}
@@ -187,7 +189,7 @@ def test_links_replacing_the_folder_and_its_files_are_not_followed(
             assert list(outside.iterdir()) == []
 
 
-def test_folder_that_others_can_read_is_closed_to_them(images: BeforeImages, tmp_path: Path) -> None:
+def test_folder_readable_by_others_is_made_private(images: BeforeImages, tmp_path: Path) -> None:
     folder = tmp_path / ".before-r-1"
     folder.mkdir()
     folder.chmod(0o755)
@@ -227,7 +229,7 @@ def test_file_that_cannot_be_kept_is_not_changed(desk: Desk, subtests: pytest.Su
             assert sizes.items() <= {"changes.jsonl": 0, ".gitignore": 2}.items(), "nothing torn stays"
 
 
-def test_freed_space_lets_the_next_call_write(desk: Desk) -> None:
+def test_next_call_can_write_after_space_is_freed(desk: Desk) -> None:
     desk.write("a.txt", "old")
     full = pytest.MonkeyPatch()
     full.setattr(stored_images, "os", FullDisk(0))
@@ -244,7 +246,7 @@ def test_freed_space_lets_the_next_call_write(desk: Desk) -> None:
     assert read_image(desk.store.folder, change) == b"old" and desk.contents() == {"a.txt": "newer"}
 
 
-def test_torn_line_of_a_killed_process_is_skipped(images: BeforeImages, tmp_path: Path) -> None:
+def test_truncated_line_of_a_killed_process_is_skipped(images: BeforeImages, tmp_path: Path) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     path = tmp_path / ".before-r-1" / "changes.jsonl"
     whole = path.read_bytes()
@@ -261,7 +263,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_lines_of_another_user_do_not_count(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_lines_written_by_another_user_are_ignored(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     path = tmp_path / ".before-r-1" / "changes.jsonl"
     whole = path.read_bytes()
@@ -276,13 +278,13 @@ def test_lines_of_another_user_do_not_count(images: BeforeImages, tmp_path: Path
         assert listed_changes(tmp_path, "r-2").changes == () and listed_changes(tmp_path, "r-2").foreign == 1
 
 
-def test_list_of_another_user_does_not_count(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_written_by_another_user_is_ignored(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     use_own_folder(monkeypatch, tmp_path / "home")
     assert listed_changes(tmp_path, "r-1").foreign == 1
 
 
-def test_image_that_was_changed_is_refused(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_modified_image_is_refused(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     (change,) = changes(tmp_path)
     image = tmp_path / ".before-r-1" / change.image
@@ -368,7 +370,7 @@ def test_digest_of_a_missing_file_matches_no_file() -> None:
     assert digest(None) == ABSENT != digest(b"")
 
 
-def test_store_of_another_product_keeps_nothing(desk: Desk) -> None:
+def test_custom_store_keeps_no_images(desk: Desk) -> None:
     class Memory:
         def append(self, event: Any) -> None: ...
 
