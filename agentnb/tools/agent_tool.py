@@ -36,7 +36,7 @@ REFUSED_SETTINGS = {
     "blocking": "Leave it out: its run asks the person itself, and other calls wait for it anyway",
     **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
 }
-"""Settings of function tools that make no sense for these tools, with the reason."""
+"""Settings of function tools that make no sense here, each with the reason."""
 PROMPT = "prompt"
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -148,7 +148,7 @@ def offer_of(value: Any) -> ToolOffer | None:
 def tool_of_variable(value: Any, variable: str) -> Any:
     """Return the value of a variable as a tool.
 
-    An agent or workflow with a default name, or with a name that no tool can have, takes the name of the variable.
+    An agent or workflow with a default name, or with a name that tools cannot have, takes the name of the variable.
     """
     offer = offer_of(value)
     if offer is None or (offer.is_named and _wire_name(offer.name)):
@@ -157,7 +157,7 @@ def tool_of_variable(value: Any, variable: str) -> Any:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text on one line, skipping headings. Empty for a text without words."""
+    """Return the first sentence of the text on one line, skipping headings; empty if there are no words."""
     lines = [line.strip() for line in text.strip().splitlines()]
     while lines and (not lines[0] or lines[0].startswith("#")):
         lines.pop(0)

@@ -187,7 +187,7 @@ def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
 
 
 def _as_path(hint: Any, value: Any) -> Path:
-    """Convert a text from the model to a path."""
+    """Convert a string from the model to a path."""
     if hint is Path:
         return Path(value)
     raise NotImplementedError  # as above
@@ -305,7 +305,7 @@ def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Return the JSON syntax error of a text and its position. Valid JSON should not have been sent as text."""
+    """Return the JSON syntax error in the text and its position. Valid JSON should not have been sent as text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

@@ -125,7 +125,7 @@ class Inside(Protocol):
 
 
 def no_files() -> None:
-    """Return None, because there are no hidden files in a call without rules."""
+    """Return None, because a call without rules has no hidden files."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
@@ -175,7 +175,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
         """Call another tool like `call`, but from a plain function, whose thread is blocked until the call has ended.
 
-        On the main thread, plain tools that are called in the meantime run in other threads.
+        On the main thread, plain tools that are called meanwhile run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
@@ -202,7 +202,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         return self.inside
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
+        """Ask the person and wait for the answer; meanwhile, the call's time limit is paused.
 
         ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
         Raises `Declined` if the person declines, its subclass `QuestionCancelled` if they close the question without deciding,

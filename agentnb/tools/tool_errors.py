@@ -123,7 +123,7 @@ def _recorded_answer(asked: AskedQuestion) -> str:
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
-    """Return the result for a tool that did not catch the failure of a call it made."""
+    """Return the result for a tool that did not handle the failure of a call it made."""
     return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 

@@ -21,7 +21,7 @@ from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
 class Toolbox:
-    """Tools by name, in the given order (a changing order would break prompt caches)."""
+    """Tools by name, in a fixed order, since a changing order would break prompt caches."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -141,7 +141,7 @@ class Toolbox:
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by name, or by a word such as ``mcp:clock/now`` whatever the tool's own name, or None."""
+        """Return a tool by name, or by a word such as ``mcp:clock/now`` regardless of the tool's own name, or None."""
         tool = self._tools.get(name)
         if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]

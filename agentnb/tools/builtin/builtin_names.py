@@ -61,7 +61,7 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools for an item of ``tools=``: those of a name or a group, or the item itself as a single tool.
+    """Return the tools for an item of ``tools=``: those that a name or group stands for, or the item itself as a single tool.
 
     Tools of an MCP server are known only once a run has connected to it (`Toolbox.servers`).
 
@@ -91,8 +91,8 @@ class KnownSchemas(Mapping[str, dict[str, Any]]):
     def __init__(
         self, own: Mapping[str, dict[str, Any]] | None = None, may_have: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """``may_have``: returns True if a tool with another name may exist, such as one of a server; such a tool accepts any
-        arguments.
+        """``may_have``: returns True if a tool with another name may exist, such as a server's; such a tool is assumed to
+        accept any arguments.
         """
         self._own = own or {}
         self._may_have = may_have

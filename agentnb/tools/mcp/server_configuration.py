@@ -1,4 +1,4 @@
-"""Configured MCP servers: added by the person, loaded from a file, or from the environment."""
+"""Configured MCP servers: added by the person, loaded from a file, or read from the environment."""
 
 from __future__ import annotations
 

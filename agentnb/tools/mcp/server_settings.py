@@ -51,7 +51,7 @@ _KINDS = {
     bool: "true or false",
 }
 _BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
-"""Text that consists of a variable in Gemini CLI's syntax."""
+"""Text that consists only of a variable in Gemini CLI's syntax."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
@@ -126,7 +126,7 @@ def read_variable(text: str, source: str) -> ServerList:
 
 
 def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
-    """Yield product, name, path and settings of each server."""
+    """Yield the product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
         for path, value in _values_at(document.value, keys):
@@ -155,7 +155,7 @@ def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tup
 
 
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
-    """Yield name, path and settings of each server in an object or list, or of a document that is itself a server."""
+    """Yield the name, path and settings of each server in an object or list, or of a document that is itself a server."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
             names = [fields[key] for key in NAMES if key in fields] if isinstance(fields, dict) else [None]
@@ -248,7 +248,7 @@ class _Entry:
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
-        """Translate the variables in the texts of a value. Numbers in lists and objects become texts."""
+        """Translate the variables in the strings of a value. Numbers in lists and objects become strings."""
         if isinstance(value, list):
             return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
         if isinstance(value, dict):

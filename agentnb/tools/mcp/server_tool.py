@@ -126,7 +126,7 @@ class MCPTool:
     def refusal(self, arguments: Any) -> ToolOutcome | None:
         """Return the error result for arguments that violate the schema in every interpretation, otherwise None.
 
-        Many servers accept a text such as ``"5"`` for a number.
+        Many servers accept a string such as ``"5"`` for a number.
         """
         schema = self.spec.input_schema
         arguments = with_real_names(schema, arguments)
@@ -195,7 +195,7 @@ def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str],
 
 
 def _read(text: Any) -> Any:
-    """Parse a text as JSON; return other values unchanged."""
+    """Parse a string as JSON; return other values unchanged."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text) if isinstance(text, str) else text
     return text

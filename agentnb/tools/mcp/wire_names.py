@@ -26,7 +26,7 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
     """Return the name of a tool for models, such as ``mcp_clock_get_current_time``.
 
     Spaces, ``.``, ``/``, ``:`` and other characters that providers refuse become ``_``. A name of more than 64 characters, or
-    with those other characters, ends with a digest: names in one non-Latin script would all be equal.
+    with those other characters, ends with a digest; otherwise, names in a non-Latin script would all be equal.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
     if with_digest or len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):

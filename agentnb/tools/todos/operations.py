@@ -1,4 +1,4 @@
-"""Operations of a model on a list of todos: pure functions from list and input to a new list and a report."""
+"""Operations of a model on a list of todos: pure functions from a list and input to a new list and a report."""
 
 from __future__ import annotations
 

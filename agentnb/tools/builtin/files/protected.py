@@ -96,7 +96,7 @@ def is_git_dir(has: Callable[[str], bool]) -> bool:
 
 
 def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
-    """Return the paths below a folder that must not be written together: agentnb's own, and parts of a new git directory."""
+    """Return those paths below a folder that must not be written together: agentnb's own, and parts of a new git directory."""
     added: dict[str, set[str]] = {}
     forbidden = []
     for path in paths:

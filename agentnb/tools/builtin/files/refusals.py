@@ -43,7 +43,7 @@ def outside_work_dir(shown: str) -> ToolRefused:
 
 
 def before_images(shown: str) -> ToolRefused:
-    """Return the refusal of a path in a folder of before-images."""
+    """Return the refusal of a path in a folder of files saved before changes."""
     advice = "Read the file itself. Only the person can undo a change."
     return ToolRefused("protected_path", f"{shown} is a backup of a changed file, for the person only", advice)
 
@@ -61,7 +61,7 @@ def no_work_dir(why: str) -> ToolRefused:
 
 
 def invalid_path(shown: str) -> ToolRefused:
-    """Return the refusal of a text that cannot be a path."""
+    """Return the refusal of text that cannot be a path."""
     return ToolRefused("invalid_path", f"{shown!a} is not a valid path", "Use list_files to see the existing names.")
 
 
@@ -105,7 +105,7 @@ def too_large(size: int, most: int, shown: str) -> ToolRefused:
 
 
 def not_unicode(what: str) -> ToolRefused:
-    """Return the refusal of a text that UTF-8 cannot encode."""
+    """Return the refusal of text that UTF-8 cannot encode."""
     problem = f"{what} contains a lone surrogate, which UTF-8 cannot encode"
     return ToolRefused("not_text", problem, "Write the complete character.")
 

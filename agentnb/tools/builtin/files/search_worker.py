@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 MAX_KEY_FILES_FROM = 20_000
-"""Maximum number of files searched for key files."""
+"""Maximum number of files examined to find key files."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -58,7 +58,7 @@ class Search:
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
-        """Search the folder, or the single file requested in it."""
+        """Search the folder, or only the requested file in it."""
         only = self.request["only"]
         try:
             for name, path, within in [(only, only, folder)] if only else self.walk(folder, "", 0):

@@ -38,7 +38,7 @@ class GitConfig:
         return iter(self._values)
 
     def text(self, *names: str) -> str:
-        """Return the last value of the first of these names with a value, or "" if all are unset."""
+        """Return the last value of the first of these names that is set, or "" if none is."""
         return next((value for name in names if (value := self._values.get(name))), "")
 
     def is_on(self, name: str) -> bool:
@@ -149,7 +149,9 @@ def _nearest_repository(work_dir: Path) -> Repository:
 
 
 def _with_place(repository: Repository, located: bytes) -> Repository:
-    """Return the repository with the paths of its data. Raises `ToolRefused` unless these paths are the repository's own."""
+    """Return the repository with the paths of its data filled in. Raises `ToolRefused` unless these paths are the repository's
+    own.
+    """
     lines = located.split(b"\n")
     if len(lines) != 4:  # the path of the repository has a line break
         raise ToolRefused("git_error", "The path of this repository contains a line break.", NO_REPOSITORY)

@@ -86,7 +86,7 @@ def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: st
     """Expose the tools as builtins to the code in the block; variables of the notebook take precedence, and no trace remains
     afterwards.
 
-    A variable that is the function of a tool is replaced with the tool in the meantime. ``own_name``: the tool that runs the
+    A variable that is the function of a tool is temporarily replaced with the tool. ``own_name``: the tool that runs the
     code, which is left out.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]

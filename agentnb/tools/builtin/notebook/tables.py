@@ -14,9 +14,9 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Maximum number of rows in a head."""
+"""Maximum number of first rows shown."""
 MAX_COLUMNS = 30
-"""Maximum number of columns listed, and shown in a head."""
+"""Maximum number of columns listed, and shown with the first rows."""
 MAX_CELL = 40
 MAX_VALUES = 10
 """Maximum number of values shown from an array."""
@@ -96,7 +96,7 @@ def _axes(value: Any) -> list[Any]:
 
 
 def _arrays(value: Any) -> list[Any] | None:
-    """Return the arrays behind a frame, series or index, or None if one of them has an unknown class."""
+    """Return the arrays underlying a frame, series or index, or None if one of them has an unknown class."""
     if _is_of(value, "pandas", "MultiIndex"):
         parts = [_arrays(level) for level in value._levels]
         return None if any(part is None for part in parts) else [*value._codes]

@@ -37,7 +37,7 @@ GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
-"""Maximum number of repositories copied for a command: the one around the folder and the first ones inside."""
+"""Maximum number of repositories copied for a command: the one around the folder, and the first ones found inside it."""
 FAILED_ADVICE = "The command did not run and is not at fault. Ask the person to check the sandbox"
 MAX_INFO_BYTES = 4096
 
@@ -207,7 +207,7 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
 
 
 def _end_of(told: int) -> dict[str, int]:
-    """Return bubblewrap's status report, once the first process of the sandbox and thereby all others have ended.
+    """Return bubblewrap's status report, once the first process of the sandbox, and therefore every other, has ended.
 
     Bubblewrap itself ends a moment earlier.
     """

@@ -33,12 +33,12 @@ MAX_CERTIFICATE_BYTES = 2_000_000
 
 @dataclass
 class Findings:
-    """Result of a walk. ``is_whole``: True if the walk was completed."""
+    """Result of a walk. ``is_whole``: True if the walk was complete."""
 
     covered: list[Path] = field(default_factory=list)
     """Key files and sockets."""
     hidden: list[Path] = field(default_factory=list)
-    """Folders of before-images."""
+    """Folders of files saved before changes."""
     repositories: list[Path] = field(default_factory=list)
     is_whole: bool = True
 
@@ -150,7 +150,7 @@ class View:
         return [word for words in mounts for word in words]
 
     def hides(self, folder: Path) -> bool:
-        """True if this very folder is hidden: empty, and writable for a command."""
+        """True if this folder itself is hidden, so that a command sees it empty and can write to it."""
         return self._mounts.get(folder, ("",))[0] == "--tmpfs"
 
     def _show_python(self) -> None:

@@ -74,7 +74,7 @@ def replace_body(response: Any, body: bytes) -> None:
 
 
 def mend_response(response: Any) -> None:
-    """Make the messages of an HTTP response readable for the client: a JSON body, or a line of each event."""
+    """Make the messages of an HTTP response readable for the client, whether in a JSON body or in the lines of its events."""
     read, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
 
     async def read_messages(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:

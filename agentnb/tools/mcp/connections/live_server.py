@@ -113,8 +113,8 @@ class LiveServer:
     async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
         """Send a request, restarting a dead server first.
 
-        ``asker``: answers questions that the server sends in the meantime, mapping their parameters to the protocol's result.
-        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends in the meantime.
+        ``asker``: answers questions that the server sends meanwhile, mapping their parameters to the protocol's result.
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends before it has answered.
         """
 
         async def send(*, is_again: bool = False) -> T:
@@ -139,7 +139,7 @@ class LiveServer:
         return await self._on_loop(send)
 
     async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
-        """Have the person log in. Calls refused in the meantime share the login.
+        """Have the person log in. Calls that are refused meanwhile share the login.
 
         ``ask`` shows a message and an address to the person. Raises the errors of ``ask``, and `ServerFailed`.
         """

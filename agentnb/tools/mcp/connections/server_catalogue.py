@@ -1,4 +1,4 @@
-"""Offerings of an MCP server: its tools, resources and prompts, and the facts about its connection."""
+"""What an MCP server offers: its tools, resources and prompts, and the facts about its connection."""
 
 from __future__ import annotations
 
