@@ -45,7 +45,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def plain_number(value: float) -> Cell:
-    """Return the number in a form that JSON supports: a gap for NaN, text for infinite or too large values."""
+    """Return the number in a form that JSON supports: a gap for NaN, text for infinite values and those that are too large."""
     if isinstance(value, int):
         return int(value) if -MAX_PRECISE < value < MAX_PRECISE else str(value)
     if isnan(value):

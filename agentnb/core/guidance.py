@@ -30,12 +30,12 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A guidance set as logged: its name, content hash, and texts by part."""
+    """A guidance set as logged: its name, content hash, and text by part."""
 
     set: str = ""
     version: str = ""
     texts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Texts by part; empty parts are omitted."""
+    """Text by part; empty parts are omitted."""
 
     def text(self, part: str) -> str:
         """Return the text of a part, or an empty string."""
@@ -43,7 +43,7 @@ class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """Compliance of a reply with the guidance, or None if it cannot be determined."""
+    """Whether a reply complied with the guidance; ``followed`` is None if that cannot be determined."""
 
     followed: bool | None
     why: str

@@ -172,7 +172,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
     """The address at which to answer; empty if the question is answered here."""
     problem: str = ""
-    """The reason for refusing the previous answer, an edited plan; the message begins with it."""
+    """The reason why the previous answer, an edited plan, was refused; the message begins with it."""
     caller: JudgedCall | None = None
     """The call on whose behalf a tool, server or plan asks, or None for other questions, for `ASK_PERSON`, and in older logs.
     """
@@ -239,7 +239,7 @@ class Answer(NamedTuple):
     failed: bool = False
     cancelled: bool = False
     granted_by: str = ""
-    """The source of its grant, if different."""
+    """The source of its grant, if different from ``by``."""
 
     @property
     def no_answer(self) -> NoAnswer | None:
@@ -377,7 +377,7 @@ def _number_in(text: str) -> Any:
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return the problem with the value in a few words; empty if it fits."""
+    """Describe the problem with the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
     try:
@@ -420,7 +420,7 @@ def _request(schema: dict[str, Any]) -> str:
 
 
 def expected_form(schema: dict[str, Any]) -> str:
-    """Return the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
+    """Describe the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
     if choices := answer_form(schema).choices:
         listed = ", ".join(cut(choice_in_words(choice)) for choice in choices[:MAX_CHOICES])
         return f"one of: {listed}{', ...' if len(choices) > MAX_CHOICES else ''}"

@@ -90,9 +90,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """A request to a model.
 
     ``messages`` begins with a message from the person, and the assistant's messages alternate strictly with those of others.
-    The list is a view as of the call: a stored request still shows the messages sent then. ``settings`` apply to this call
-    only: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the JSON Schema of a
-    text-only reply, for models that support it).
+    The list is a view as of the time of the call, so a stored request still shows the messages sent then. ``settings`` apply
+    to this call only: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the
+    JSON Schema of a text-only reply, for models that support it).
     """
 
     system: str

@@ -56,7 +56,7 @@ class Retry:
     multiplier: float = 2.0
     """Growth factor of an exponential backoff."""
     on: tuple[str, ...] = ()
-    """The failures to retry, in the words of `agentnb.runtime.steps.step_failures`; by default, all that can be retried."""
+    """The failures to retry, as named in `agentnb.runtime.steps.step_failures`; by default, all that can be retried."""
 
     def wait_before(self, attempt: int) -> float:
         """Return the seconds to wait after the attempt with this number, from 1."""

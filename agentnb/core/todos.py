@@ -81,7 +81,7 @@ def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return the first todo in progress, else the first not started, or None if there is neither."""
+    """Return the first todo in progress or, if there is none, the first not started; None if there is neither."""
     for status in ("in-progress", "not-started"):
         for todo in todos:
             if todo.status == status:

@@ -94,7 +94,7 @@ class NestedTotals(msgspec.Struct, gc=False):
     """Usage of the nested runs of a run, by run and in total."""
 
     by_run: dict[str, NestedUsage] = {}
-    """By id of the nested run; the empty id holds the total dollars logged by earlier versions."""
+    """Usage by id of the nested run; the empty id holds the total dollars logged by earlier versions."""
     usage: Usage | None = None
 
     def add(self, run_id: str, nested: NestedUsage) -> None:

@@ -78,5 +78,5 @@ def with_last(items: Sequence[T], item: T) -> View[T]:
 
 
 def without_last(items: Sequence[T]) -> View[T]:
-    """Return a view of the items without the last."""
+    """Return a view of the items without the last one."""
     return View(items._items if type(items) is View else [*items], len(items) - 1)

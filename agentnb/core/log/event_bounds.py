@@ -49,7 +49,7 @@ def max_event_bytes(size: int) -> int:
 
 
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
-    """Shorten the event to at most ``most`` bytes, marking cut texts, images and lists.
+    """Shorten the event to at most ``most`` bytes, marking text, images and lists that were cut.
 
     Raises OSError if that is impossible, for example for a long list of todos, which cannot be marked as cut.
     """

@@ -55,7 +55,7 @@ class ToolProgress(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
-    """A running tool printed more. Live only; ``text`` is the tail of its output so far."""
+    """A running tool printed more output. Live only; ``text`` is the tail of its output so far."""
 
     call_id: str
     text: str
@@ -115,7 +115,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     guidance: dict[str, str] = msgspec.field(default_factory=dict)
-    """Texts of the initial guidance set, by part."""
+    """Text of the initial guidance set, by part."""
     tags: tuple[str, ...] = ()
     """Free-form labels for finding the run."""
     origin: Origin | None = None
@@ -182,7 +182,7 @@ class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_starte
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From now on a summary replaces the middle of the conversation. ``problem``: the reason for a missing summary."""
+    """From now on a summary replaces the middle of the conversation. ``problem``: the reason why there is no summary."""
 
     why: WhyCompacted
     compacted: Compacted
@@ -387,8 +387,8 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """Another process resumes the run, because its process died or it was suspended.
 
-    In force from here on: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules; ``guidance``,
-    the guidance set, if changed.
+    From here on, these apply: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules;
+    ``guidance``, the guidance set, if changed.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1)]
@@ -447,7 +447,7 @@ class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", g
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Totals over the events of a stored run, so that a list of runs need read only the first and last lines.
+    """Totals over the events of a stored run, so that listing runs requires only the first and last line of each log.
 
     Valid while the log is unchanged: ``size`` is its length in bytes before the last line. Used only for lists.
     """

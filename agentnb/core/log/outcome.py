@@ -38,7 +38,8 @@ class Assessment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def outcome_of(score: float, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> Outcome:
     """Return the outcome for a score. ``threshold``: the minimum score to pass.
 
-    Without a threshold, only full marks pass, and 0 or less fails. A score above full marks is on another scale: unknown.
+    Without a threshold, only full marks pass, and 0 or less fails. A score above full marks is on another scale, so its
+    outcome is unknown.
     """
     if threshold is not None:
         return "passed" if score >= threshold else "failed"

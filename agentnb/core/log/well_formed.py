@@ -153,7 +153,9 @@ class _Reading:
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return the checks that a call is open and that it ends: of the event's step if it has one, else of the open round."""
+        """Return two checks, that a call is open and that it ends, for the event's step if it has one, or else for the open
+        round.
+        """
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
     def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
@@ -394,7 +396,7 @@ class _Reading:
 
     @checks
     def reply_given(self, event: w.ReplyGiven) -> None:
-        """Check that the message is from the assistant, without calls."""
+        """Check that the message is from the assistant and has no calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
             raise Wrong("a reply without a model must be an assistant message without calls")

@@ -35,8 +35,8 @@ def _too_deep(name: str) -> Wrong:
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
     """Raise `Wrong` if a schema is nested too deeply.
 
-    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of a
-    check.
+    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of
+    checking them.
     """
     if tools == _Sound.tools:
         return

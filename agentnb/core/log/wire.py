@@ -219,7 +219,7 @@ def _is_plain(events: list[AnyEvent]) -> bool:
 
 
 def _schema_of(first: AnyEvent) -> int:
-    """Return the schema of a log by its first event; above every known schema if that is not `RunStarted`."""
+    """Return the schema of a log from its first event, or a number above every known schema if that is not `RunStarted`."""
     return first.schema if type(first) is RunStarted else SCHEMA + 1
 
 

@@ -68,7 +68,7 @@ class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished",
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """Variables set by a step of a task file."""
     words: tuple[str, ...] = ()
-    """For a failure: the words for it in ``retry.on``, and ``final`` if it must not be retried."""
+    """For a failure: the words that match it in ``retry.on``, and ``final`` if it must not be retried."""
     reason: str = ""
     """The reason for a cancellation while the run continued; empty if the run itself was cancelled."""
 
@@ -201,7 +201,7 @@ class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=F
 
 
 class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", gc=False):
-    """A detector reported a finding in rounds ``first`` to ``last``: ``sentence``, with ``evidence`` as plain data."""
+    """A detector reported a finding for rounds ``first`` to ``last``: ``sentence``, with ``evidence`` as plain data."""
 
     rule: str
     family: str
@@ -224,7 +224,7 @@ class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn
     among: dict[str, float] = msgspec.field(default_factory=dict)
     """Probabilities of all candidate sets."""
     texts: dict[str, str] | None = None
-    """Texts of the set by part, or None in logs of earlier versions, where the initial set stays in force."""
+    """Text of the set by part, or None in logs of earlier versions, where the initial set stays in force."""
     round: Count | None = None
     """Index of the round it was drawn for, or None in logs of earlier versions."""
 

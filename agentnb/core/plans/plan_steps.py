@@ -103,7 +103,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @property
     def kind(self) -> str:
-        """tool, elicitation, clarify_intent, noop or abort."""
+        """The kind of step: tool, elicitation, clarify_intent, noop or abort."""
         return self.type if self.type in _OTHERS else TOOL
 
     @property
@@ -170,7 +170,7 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asks(self) -> bool:
-        """True if it asked the person instead of making a call: because of its type, or of missing arguments."""
+        """True if it asked the person instead of making a call: because of its type or missing arguments."""
         return self.record is not None and self.record.id.rpartition("/")[2].startswith(ASKING)
 
     @property

@@ -29,7 +29,7 @@ RULES = "rules"
 """The logs' word for no mode."""
 APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"
 ASKED_BY_RULES = "ask"
-"""The rule of questions asked by a run's rules: only their answers are grants."""
+"""The rule name of questions asked because of a run's rules; only answers to these are grants."""
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same pattern for JSON Schema, which has no flags."""
@@ -260,7 +260,7 @@ def may_be_saved(rule: str) -> bool:
 
 
 GRANTS_SINCE = 6
-"""First schema in which a grant has an event of its own after the answer."""
+"""First schema in which a grant has a separate event after the answer."""
 
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:

@@ -172,7 +172,7 @@ class RunFacts:
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """Texts of the guidance set in force, by part; empty for runs of older versions and if guidance is off."""
+        """Text of the guidance set in force, by part; empty for runs of older versions and if guidance is off."""
         return MappingProxyType(self._guidance.texts)
 
     guidance_in_force: GuidanceTexts = _read(
@@ -235,7 +235,7 @@ class RunFacts:
 
     @property
     def agent_state(self) -> AgentState | None:
-        """thinking, executing_tool, executing_plan or waiting_on_user.
+        """The agent's state: thinking, executing_tool, executing_plan or waiting_on_user.
 
         ``None`` before the first round or step, and after a run that ended without text for the person.
         """
@@ -521,7 +521,7 @@ class RunFacts:
 
     @property
     def progress(self) -> e.Progress | None:
-        """Number of finished steps among those known so far, and titles of the open steps; None if there are no steps."""
+        """Number of finished steps out of those known so far, and titles of the open steps; None if there are no steps."""
         return progress_of(self._steps.values())
 
     # Answer
@@ -533,7 +533,7 @@ class RunFacts:
 
     @property
     def _text_of_work(self) -> str:
-        """The named result of a workflow, or the ``answer`` of a task file; else the output of the last step."""
+        """The named result of a workflow, or the ``answer`` of a task file; otherwise the output of the last step."""
         if self._result is not None:
             return self._result.text or as_text(self._result.output)
         return as_text(self._variables.get("answer")) or self._outputs.text
@@ -545,7 +545,8 @@ class RunFacts:
 
     @property
     def output(self) -> Any:
-        """The answer as data, if the agent has an ``output`` and the answer fits it; for a workflow its ``output``; else None.
+        """The answer as data, if the agent has an ``output`` and the answer fits it; for a workflow, its ``output``; otherwise
+        None.
 
         An instance of the agent's type if the run was started with it. A run read from its log has only the schema, and returns
         plain data: dicts, lists, strings and numbers.

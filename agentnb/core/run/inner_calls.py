@@ -57,7 +57,7 @@ def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRe
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
-    """Return the positions of step calls if this call is among them, else those of the open round's inner calls."""
+    """Return the positions of step calls if this call is among them, otherwise those of the open round's inner calls."""
     open_calls = run._open_step_calls
     return open_calls if call_id in open_calls else run._inner_places
 

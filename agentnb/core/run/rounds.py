@@ -159,7 +159,7 @@ class TodoViolation(msgspec.Struct, frozen=True, gc=False):
     """A work call or a completion that does not follow the todo list."""
 
     rule: str
-    """work_without_todo_in_progress or completed_without_in_progress."""
+    """The violated rule: work_without_todo_in_progress or completed_without_in_progress."""
     call_id: str = ""
     """Id of the violating call."""
     todo_id: int | None = None
@@ -185,11 +185,11 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """A round of the loop: a model call and its tool calls."""
 
     index: int
-    """Counted from 0."""
+    """Index of the round, from 0."""
     reason: str
     """The reason for its start: prompt, tool_results, said, or a policy's reason to continue."""
     started_at: datetime | None
-    """UTC, or None if unknown."""
+    """Time of its start (UTC), or None if unknown."""
     status: RoundStatus = "running"
     """Its status at the end."""
     reply: Message | None = None
@@ -227,7 +227,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """UTC, or None while the round runs or if the time is unknown."""
+    """Time of its end (UTC), or None while the round runs or if the time is unknown."""
     seconds: float | None = 0.0
     """Duration of the round in seconds; 0 while it runs, None if unknown."""
 

@@ -28,7 +28,7 @@ class Output(NamedTuple):
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Output:
-    """Parse a text as an answer for this schema: pure JSON, or text around a single code block with JSON."""
+    """Parse an answer for this schema: pure JSON, or text around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
         return Output(problems=("it contains no text",))

@@ -146,7 +146,7 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
 
 
 def text_of(entry: Entry) -> str:
-    """Return the output of a step as text; for a block, the texts of its children separated by blank lines."""
+    """Return the output of a step as text; for a block, its children's text separated by blank lines."""
     texts = [as_text(leaf["output"]) for _, leaf in leaves({"": entry})]
     return "\n\n".join(leaf for leaf in texts if leaf)
 

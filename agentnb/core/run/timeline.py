@@ -85,7 +85,7 @@ class ModelCall(Part, frozen=True, gc=False):
 
 
 class Attempt(Part, frozen=True, gc=False):
-    """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` before it, if any."""
+    """An attempt at a round's model call; ``begun`` is the `RetryScheduled` before it, if any."""
 
 
 class Wait(Part, frozen=True, gc=False):

@@ -26,9 +26,9 @@ class FilledForm(NamedTuple):
 
 
 def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:
-    """Build the value of a form for this schema from the typed texts.
+    """Build the value of a form for this schema from the typed text.
 
-    ``initial``: the initial value; ``texts``: the typed texts, by field key. A field that is missing, or has its initial text,
+    ``initial``: the initial value; ``texts``: the typed text, by field key. A field that is missing, or has its initial text,
     keeps its value exactly. An empty field is omitted if the schema allows it, or is the empty string if the key with `EMPTY`
     has any text.
     """

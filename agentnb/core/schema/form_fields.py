@@ -1,6 +1,6 @@
 """The fields of a form for a JSON Schema of objects, with their initial values.
 
-Forms are bounded for any schema: a part without a field of its own is entered as JSON.
+Forms are bounded for any schema: a part without its own field is entered as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_NAME_CHARACTERS = 100
 MAX_DEFAULT_CHARACTERS = 2_000
 """Maximum length of a default used as an initial value."""
 LONG_TEXT = 60
-"""Number of characters above which a text gets a multi-line field."""
+"""Number of characters above which text gets a multi-line field."""
 WHOLE = "whole"
 """Key of the single field in an undivided form."""
 OTHERS = "other"
@@ -65,18 +65,18 @@ class FormField:
     limits: tuple[Any, Any] = (None, None)
     """Minimum and maximum: of a number, of a text's length, or of the number of choices."""
     format: str = ""
-    """The checked format of a text, such as ``email``."""
+    """The format that text is checked against, such as ``email``."""
     pattern: str = ""
-    """The pattern for a text."""
+    """The pattern that text must match."""
     may_be_empty: bool = False
-    """True if it may be omitted or the empty string, distinguished by a separate flag."""
+    """True if it may be either omitted or an empty string; a separate flag distinguishes the two."""
     schema: Any = field(default=True, repr=False, compare=False)
     """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The initially selected choices of a multiple-choice field, as the texts of their options."""
+        """The initially selected choices of a multiple-choice field, in the form of their options' ``text``."""
         return (
             tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
         )

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_STEPS = 1_000
-"""Number of steps up to which a schema is quick for any value, so that single values need no check; a self-referential schema
-always exceeds it."""
+"""Number of steps up to which a schema is quick to check for any value, so that individual values need not be measured; a
+self-referential schema always exceeds it."""
 MAX_STEPS_OF_VALUE = 50_000
 _ANY = object()
 """An unknown value: it may have every property and item."""
@@ -97,7 +97,7 @@ def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
 
 
 def _resolve_reference(reference: Any, root: Any) -> Any:
-    """Return the target of a reference; a reference to another address counts as endless."""
+    """Return the target of a reference; a reference to another address is treated like a circular one."""
     address, _, fragment = str(reference).partition("#")
     if address and not (isinstance(root, dict) and address == root.get("$id")):
         return True if _METASCHEMA.match(address) else {"allOf": [root, root], "$ref": reference}
@@ -367,7 +367,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Search a text for a pattern from a file. Bounded in time, unlike `re`."""
+    """Search text for a pattern from a file. Bounded in time, unlike `re`."""
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
@@ -459,7 +459,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
 
 
 def cut(text: str) -> str:
-    """Cut the middle out of a long text, because the library quotes the entire value before its own words."""
+    """Cut out the middle of a long message, because the library quotes the entire value before its own words."""
     half = MAX_OF_A_PROBLEM // 2
     return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
 

@@ -84,8 +84,8 @@ def cut_deep(text: str, most: int) -> str:
 def bound_message(message: Message) -> Message:
     """Return the message without parts that are too deep; usually the same object.
 
-    Arguments that are too deep become text, which is stored and refused like any other text in their place. Provider metadata
-    that is too deep is dropped.
+    Arguments that are too deep become text, which is stored and refused like any other text in place of arguments. Provider
+    metadata that is too deep is dropped.
     """
     parts = tuple([_bound_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))

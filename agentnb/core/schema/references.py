@@ -12,7 +12,7 @@ SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs
 
 
 def resolve(schema: Any, root: Any) -> Any:
-    """Follow references to parts of the root schema. External and endless ones resolve to True, which allows any value."""
+    """Follow references to parts of the root schema. External and circular ones resolve to True, allowing any value."""
     for _ in range(MAX_IN_A_ROW):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str):

@@ -108,7 +108,7 @@ def _names_secret(text: str, *, is_number: bool) -> bool:
 
 
 def _normalize(text: str) -> str:
-    """Normalize a text to its visible form: without zero-width characters, and with normal letters for wide ones."""
+    """Normalize text to its visible form: without zero-width characters, and with normal letters for wide ones."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
