@@ -87,7 +87,7 @@ class Options:
     alternating: bool | None = None
     """Whether user and assistant must alternate in requests, so that a reminder after tool results gets no separate message."""
     system: str | None = None
-    """Place of the system prompt: ``first``, or in the first message of the ``user``."""
+    """Position of the system prompt: ``first``, or in the first message of the ``user``."""
     tools: bool | None = None
     """Whether the model's template accepts tools; ``no`` sends none."""
     stream_options: bool | None = None
@@ -95,13 +95,13 @@ class Options:
     length_limit: str | None = None
     """The server's name for the token limit: ``max_tokens`` or ``max_completion_tokens``."""
     think_tags: bool | None = None
-    """Whether ``<think>`` blocks at the start of a reply are thinking."""
+    """Whether ``<think>`` blocks at the start of a reply count as thinking."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
     traits: Traits | None = None
-    """Traits of the server, from its name, these options and its refusals, or None for those of its name."""
+    """Traits of the server, from its name, these options and its refusals; None means those implied by its name."""
     server: str = ""
-    """The server and the model; thinking fields are returned only to the same ones."""
+    """The server and the model: thinking fields are sent back only to the same pair."""
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -167,7 +167,7 @@ def format_options(options: Options) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return the person's text if it is safe to repeat, ``...`` if it is too long or may hold a key."""
+    """Return the person's text if it is safe to repeat, or ``...`` if it is too long or may contain a key."""
     holds_key = mask_shapes(text) != text or (looks_like_a_key(text) and ":" not in text)
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 

@@ -16,7 +16,7 @@ from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
-"""Minimum number of characters counted for a part of a reply, such as a call, even if it is empty."""
+"""Minimum number of characters to count for each part of a reply, such as a call, even if it is empty."""
 SEALED = 4
 """Number of characters of opaque data in a reply, such as a signature, that count as one."""
 
@@ -30,7 +30,7 @@ def sealed_length(value: Any) -> int:
 
 
 DONE: dict[str, Any] = {"choices": [{"finish_reason": "stop"}]}
-"""Chunk for the end marker ``[DONE]`` of streams of OpenAI's APIs."""
+"""Chunk for the end marker ``[DONE]`` in the streams of OpenAI's APIs."""
 
 
 class Reading(Protocol):

@@ -212,8 +212,8 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def seed_in(model: str, seed: int) -> str:
-    """Return the name with this seed in place of any other, or the unchanged name if its models take no seed. A `FileModelName`
-    remains one.
+    """Return the name with this seed in place of any other, or the unchanged name if its models take no seed. A
+    `FileModelName` stays one.
     """
     provider, name, query_options = _split_name(model)
     options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
@@ -308,7 +308,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
 
 
 def why_no_model(value: object, name: str = "") -> str:
-    """Return sentences that say why an object is not a model. ``name``: the variable that holds it."""
+    """Return sentences explaining why an object is not a model. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
         construction = f"{name or value.__name__}()"
         return f"It is a class, not an instance. Create one: {f'my_model = {construction}' if name else construction}."
@@ -320,8 +320,8 @@ def why_no_model(value: object, name: str = "") -> str:
 
 
 def is_model(value: object) -> bool:
-    """Return whether this is a model object: it has a name and a stream, and is not a class or table that happens to have
-    both.
+    """Return whether this is a model object: it has a name and a stream, and is not a class or table that merely happens to
+    have both.
     """
     return (
         not inspect.isclass(value)

@@ -21,9 +21,9 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 class FileModelName(str):
     """A model name read from a file, a log or a trace: its address and its key count only if the person allowed them.
 
-    ``folder``: folder of the file, where recorded runs that it names must be, or None for a log or a text. A plain string is
-    the person's own: a name that was typed, or written in Python. Code that reads a name from anywhere else must wrap it
-    in this class.
+    ``folder``: folder of the file, where recorded runs that it names must be, or None for a log or for text that is not from a
+    file. A plain string is the person's own: a name that they typed or wrote in Python. Code that reads a name from anywhere
+    else must wrap it in this class.
     """
 
     __slots__ = ("folder",)

@@ -68,7 +68,7 @@ BEGUN_BY = {
     "thinking_delta": {"type": "thinking", "thinking": ""},
     "signature_delta": {"type": "thinking", "thinking": ""},
 }
-"""Blocks that these deltas start if no event did."""
+"""Blocks to start for these deltas if no event has started them."""
 IN_AN_ERROR = "error results cannot contain pictures"
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
@@ -123,7 +123,7 @@ def _names(message: Message) -> tuple[str, ...]:
 
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
-    """Return the tools as sent. They come first in the provider's cache, and are marked if no system prompt follows."""
+    """Return the tools as sent. They are first in the provider's cache, and are marked if no system prompt follows."""
     entries: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
@@ -353,7 +353,7 @@ def as_stream(whole: Any) -> list[Any]:
 
 
 def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage. The API counts cache reads and cache writes apart from the rest of the input."""
+    """Return the usage. The API counts cache reads and cache writes separately from the rest of the input."""
     read, written = count(reported.get("cache_read_input_tokens")), count(reported.get("cache_creation_input_tokens"))
     fresh = count(reported.get("input_tokens"))
     return Usage(

@@ -33,7 +33,7 @@ DETAILS = ("reasoning_details", "thinking_blocks")
 SHOWN = ("thinking", "summary", "text")
 """Text fields of a part or detail of thinking."""
 PIECES = (*SHOWN, "data", "signature")
-"""Fields of a detail that come in pieces."""
+"""Fields of a detail that are sent in pieces."""
 THOUGHTS = ("thinking", "reasoning")
 """Types of content parts that are thinking: Mistral's, Databricks'."""
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
@@ -79,8 +79,8 @@ class _Call:
         return "".join(self.pieces)
 
     def is_followed_by(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment starts another call, despite the same index or id: as shown by its name, or because the
-        arguments have ended.
+        """Return whether the fragment starts another call, despite the same index or id: it has another name, or the arguments
+        have ended.
 
         A repeated name alone proves nothing: some servers repeat it with each fragment.
         """
@@ -90,7 +90,9 @@ class _Call:
         return name != self.name or (_begins(function) and self.is_whole())
 
     def has_rest_of_name(self, call_id: Any, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment continues the name: the server sends ids, and this fragment has no other id."""
+        """Return whether the fragment continues the name: the server sends ids, and this fragment does not have a different
+        one.
+        """
         is_same = self.id and call_id in (None, "", self.id) and self.name
         return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
 
@@ -144,7 +146,9 @@ class ChatReading:
         self._calls: list[_Call] = []
         self._by_index: dict[Any, _Call] = {}
         self._left_open: list[_Call] = []
-        """Calls whose arguments had not ended when another began: fragments with neither index nor id go to them first."""
+        """Calls whose arguments had not ended when another began: fragments with neither index nor id are assigned to them
+        first.
+        """
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False

@@ -47,7 +47,7 @@ BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between tool results and a user message, where roles must alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
-"""Text of a tool result that has only pictures, which follow in a user message."""
+"""Text of a tool result that contains only pictures, which follow in a user message."""
 
 
 # The request
@@ -137,7 +137,7 @@ def takes_schema(schema: dict[str, Any]) -> bool:
 def _fragment(message: Message, *, form: Form) -> bytes:
     """Return the message as JSON; comma-separated messages where the API requires several; empty if none of it is sent.
 
-    Text-only content is sent as one string: not all servers accept a list, and later text leaves its start unchanged.
+    Text-only content is sent as one string: not all servers accept a list, and text added later leaves its start unchanged.
     """
     if message.role == "assistant":
         return _assistant(message, form)

@@ -1,4 +1,4 @@
-"""``openai-responses:``, the Responses API, with nothing stored on its side: each request is self-contained."""
+"""``openai-responses:``, the Responses API, used so that the server stores nothing: each request is self-contained."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"}
 THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
 BETWEEN_THOUGHTS = "\n\n"
-"""Separator between the parts of a summary, which come without one."""
+"""Separator between the parts of a summary, which are sent without one."""
 
 
 # The request

@@ -1,4 +1,4 @@
-"""Serialization shared by all providers: names and ids that all of them accept, text for pictures, calls that were cut off."""
+"""Serialization shared by all providers: accepted names and ids, replacement text for pictures, and calls that were cut off."""
 
 from __future__ import annotations
 
@@ -99,8 +99,7 @@ def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[st
 
 
 def repair_arguments(given: Any) -> tuple[Any, str]:
-    """Return the arguments and a description of their repairs: if they are not a JSON object, they are repaired if that is
-    unambiguous.
+    """Repair arguments that are not a JSON object, if the repair is unambiguous, and return them with a description of it.
 
     Unreadable or ambiguous arguments are returned unchanged and refused later.
     """
@@ -205,14 +204,14 @@ def sanitize_reply(reply: Reply) -> Reply:
 
 
 def count(value: Any) -> int | None:
-    """Return the token count, or None if it is invalid: a bad count must not spoil a good reply that was paid for."""
+    """Return the token count, or None if it is invalid: an invalid count must not discard a good reply that was paid for."""
     if (type(value) is float and value.is_integer()) or (type(value) is str and DIGITS.fullmatch(value)):
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, as expected of the server; else an empty object."""
+    """Return the value if it is an object, as the server should send, or else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -236,7 +235,7 @@ def replacement_text(image: Image, sees: bool) -> str | None:
 
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
-    """Return the texts of these parts, joined, with replacement text for pictures that are not sent."""
+    """Return the joined text of these parts, with replacement text for pictures that are not sent."""
     texts = [
         replacement_text(part, sees) if isinstance(part, Image) else part.text
         for part in parts

@@ -132,7 +132,7 @@ class Observation:
 
     @cached_property
     def answered(self) -> bool:
-        """True if it has answered since its last step."""
+        """True if it has answered after its last step."""
         for message in reversed(self.since):
             if message.role == "assistant":
                 if not message.calls and ANSWERED.match(message.text):

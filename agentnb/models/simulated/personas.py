@@ -1,4 +1,4 @@
-"""The personas of the simulated model, as data: their faults, probabilities, and the words that they heed.
+"""The personas of the simulated model, as data: their faults, their probabilities, and the words that they heed.
 
 ``docs/personas.md`` documents these tables; a test compares them.
 """

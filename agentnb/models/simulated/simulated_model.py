@@ -1,4 +1,4 @@
-"""A model without a language model: it follows the list in the prompt, so that you can see everything else work.
+"""A model without a language model: it follows the list in the prompt, so that you can watch everything else at work.
 
 ``simulated:disciplined`` reads the same requests as any model. Its plan is the newest message with a Markdown list: it adds the
 items as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls of the run's tools,

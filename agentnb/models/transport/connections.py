@@ -79,7 +79,7 @@ class CallLimits:
             return self._limiters[account]
 
     def begin_anew(self) -> None:
-        """Drop all limiters, as after a fork."""
+        """Drop all limiters, for example after a fork."""
         self._lock = Lock()  # a held lock of the parent process cannot be released here
         self._limiters = {}
 

@@ -130,7 +130,7 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
 NEVER_DONE = (501, 505)
 """Statuses of servers that lack the requested feature: a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
-"""Statuses of refusals whose message may say more than the status."""
+"""Statuses of refusals whose message may be more informative than the status."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -251,7 +251,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _said_wait(message: str) -> float | None:
-    """Return the seconds that the text of a refusal asks to wait, as in ``try again in 1m26.4s``, or None if it states none."""
+    """Return the seconds that a refusal asks to wait, as in ``try again in 1m26.4s``, or None if it states none."""
     if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
         return None
     return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))

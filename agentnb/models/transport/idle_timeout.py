@@ -13,7 +13,7 @@ SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
 PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
 """Fields that identify the part of a reply that an event belongs to."""
 NAMES = frozenset({"type", "role", "id", "name", "index"})
-"""Fields of a delta without content."""
+"""Fields of a delta that are not content."""
 AFTER_THE_END = 3.0
 """Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
@@ -76,7 +76,7 @@ class Progress:
 
 
 def _sign(chunk: Any) -> str | None:
-    """Return a key for an event of the reply: None if the event has content, empty if it is not part of the reply."""
+    """Return a key for a chunk: None if it has content, or an empty string if it does not belong to the reply."""
     if not isinstance(chunk, dict):
         return ""
     if isinstance(choices := chunk.get("choices"), list):

@@ -1,4 +1,4 @@
-"""Meanings of error texts and error names, from a table that is loaded at the first error."""
+"""Meanings of error messages and error names, from a table that is loaded on the first error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def status_of_name() -> dict[str, int]:
 
 
 def is_named(kind: str, name: str) -> bool:
-    """Return whether errors of this name mean missing ``credit`` or an ``overflow``."""
+    """Return whether errors with this name mean missing ``credit`` or an ``overflow``."""
     return name in words_of_servers()["names"][kind]
 
 

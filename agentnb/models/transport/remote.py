@@ -190,7 +190,9 @@ class RemoteModel:
         return self._provider.body(self.model, request, options)
 
     async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
-        """Yield a reply. A refused form of the request is sent again in the other form, once for each trait in ``tried``."""
+        """Yield a reply. If the form of the request is refused, send it again in the other form, once for each trait in
+        ``tried``.
+        """
         while True:
             body = self.body(request)
             options = self._sent_options
