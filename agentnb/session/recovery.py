@@ -84,7 +84,7 @@ def begin_recovery(
     store: Store | None = None,
     **parts: Any,
 ) -> LiveRun:
-    """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
+    """Resume an interrupted or suspended run in the background, and immediately return a handle to it; see `recover`.
 
     The store of its log is used instead of the one in the options. ``parts``: tools, gates, model, agents and
     actions.

@@ -1,4 +1,4 @@
-"""Acceptance of a changed MCP server by the person, who is shown the changes since it was first seen."""
+"""Acceptance of a changed MCP server by the person, who is shown what has changed since it was first seen."""
 
 from __future__ import annotations
 

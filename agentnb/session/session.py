@@ -66,10 +66,10 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._begun_here: list[LiveRun] = []
-        """All runs begun in this kernel that may still be live, in order, including those outside the conversation."""
+        """All runs started in this kernel that may still be live, in order, including those outside the conversation."""
         self._sweep_at = SWEEP
         self._experiments: list[Control] = []
-        """The experiments begun in this kernel that may still be live, in order."""
+        """The experiments started in this kernel that may still be live, in order."""
         self._newest: LiveRun | Control | None = None
         """The latest run or experiment of this kernel."""
         self._loaded: Run | None = None
@@ -185,7 +185,7 @@ class Session:
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first, or else the latest one."""
+        """Return the experiments that have not ended, oldest first, or the latest one if all have ended."""
         return self.experiments() or self._experiments[-1:]
 
     def interrupted_ids(self) -> Iterator[str]:
@@ -233,7 +233,7 @@ class Session:
             writer.close()
 
     def newest_interrupted(self) -> str:
-        """Return the newest interrupted top-level run; nested runs belong to their parents.
+        """Return the id of the newest interrupted top-level run; nested runs belong to their parents.
 
         Raises `SettingsError` if no run was interrupted.
         """
@@ -275,7 +275,7 @@ class Session:
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
         """Allow the calls that match a rule, such as ``bash(git status *)``, in the session.
 
-        ``variables``: tools and agents to which it may refer, in addition to those of live runs, and words for them.
+        ``variables``: tools and agents, or words for them, that it may refer to in addition to those of live runs.
         Raises `SettingsError` for an invalid rule, and for an unknown name.
         """
         check_person("Allowing calls", is_lasting=True)
@@ -290,7 +290,7 @@ class Session:
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if it
+        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if that run
         keeps no list.
         """
         if self._loaded is not None:
@@ -337,7 +337,7 @@ class Session:
 
     @property
     def has_hosted(self) -> bool:
-        """True if any run has begun here, in a cell or by Python code."""
+        """True if any run has been started here, in a cell or from Python code."""
         return bool(self._begun_here)
 
     def running(self) -> list[LiveRun]:
@@ -469,7 +469,7 @@ class Session:
         return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the changed defaults: limits of a complete workflow, and settings of the agents that it declares."""
+        """Return the changed defaults: limits for the workflow as a whole, and settings of the agents that it declares."""
         limits, of_agents = workflow_settings(self.defaults)
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
