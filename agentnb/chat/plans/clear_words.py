@@ -85,7 +85,7 @@ def clear_word(text: str) -> Word:
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case, without accents or apostrophes."""
+    """Return the text in lower case, without accents or apostrophes."""
     letters = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
     return "".join([letter for letter in letters if not unicodedata.combining(letter)])
 

@@ -1,4 +1,4 @@
-"""The question whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
+"""The question of whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
 
 from __future__ import annotations
 
