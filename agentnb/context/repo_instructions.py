@@ -42,7 +42,7 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
     ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has such a
     path. A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files
-    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, as its last line then says.
+    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, and its last line then says so.
     """
     root = _root(folder)
     for file in FILES:

@@ -1,6 +1,6 @@
 """Request builder: turns the run so far into the next request; the only place where messages are prepared.
 
-Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle with its
+Steps, in this order: leave out rounds and text that are not sent, truncate long results, replace the middle with its
 summary, pair calls and results, merge consecutive messages of one role, leave out the oldest if there are still too
 many, and append the ephemeral text.
 
@@ -97,7 +97,7 @@ class RequestBuilder:
 
     @classmethod
     def rebuild(cls, run: Run) -> RequestBuilder:
-        """Return a builder for a run that has begun, preparing each of its rounds again."""
+        """Return a builder for a run that has already started, and prepare each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
         for round_ in walk_rounds(run):
             folded.extend((*round_.before, round_.start))
@@ -369,7 +369,7 @@ def is_empty(part: AnyPart) -> bool:
 
 
 def merge_messages(first: Message, second: Message) -> Message:
-    """Merge two messages of one role: all parts in order, adjacent texts joined by a blank line, both authors named."""
+    """Merge two messages of one role: parts in order, adjacent text joined by a blank line, and both authors named."""
     first_parts, second_parts = first.parts, second.parts
     end, start = first_parts[-1], second_parts[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):

@@ -143,8 +143,8 @@ class _Past:
 
 
 def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
-    """Return the number of leading messages of ``now`` that the previous request has too; ``last`` is that request's
-    last message.
+    """Return the number of leading messages of ``current`` that the previous request has too; ``last`` is that request's last
+    message.
     """
     last_index = len(before) - 1
     if not current.extends(before):
