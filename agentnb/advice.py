@@ -176,7 +176,7 @@ class AddServer(Advice, frozen=True, tag="add_server"):
 
 
 class AcceptServer(Advice, frozen=True, tag="accept_server"):
-    """Accept an MCP server and its tools in their current state, including for rules."""
+    """Accept an MCP server and its tools in their current state, so that rules apply to them again."""
 
     name: str = "NAME"
 
@@ -333,10 +333,10 @@ AnyAdvice: TypeAlias = (
 )
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
-"""Advice as callers pass it: a string is plain advice, an empty string no advice."""
+"""Advice as callers pass it: a string is plain advice; an empty string means none."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""The table of a surface: the command for each kind of advice, empty or None as above; several commands, to be typed in order;
-or plain advice instead."""
+"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order, or
+plain advice instead."""
 THEN = ", then "
 
 
@@ -361,7 +361,7 @@ def sentences(what: str, hint: str) -> str:
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return a problem and its advice, worded for a surface, on one line; each command is a separate piece."""
+    """Return the pieces of a line with a problem and its advice, worded for a surface; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
@@ -376,7 +376,7 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the text of a piece of advice in pieces; empty if the surface omits it."""
+    """Split advice into its text and its commands; empty if the surface omits it."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]
@@ -404,7 +404,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question with the similar names; if there are none, all names, after ``lead`` if set."""
+    """Return a question that suggests the similar names; if there are none, list all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")

@@ -94,7 +94,7 @@ SERVICE = "agentnb"
 """agentnb's service name in the system's keyring; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""Minimum length of a redacted key: a shorter one might occur in a text by chance."""
+"""Minimum length of a redacted key: a shorter one might occur in ordinary text by chance."""
 
 MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
@@ -143,7 +143,7 @@ class Key:
 
 
 class KnownSecrets:
-    """The texts of all keys seen so far, longest first. Only grows: a model may still use a forgotten key."""
+    """The values of all keys seen so far, longest first. Only grows, since a model may still use a forgotten key."""
 
     __slots__ = ("texts",)
 
@@ -279,7 +279,7 @@ PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
 
 @contextmanager
 def permissions_kept() -> Iterator[None]:
-    """Restore the variables that can permit something after the block, which runs a model's code."""
+    """Restore the variables that can grant permissions after the block, which runs a model's code."""
     before = {name: os.environ.get(name) for name in PERMITTING}
     try:
         yield
@@ -349,9 +349,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys stored only in this kernel, by variable, to be passed to its own worker processes, through a pipe
-    only.
-    """
+    """Return the keys stored only in this kernel, by variable, to be passed to its worker processes, only through a pipe."""
     return dict(_held.kept)
 
 
@@ -376,7 +374,7 @@ def expect_key(variable: str) -> None:
 
 
 def redact_values(variables: Mapping[str, str]) -> None:
-    """Redact, from now on, those values that are keys, judging by the variable's name or their shape.
+    """Redact, from now on, those values that are keys, judging by the variable's name or the value's shape.
 
     ``variables``: what the person passed to a tool. File paths are not keys.
     """
@@ -408,7 +406,7 @@ def secrets_holder() -> KnownSecrets:
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Return the texts of all keys seen so far, the longest first, excluding short ones. Does not search for new ones."""
+    """Return the values of all keys seen so far, longest first, excluding short ones. Does not search for new ones."""
     return _held.known.texts
 
 
@@ -469,7 +467,7 @@ def check_keyring() -> None:
 
 
 def keep_in_keyring(name: str, text: str) -> bool:
-    """Store a text that holds several secrets in the system's keyring. Returns False if there is no keyring or it refuses."""
+    """Store text containing several secrets in the system's keyring. Returns False if there is no keyring or it refuses."""
     if (keyring := _keyring()) is None:
         return False
     try:
