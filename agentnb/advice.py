@@ -341,7 +341,7 @@ THEN = ", then "
 
 
 class Command(str):
-    """A command to type, which a page marks as code."""
+    """A command to type, which pages mark as code."""
 
     __slots__ = ()
 

@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def personal_folder() -> Path:
-    """Return the folder of the person's own agentnb files, which is outside every project. May not exist yet."""
+    """Return the folder for the person's own agentnb files, outside every project. It may not exist yet."""
     return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 

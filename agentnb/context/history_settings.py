@@ -96,7 +96,7 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """Return the settings as plain data for a log: those that differ from ``full``, which leaves nothing out."""
+    """Return the settings as plain data for a log: only those that differ from ``full``, which leaves nothing out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 

@@ -107,7 +107,7 @@ class _Past:
         self._noted: set[int] = set()
 
     def rebuild_request(self, run: Run, usage: Usage) -> SentRequest:
-        """Return the request of the open round of ``run``, which has been folded up to that round."""
+        """Return the request of the open round of ``run``, which must have been folded up to that round."""
         left_out_before = len(self._left_out)
         request = self._request_builder.request(run, ephemeral_text(run), may_call=not run.last_round.is_final)
         self._note_left_out(run)

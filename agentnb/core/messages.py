@@ -78,7 +78,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     role: Role
     parts: tuple[AnyPart, ...] = ()
     author: str = ""
-    """The author, if several agents share a conversation; never sent to a model."""
+    """The author if several agents share the conversation; never sent to a model."""
     is_placeholder: bool = False
     """True for the replacement of a prompt missing from a trace."""
 

@@ -73,7 +73,7 @@ _RULE = re.compile(r"([^(]+)(?:\((.+)\))?", re.DOTALL)
 
 
 def rule_parts(rule: str) -> tuple[str, str]:
-    """Split a rule such as ``bash(git status *)`` into its tool and its pattern, which is empty without brackets."""
+    """Split a rule such as ``bash(git status *)`` into its tool and its pattern, which is empty if there are no brackets."""
     match = _RULE.fullmatch(rule)
     return (rule, "") if match is None else (match[1], match[2] or "")
 

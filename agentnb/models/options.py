@@ -91,7 +91,7 @@ class Options:
     tools: bool | None = None
     """Whether the model's template accepts tools; ``no`` sends none."""
     stream_options: bool | None = None
-    """Whether the server knows ``stream_options``, which request the token counts of a stream."""
+    """Whether the server supports ``stream_options``, which request the token counts of a stream."""
     length_limit: str | None = None
     """The server's name for the token limit: ``max_tokens`` or ``max_completion_tokens``."""
     think_tags: bool | None = None

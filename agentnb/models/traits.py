@@ -28,11 +28,11 @@ class Traits:
     tools: bool = True
     """True if the template of its models accepts tools."""
     tool_choice_none: bool = False
-    """True if it knows the tool choice ``none``."""
+    """True if it supports the tool choice ``none``."""
     parallel: bool = False
-    """True if it knows ``parallel_tool_calls``."""
+    """True if it supports ``parallel_tool_calls``."""
     stream_options: bool = True
-    """True if it knows ``stream_options``."""
+    """True if it supports ``stream_options``."""
     usage: str = "alone"
     """Position of the usage in a stream: a separate chunk (``alone``), the ``last`` one with a choice, the ``choice`` itself,
     or ``x_groq``.

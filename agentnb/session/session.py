@@ -481,7 +481,9 @@ def _still_running(run: Run) -> SettingsError:
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """Return a board with this list, or None if the list came from a board with other rules, which the next run will report."""
+    """Return a board with this list, or None if the list came from a board with other rules, in which case the next run
+    reports that.
+    """
     try:
         return TodoBoard(todos)
     except SettingsError:

@@ -22,7 +22,7 @@ world; or touches files that may hold keys."""
 
 
 class Subject(NamedTuple):
-    """Argument that rules in brackets match, such as ``write_file(data/**)``."""
+    """The argument that rules with brackets match, such as ``write_file(data/**)``."""
 
     kind: SubjectKind
     argument: str

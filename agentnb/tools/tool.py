@@ -19,7 +19,7 @@ from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
 T = TypeVar("T")
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
-"""Effect of a tool on the world."""
+"""An effect of a tool on the world."""
 
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Tool names that all providers accept."""
@@ -320,7 +320,7 @@ class Tool(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which a call is abandoned, or None."""
+        """Seconds after which a call is abandoned, or None for no limit."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Run a call. Exceptions become error results, so a tool need not catch any."""

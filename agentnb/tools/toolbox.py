@@ -86,7 +86,7 @@ class Toolbox:
         return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox that adds the tools of these words, except those with duplicate names.
+        """Return a toolbox that adds the tools that these words name, except those with duplicate names.
 
         Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """
@@ -101,9 +101,9 @@ class Toolbox:
         return toolbox
 
     def of_word(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools for a word in a file: the tool of this name, or the built-in tools of a group.
+        """Return the tools for a word in a file: the tool with this name, or the built-in tools of a group.
 
-        Tools of this toolbox replace built-in ones of the same name. Tools of MCP servers are items of ``tools=``.
+        Tools in this toolbox replace built-in ones with the same name. Tools of MCP servers are items of ``tools=``.
         """
         own = self._tools.get(word)
         if own is not None:
@@ -120,7 +120,7 @@ class Toolbox:
         return name in self._tools or any(may_be_of(item.name, name) for item in self.servers)
 
     def _tool_of_server(self, name: str) -> ServerTools | None:
-        """Return the tool of this name from the only server that may have it, otherwise None."""
+        """Return the tool with this name from the only server that may have it, or None."""
         candidates = {item.name: item for item in self.servers if may_be_of(item.name, name)}
         return replace(*candidates.values(), tool=name) if len(candidates) == 1 else None
 

@@ -499,7 +499,7 @@ CallEnd: TypeAlias = ToolFinished | CallBlocked
 Found: TypeAlias = LoopDetected | w.FindingMade
 """Events that report findings in a range of rounds."""
 ScopeSet: TypeAlias = RunStarted | w.ContextShifted
-"""Events that set the context type and the entity."""
+"""Events that set the context type and entity."""
 RunEnd: TypeAlias = RunFinished | RunSuspended
 """Events that close the log of a run."""
 ToolsOffered: TypeAlias = RunStarted | w.ToolsChanged

@@ -172,7 +172,7 @@ def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
 def _as_part(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the schema for use inside another schema, and the definitions that the other schema must contain.
 
-    A schema with references outside its definitions, which would break there, becomes any object.
+    A schema that refers to anything outside its definitions would break there, so it is replaced with one for any object.
     """
     prefixes = tuple(f"#/{name}/" for name in _DEFINITIONS)
     if not all(isinstance(reference, str) and reference.startswith(prefixes) for reference in _references(schema)):
@@ -213,7 +213,7 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
 def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     """Return the grant given by an answer to a question, or None.
 
-    An answer without a rule means the first offer for its reach, which is the narrowest.
+    An answer without a rule gives the first offer for its reach, which is the narrowest one.
     """
     judged = question.about
     if question.kind != "approval" or judged is None:

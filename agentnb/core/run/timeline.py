@@ -1,6 +1,6 @@
 """The timeline of a run: its rounds, model calls, attempts, waits, compactions, tool calls, steps and pauses.
 
-Each part has its first and last event, whose times are in ``at`` (None if not in the log). Read by tables, plots and exports.
+Each part has its first and last event, with their times in ``at`` (None if not in the log). Read by tables, plots and exports.
 """
 
 from __future__ import annotations

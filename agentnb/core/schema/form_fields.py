@@ -50,7 +50,7 @@ class FormField:
     """A field of a form with its initial text."""
 
     key: str
-    """Position in the form, such as ``2`` or ``0.1``. Names may be any text, which a page should not have to use as keys."""
+    """Position in the form, such as ``2`` or ``0.1``. Property names may be any text, so a page does not use them as keys."""
     path: tuple[str, ...]
     """The property names leading to its value."""
     kind: FieldKind

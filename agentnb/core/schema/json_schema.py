@@ -55,7 +55,7 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
-    """True if checking a value takes more than ``most`` steps; without a value, if checking some value may."""
+    """True if checking a value takes more than ``most`` steps; if no value is passed, whether checking some value might."""
     todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:

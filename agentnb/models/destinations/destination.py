@@ -37,7 +37,7 @@ class FileModelName(str):
 
 
 class Destination(NamedTuple):
-    """An address for calls, and the variable of the key sent with them, which is empty if no key is sent."""
+    """An address for calls, and the variable of the key sent with them; empty if no key is sent."""
 
     scheme: str
     host: str
@@ -60,9 +60,7 @@ class Destination(NamedTuple):
         return f"{self.address}, with the key in {self.variable}" if self.variable else f"{self.address}, without a key"
 
     def covers(self, other: Destination) -> bool:
-        """Return whether allowing this destination allows the other, which must be the same, or the same address without a
-        key.
-        """
+        """Return whether allowing this destination also allows the other: the same one, or the same address without a key."""
         return self == other or (not other.variable and self[:3] == other[:3])
 
 

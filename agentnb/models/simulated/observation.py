@@ -27,7 +27,7 @@ from agentnb.models.simulated.plan_parser import (
 )
 
 ANSWERED = re.compile(r"Done\b|The list has ")
-"""Beginnings of its answers, which identify them."""
+"""Beginnings of its answers, by which they are recognized."""
 _STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
 _TODO = re.compile(r"Todo (\d+): ")
 _REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
@@ -68,7 +68,7 @@ class Observation:
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
-        """True if it adds its steps as todos, which it does unless the plan itself calls the todo tool."""
+        """True if it adds its steps as todos, as it does unless the plan itself calls the todo tool."""
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:

@@ -61,7 +61,7 @@ def _usual(account: Account) -> CallLimiter:
 
 
 class CallLimits:
-    """Limiters by account, which is a key at a provider."""
+    """Limiters by account; an account is a key at a provider."""
 
     def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
         """``make``: creates the limiter of an account; by default agentnb's own."""
@@ -86,9 +86,8 @@ class CallLimits:
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""Limiters of calls in this context: those of the process, since a provider counts all calls with a key, unless the run's host
-has its own.
-"""
+"""Limiters of calls in this context: those of the run's host if it has its own, or else those of the process, since a provider
+counts all calls with a key."""
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
@@ -139,7 +138,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
     """Return the HTTP settings of every client.
 
     No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are called
-    without the environment's proxy, which is not meant for them.
+    without the environment's proxy, which is not intended for them.
     """
     import httpx2
 

@@ -310,7 +310,7 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
 
 
 def _place(location: str, url: str | None) -> str:
-    """Return the URL of a redirect, safe to show: without password, query or fragment, which may hold secrets."""
+    """Return the URL of a redirect without password, query or fragment, which may contain secrets."""
     try:
         parts = urlsplit(urljoin(url or "", location)) if location else None
     except ValueError:

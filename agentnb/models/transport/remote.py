@@ -54,7 +54,7 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, Recurs
 WORTH_COUNTING = 500
 """Minimum characters without a delta for an `Unshown`."""
 WHOLE = ("content", "choices", "output")
-"""Fields of an unstreamed reply, which has at least one of them."""
+"""Fields of an unstreamed reply, at least one of which is present."""
 
 
 class RemoteModel:
@@ -149,8 +149,8 @@ class RemoteModel:
         return self._add_cost(Reply(heard, used), used)
 
     def _traits(self) -> Traits | None:
-        """Return the traits of the server: those for its name, overridden by its refusals, which the options override in
-        turn.
+        """Return the traits of the server: those for its name, overridden by what its refusals revealed, overridden in turn by
+        the options.
         """
         usual = self._provider.traits
         own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
@@ -316,7 +316,7 @@ def _kind_of(data: Any) -> str:
 
 
 def _read_body(text: str) -> Any:
-    """Return the JSON or text outside of events: an unstreamed reply, or an error, which may have a prefix."""
+    """Return the JSON or text outside events: an unstreamed reply, or an error, which may have a prefix."""
     error = text.removeprefix("error:").strip()
     return _read_json(text) if error == text else {"error": _read_json(error)}
 
@@ -331,7 +331,7 @@ def _read_json(text: str) -> Any:
 
 
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
-    """Return the failure for an attempt's exception, without the key, which servers may repeat.
+    """Return the failure for an attempt's exception, with the key removed, since servers may repeat it.
 
     Any other exception is a bug, and is raised again.
     """

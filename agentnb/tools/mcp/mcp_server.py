@@ -38,7 +38,7 @@ class WrongSetting(SettingsError):
 
 @dataclass(frozen=True)
 class MCPServer:
-    """An MCP server. As an item of ``tools=``, it means all its tools.
+    """An MCP server. As an item of ``tools=``, it stands for all of its tools.
 
     ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
     ``args``: arguments of the program. ``env``: environment variables besides PATH, HOME and the like. ``headers``: HTTP
@@ -143,7 +143,7 @@ class ServerTools:
     tool: str = ""
     """Tool name on the server; empty for all."""
     server: MCPServer | None = None
-    """The server, or None for a configured server of this name."""
+    """The server, or None for the configured server with this name."""
 
     @property
     def word(self) -> str:

@@ -20,11 +20,11 @@ class Product(NamedTuple):
     files: tuple[str, ...] = ()
     """Endings of its file paths, if several programs use the same keys."""
     marks: tuple[str, ...] = ()
-    """Settings unique to it, including ``type WORD``; `BARE` for its variables."""
+    """Settings that are unique to it, including ``type WORD``; `BARE` for its variables."""
     least: float = 0
     """Minimum ``timeout`` that it accepts."""
     is_guess: bool = False
-    """True if the keys also have other uses: servers are then entries with a command or an address."""
+    """True if the keys also have other uses: then only entries with a command or an address are servers."""
 
 
 BARE = "$NAME"

@@ -37,10 +37,10 @@ DIED = "The server ended during the call. The call may have taken effect: check 
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
-"""Function that answers a call instead of the server's tool, from the arguments and the server's catalogue."""
+"""Function that answers a call in place of the server's tool, using the arguments and the server's catalogue."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
-"""Changes since the first use: the server with its previous target, the tool with a diff."""
+"""Changes since the first use: the server's with its previous target, the tool's with a diff."""
 
 
 class MCPTool:
@@ -87,7 +87,7 @@ class MCPTool:
 
     def is_of(self, item: ServerTools) -> bool:
         """True if an item for its server includes the tool: by its name on the server, by its name for models, or because the
-        item means all tools.
+        item stands for all tools.
         """
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 

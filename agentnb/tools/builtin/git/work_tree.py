@@ -21,8 +21,8 @@ FALSE_WORDS = ("", "false", "no", "off", "0")
 
 
 class GitConfig:
-    """Configured values by name; the section and last part of a name are in lowercase. A name without a value, which means
-    true, maps to None.
+    """Configured values by name; the first and last part of a name are lowercase. A name without a value, which means true,
+    maps to None.
     """
 
     def __init__(self, listed: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Text output of running cells: printed text and displays, which the kernel keeps only in part."""
+"""Text output of running cells: printed text and displays, only part of which the kernel keeps."""
 
 from __future__ import annotations
 

@@ -173,7 +173,9 @@ def _running(kernel: Kernel) -> int | None:
 
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
-    """Return the output of a cell. ``taken``: its captured output, which replaces all but the results that the kernel keeps."""
+    """Return the output of a cell. ``taken``: its captured output, which replaces everything except the results that the
+    kernel keeps.
+    """
     results = [result for result in [*outputs] if taken is None or result.output_type == "execute_result"]
     texts = [taken or "", *[_text_of(result.output_type, result.bundle) for result in results]]
     if isinstance(error, dict):

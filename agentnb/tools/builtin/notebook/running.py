@@ -87,7 +87,7 @@ def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: st
     afterwards.
 
     A variable that is the function of a tool is temporarily replaced with the tool. ``own_name``: the tool that runs the
-    code, which is left out.
+    code, which is excluded.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}

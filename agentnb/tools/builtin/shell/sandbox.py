@@ -43,7 +43,7 @@ MAX_INFO_BYTES = 4096
 
 
 class Sandboxed(NamedTuple):
-    """Result of a command in a sandbox. ``note``: a sentence about git data that the command wrote but that was not kept."""
+    """Result of a command in a sandbox. ``note``: a sentence about git data that the command wrote and that was discarded."""
 
     result: ProcessResult
     note: str

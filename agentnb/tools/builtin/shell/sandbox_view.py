@@ -136,7 +136,7 @@ class View:
         self._covered.update(_sockets(), _connection_files())
 
     def words(self, empty: Path, copies: Sequence[GitCopy] = ()) -> list[str]:
-        """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
+        """Return the mounts as arguments for bubblewrap, outer ones first. ``empty``: an empty file."""
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
         mounts += [mount for copy in copies for mount in copy.mounts]

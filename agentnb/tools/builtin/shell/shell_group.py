@@ -31,7 +31,7 @@ from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 SUSPECT = re.compile(r"\brm\b|mkfs|\bdd\b|chmod|/dev/sd|\)\s*\{")
-"""Pattern for a quick check, which every dangerous command matches."""
+"""Pattern that every dangerous command matches, for a quick first check."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 FORK_BOMB = re.compile(r"([\w:.]+)\s*\(\s*\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
 HOMES = ("~", "$HOME", "${HOME}")

@@ -54,7 +54,7 @@ class _Reader(HTMLParser):
         self._left_out = ""
         """Name of the open element whose content is skipped, or ""."""
         self._depth = 0
-        """Number of open elements of that name."""
+        """Number of open elements with that name."""
         self._preformatted = 0
         self._cells = 0
         self._link = ""

@@ -33,7 +33,7 @@ SetAside = dict[str, str]
 def read_leniently(client: Any, set_aside: SetAside) -> None:
     """Make a client accept handshakes, tool lists and results that violate the protocol.
 
-    ``set_aside`` receives the unusable tools of the last list, with the reasons.
+    ``set_aside`` receives the unusable tools of the most recent list, with the reasons.
     """
     connect: Callable[..., Awaitable[Any]] = client._connect
     send: Callable[..., Any]

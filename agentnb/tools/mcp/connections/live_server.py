@@ -65,18 +65,18 @@ class LiveServer:
         self.version = 0
         """Counter of tool changes."""
         self.facts: ServerFacts | None = None
-        """Facts about the last connection, or None before the first."""
+        """Facts about the most recent connection, or None before the first."""
         self.tools: tuple[t.Tool, ...] = ()
-        """Tools in the last list."""
+        """Tools in the most recent list."""
         self.set_aside: SetAside = {}
-        """Unusable tools in the last list, with the reasons."""
+        """Unusable tools in the most recent list, with the reasons."""
         self.catalogue = Catalogue()
-        """First page of resources and prompts of the last list."""
+        """First page of resources and prompts in the most recent list."""
         self._askers: list[Asker] = []
         """Askers of the running calls. The last one answers questions that name no call."""
         self.work_dir = work_dir
         self.is_retired = False
-        """True if it must not start again, because nothing would end it."""
+        """True if it must not start again, because nothing would ever stop it."""
         self._book = book
         self._connection: Connection | None = None
         self._starting = asyncio.Lock()
@@ -232,7 +232,7 @@ class LiveServer:
         self.version += 1
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """Return the server's refusal of a failed request, or None for other failures."""
+        """Return the server's refusal if that is why a request failed, or None for other failures."""
         is_refused = any(getattr(cause, "code", None) == REFUSED for cause in leaves(error))
         return self._connection.refusal if is_refused and self._connection is not None else None
 

@@ -185,7 +185,7 @@ class Login(_Tokens):
         self._state = ""
         self._is_challenged = False
         self._refusal = ""
-        """Last refusal of a server."""
+        """A server's most recent refusal."""
         self.address: Future[WebAddress] = Future()
         """Address of the login page."""
         self.note = ""
@@ -349,7 +349,7 @@ def _error_text(text: str) -> str:
 
 
 async def _refusal(response: Response) -> str:
-    """Return the refusal of an authorization server, with the error fields of OAuth."""
+    """Return an authorization server's refusal, with the error fields of OAuth."""
     reason = ""
     with suppress(*UNREADABLE):
         answer = await response.aread() and response.json()

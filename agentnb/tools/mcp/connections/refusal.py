@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
         return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
-        """Return the advice for the person about the server of this name."""
+        """Return advice for the person about the server with this name."""
         if not self.takes_login:
             return (Plain(HEADER[:1].upper() + HEADER[1:]),)
         is_sure = self.scope or "resource_metadata=" in self.challenge
@@ -62,7 +62,7 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(response: Any, server: MCPServer) -> Refusal:
-    """Return the refusal of a response with a status of `NOT_ALLOWED`."""
+    """Return the refusal in a response with a status of `NOT_ALLOWED`."""
     from mcp.client.auth.utils import extract_field_from_www_auth
 
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())

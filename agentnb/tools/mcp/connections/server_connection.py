@@ -242,7 +242,7 @@ class Connection:
         self._over.set()
 
     async def _watch(self, client: Client) -> None:
-        """Watch for tool changes, which servers of the newer protocol announce only to subscribers."""
+        """Watch for tool changes, which servers that use the newer protocol announce only to subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
