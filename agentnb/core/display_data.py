@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Index in `rows` before which rows are omitted; 0 if they are omitted only at the end."""
 
     def map_texts(self, change: Callable[[str], str]) -> Table:
-        """Apply a function to each text. Any value that is not a plain cell becomes text."""
+        """Apply a function to each string. Any value that is not a plain cell becomes a string."""
         return Table(
             columns=tuple([change(str(name)) for name in self.columns]),
             rows=tuple([tuple([_map_cell(cell, change) for cell in row]) for row in self.rows]),

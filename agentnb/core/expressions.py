@@ -186,7 +186,7 @@ def references_in(expression: str) -> tuple[Reference, ...]:
 
 
 def _reference(node: ast.expr) -> Reference | None:
-    """Return the path of a node, or None for a constant or a path that begins with a value."""
+    """Return the path of a node, or None for a constant, or for a path that begins with a value."""
     written, parts = ast.unparse(node), []
     while isinstance(node, _PATHS):
         parts.append(node.attr if isinstance(node, ast.Attribute) else _literal(node.slice))
@@ -304,7 +304,9 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
-    """Yield the expression's tokens as Python tokens. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
+    """Yield the expression's tokens as Python tokens. Collects the names in ``names`` and replaces them with ``w0``, ``w1``,
+    ...
+    """
     position, has_dashes = 0, False
     while position < len(expression):
         token = _TOKEN.match(expression, position)

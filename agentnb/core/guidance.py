@@ -22,9 +22,9 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     version: str = ""
     """Content hash of the set."""
     asks: tuple[str, ...] = ()
-    """Facts of a round (fields of `RoundFacts`), any of which means compliance; if empty, the cell's own rule applies."""
+    """Facts of a round (fields of `RoundFacts`), any of which counts as compliance; if empty, the cell's own rule applies."""
     forbids: tuple[str, ...] = ()
-    """Facts that mean noncompliance."""
+    """Facts that count as noncompliance."""
     about: tuple[str, ...] = ()
     """The tools it concerns, if any."""
 

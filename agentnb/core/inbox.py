@@ -30,7 +30,7 @@ class Command(NamedTuple):
 
 
 class Inbox:
-    """Commands on their way to the loop. Sending never blocks."""
+    """Holds commands on their way to the loop. Sending never blocks."""
 
     def __init__(self, around: Inbox | None = None) -> None:
         """``around``: the inbox of the parent run, whose pauses pause this run as well."""

@@ -80,7 +80,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     author: str = ""
     """The author if several agents share the conversation; never sent to a model."""
     is_placeholder: bool = False
-    """True for the replacement of a prompt missing from a trace."""
+    """True if it stands in for a prompt missing from a trace."""
 
     @property
     def text(self) -> str:
@@ -141,7 +141,7 @@ _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_
 
 
 def visible(text: str) -> str:
-    """Make an untrusted text `encodable`, and remove characters that a person cannot see."""
+    """Make untrusted text `encodable`, and remove characters that a person cannot see."""
     return encodable(text).translate(_UNSEEN)
 
 

@@ -124,7 +124,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     """The reason given by the gate that asks; empty if no gate asks."""
     effects: str | None = None
-    """The declared effects of its tool; empty if there are none, None in logs before schema 6."""
+    """The declared effects of its tool; empty if there are none, or None in logs before schema 6."""
     command: str = ""
     """The shell command executed by the call, if any."""
     diff: str = ""
@@ -183,7 +183,7 @@ Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withd
 
 
 class NoAnswer(Enum):
-    """The person's alternatives to an answer, in MCP's terms."""
+    """What the person may do instead of answering, in MCP's terms."""
 
     DECLINE = "decline"
     """The person declines the question."""
@@ -213,7 +213,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return self.outcome in ("answered", "declined", "cancelled")
 
     def as_answer(self) -> Answer:
-        """Return the outcome in its original form, as an `Answer`."""
+        """Return the outcome as the `Answer` that it came from."""
         is_declined = self.outcome in ("declined", "cancelled")
         return Answer(self.question.id, self.answer, is_declined, self.by, cancelled=self.outcome == "cancelled")
 
@@ -243,7 +243,7 @@ class Answer(NamedTuple):
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """The person's alternative to an answer, or None if answered."""
+        """What the person did instead of answering, or None if they answered."""
         if not self.declined:
             return None
         return NoAnswer.CANCEL if self.cancelled else NoAnswer.DECLINE
@@ -415,7 +415,7 @@ def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
 
 
 def _request(schema: dict[str, Any]) -> str:
-    """Return the instruction to the person as the beginning of a sentence."""
+    """Return the beginning of a sentence that tells the person what to enter."""
     return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected_form(schema)}"
 
 

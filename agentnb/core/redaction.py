@@ -72,7 +72,7 @@ def holds_key(data: bytes) -> bool:
 class FileRedactor:
     """Redacts data from a file, which may contain keys unknown to its writer.
 
-    Most files contain none, and searching their bytes is much faster than searching every text.
+    Most files contain none, and searching their bytes is much faster than searching every string.
     """
 
     __slots__ = ("_finder",)
@@ -161,7 +161,7 @@ class _Finder:
         self._beginnings = tuple(dict.fromkeys(secret[:BEGINNING] for secret in secrets))
         signs = {char for secret in secrets for char in secret if char in string.punctuation}
         self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
-        """Any text with an escaped secret contains one of these."""
+        """Text with an escaped secret contains at least one of these."""
         self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
         words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
         self._words = tuple(dict.fromkeys(word.encode() for word in words))
@@ -324,7 +324,7 @@ def _in_common(text: str, start: int, secret: str) -> int:
 
 
 def _overlap(text: str, secret: str) -> int:
-    """Return how many characters at the end of the text form the start, but not all, of this secret."""
+    """Return how many characters at the end of the text form the start of this secret, but not all of it."""
     start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(text[start:]):

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
-    Without ``length``, it grows with the list; with a length, it shows the list as of that length (lists behind a view are only
+    Without ``length``, it grows with the list; with a length, it shows the list as of that length (the underlying list is only
     ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for this view only.
     """
 

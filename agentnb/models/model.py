@@ -79,5 +79,5 @@ class Model(Protocol):
 
         `Unshown` counts received content that no delta shows; it is also optional, as is a `Notice` before the deltas. After a
         `Checkpoint` the log has the reply so far. While its attribute ``is_in_turn`` is true, a model is still working between
-        its replies, and a pause of the run waits until it is false.
+        its replies, and pausing the run waits until it is false.
         """

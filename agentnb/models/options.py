@@ -25,7 +25,7 @@ OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit",
 LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
 """Numeric options, with their minimum."""
 OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
-"""Option and value for each trait value that has other names as an option."""
+"""Option and value for each trait value whose option has a different name."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that cannot be written in a name."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -47,10 +47,10 @@ class Options:
     temperature: float | None = None
     """Sampling temperature, as defined by the server; Anthropic's API no longer has one."""
     seed: int | None = None
-    """Non-negative integer that seeds the server's sampling, as far as the server supports that."""
+    """Non-negative integer that seeds the server's sampling, as far as the server supports it."""
     effort: str | None = None
-    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model supports
-    them.
+    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model
+    supports it.
     """
     thinking: str | None = None
     """``off``, ``adaptive`` (as much as the model chooses, with a summary), or a number of tokens (only ``anthropic``, for its
@@ -73,8 +73,8 @@ class Options:
     timeout: float = 300.0
     """Maximum seconds of silence in an attempt; connecting may take 10."""
     stall: float | None = None
-    """Idle timeout: maximum seconds in an attempt during which no part of a reply arrives, whatever else the server sends;
-    default: twice ``timeout``.
+    """Idle timeout: maximum seconds in an attempt without any part of a reply, whatever else the server sends; default: twice
+    ``timeout``.
     """
     url: str | None = None
     """URL of the server, if not the provider's own: without a password, and with nothing after its path."""

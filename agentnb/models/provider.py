@@ -1,6 +1,4 @@
-"""Provider-specific parts: the destination of requests, and two pure functions, from request to wire and from stream to
-reply.
-"""
+"""Provider-specific parts: where requests go, and two pure functions, from request to wire format and from stream to reply."""
 
 from __future__ import annotations
 
@@ -108,10 +106,11 @@ class Provider:
     sees: bool = True
     """True if its models accept images, unless the ``images`` option is set."""
     takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
-    """Returns whether its own server enforces this JSON Schema of answers; with a schema, other servers may ignore the
-    tools."""
+    """Returns whether its own server enforces this JSON Schema for answers; given a schema, other servers may ignore the
+    tools.
+    """
     thinks_by_budget: bool = False
-    """True if requests can set a number of thinking tokens."""
+    """True if requests can set the number of thinking tokens."""
     traits: Traits | None = None
     """Traits of its server, or None for an API that all servers implement in the same way."""
     url: str | None = None

@@ -24,7 +24,7 @@ class Traits:
     returns: str = ""
     """Field of a reply that the server expects back with calls; empty if there is none."""
     returned: str = "calls"
-    """Replies whose fields are sent back to their server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
+    """Which replies have their fields sent back to the server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
     tools: bool = True
     """True if the template of its models accepts tools."""
     tool_choice_none: bool = False

@@ -61,7 +61,7 @@ class ToolOffer(NamedTuple):
     name: str
     description: str
     is_named: bool = True
-    """True if the person named it, False for the default name of its kind."""
+    """True if the person named it, False if it has the default name for its kind."""
 
 
 class AgentLike(Protocol):
@@ -84,9 +84,9 @@ class AgentTool:
     ``name``: tool name, by default the agent's name with ``_`` for characters that tool names cannot have. ``description``: by
     default the first sentence of the agent's system prompt. ``parallel_safe``: calls may run in parallel. ``timeout``: seconds
     after which a call is abandoned and its run stopped. ``repeatable``: allow the same prompt again; otherwise the
-    duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if a call does not count as work. The call itself has
-    no effects: the calls of its run are judged by their own effects. Raises `InvalidTool` for a name that no provider accepts,
-    and for unknown settings.
+    duplicate-call guard may block it. ``role``: ``planning`` or ``list``, so that calls do not count as work. The call itself
+    has no effects: the calls of its run are judged by their own effects. Raises `InvalidTool` for a name that no provider
+    accepts, and for unknown settings.
     """
 
     effects: frozenset[Effect] = frozenset()
@@ -168,7 +168,7 @@ def first_sentence(text: str) -> str:
 
 
 def neutral_description(kind: str, name: str = "") -> str:
-    """Return the description of a tool that has none. ``name``: empty for the default name of its kind."""
+    """Return the description of a tool that has none. ``name``: empty if it has the default name for its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
     return f"{subject} works on the prompt independently and returns its result."
 

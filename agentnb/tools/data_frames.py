@@ -85,7 +85,7 @@ def _polars_table(frame: Any) -> Table:
 
 
 def _cells(column: Sequence[Any]) -> list[Cell]:
-    """Return the values of a column as plain data, timestamps as dates if all are midnight."""
+    """Return the values of a column as plain data; timestamps become dates if all are at midnight."""
     cells = [_cell(value) for value in column]
     if any(type(value).__name__ == "Timestamp" for value in column):
         texts = [cell for cell in cells if isinstance(cell, str)]

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 MARK = "__agentnb_tool__"
-"""Attribute of a function with the tool created by `tool`."""
+"""Attribute in which `tool` stores the tool on a function."""
 
 
 class FunctionSettings(TypedDict, total=False):
@@ -50,8 +50,8 @@ class FunctionTool:
     """A Python function that a model may call.
 
     A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()`` and
-    interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel to others. A coroutine function runs on the
-    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
+    interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel with others. A coroutine function runs on
+    the event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
@@ -59,7 +59,7 @@ class FunctionTool:
         _check_settings(settings)
         self.function, self.flag = function, flag
         self.settings = settings
-        """Arguments of the constructor, to create the tool again for a bound method."""
+        """Arguments of the constructor, for recreating the tool for a bound method."""
         name, role = settings.get("name") or _name_of(function), settings.get("role")
         self.timeout = settings.get("timeout")
         check_tool(name, self.timeout, role)

@@ -34,7 +34,7 @@ SPEC = ToolSpec(
     },
     ("read",),
 )
-"""Definition of the tool for the model, written out because every run has it."""
+"""Definition of the tool for the model, written out by hand because every run has it."""
 
 
 class _Piece(msgspec.Struct):

@@ -36,7 +36,7 @@ def success(value: Any) -> ToolOutcome:
 
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
-    """Convert a value for a model. A text before each picture describes it, for readers who cannot see it."""
+    """Convert a value for a model. Text before each picture describes it, for readers who cannot see it."""
     if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
     elif isinstance(value, Text):

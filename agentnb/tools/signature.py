@@ -1,7 +1,7 @@
 """Function signatures as tools: the schema for the model, and the conversion of its arguments for the call.
 
-The signature is converted to a msgspec struct once, so that checking arguments is a single ``convert``. Only on failure does
-JSON Schema list all problems for the model.
+The signature is converted to a msgspec struct once, so that checking arguments is a single ``convert``. JSON Schema is used
+only on failure, to list all problems for the model.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
+    """Describe arguments that are not an object in sentences: the problem, the received text, and the expected form.
 
     Arguments that are not JSON arrive as raw text.
     """

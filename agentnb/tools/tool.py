@@ -138,7 +138,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
     inside: Inside | None = None
     store_folder: Path | None = None
-    """Folder of run logs, where no built-in tool writes, or None if there is no store."""
+    """Folder of run logs, to which no built-in tool writes, or None if there is no store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
     """Returns the pattern of absolute paths that rules hide from tools that read folder trees, or None."""
 
@@ -299,7 +299,7 @@ class Tool(Protocol):
     """Anything that a model may call.
 
     A tool may have a method ``refusal(arguments)``, which returns the error result of `run` for arguments that cannot be valid,
-    otherwise None. Refused calls do not bother the person with a question.
+    otherwise None. For refused calls, the person is not asked.
     """
 
     @property
@@ -316,7 +316,7 @@ class Tool(Protocol):
 
     @property
     def blocking(self) -> bool:
-        """True if calls wait for the person: meanwhile only parallel-safe calls right after them run."""
+        """True if calls wait for the person; meanwhile, only parallel-safe calls right after them run."""
 
     @property
     def timeout(self) -> float | None:

@@ -128,7 +128,7 @@ def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
 
 
 def with_edit_note(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
-    """Prepend a note that the person changed the arguments, with the new ones."""
+    """Prepend a note that the person changed the arguments, including the new ones."""
     arguments = msgspec.json.encode(call.arguments).decode()
     note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")
     return msgspec.structs.replace(outcome, parts=(note, *outcome.parts))

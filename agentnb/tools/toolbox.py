@@ -131,7 +131,7 @@ class Toolbox:
 
     @property
     def reads_foreign_text(self) -> bool:
-        """True if it has tools of servers or built-in tools, which read files, pages and command output."""
+        """True if it has servers' tools or built-in tools, which read files, pages and command output."""
         return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:

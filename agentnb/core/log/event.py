@@ -26,7 +26,7 @@ unexpected_empty_tools, or a status defined by a policy."""
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
     """Fields shared by all events. ``seq`` counts from 0 without gaps.
 
-    ``at`` is in UTC, or None if a foreign trace has no time.
+    ``at`` is in UTC, or None if another product's trace has no time.
     """
 
     seq: int

@@ -1,4 +1,4 @@
-"""Size limits for log events: every event that is written can be read back, however much a tool returned."""
+"""Size limits for log events: every event that is written can be read back, no matter how much a tool returned."""
 
 from __future__ import annotations
 

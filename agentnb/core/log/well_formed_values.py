@@ -9,7 +9,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_DEPTH = 300
-"""Maximum nesting of data that every reader and writer supports; agentnb itself now writes at most 100 levels."""
+"""Maximum nesting of data that every reader and writer supports; agentnb itself now writes no more than 100 levels."""
 
 
 class Wrong(Exception):

@@ -19,7 +19,7 @@ TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation"
 QUESTIONS = (ELICITATION, CLARIFY)
 """Types of steps that ask the person."""
 CALL = "call"
-"""Kind of a logged step for the action of a task: a call to a tool or a model, or a question."""
+"""Kind of a logged step that performs a task's action: a call to a tool or a model, or a question."""
 EXECUTOR = "executor"
 """Operation of a step's model calls, and settings key under which nested runs of a chat's plan log their call."""
 REPLYING = "reply-"
@@ -88,7 +88,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     description: str | None = None
     """For a chat's step: its description."""
     tools: tuple[str, ...] = ()
-    """For a chat's step: its allowed tools, by their registry names."""
+    """For a chat's step: the tools it may use, by their registry names."""
     executor_required: bool = False
     """For a chat's step: True if an agent with these tools executes it."""
     depends_on: tuple[int, ...] = ()

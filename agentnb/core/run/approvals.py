@@ -32,14 +32,14 @@ ASKED_BY_RULES = "ask"
 """The rule name of questions asked because of a run's rules; only answers to these are grants."""
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
-"""The same pattern for JSON Schema, which has no flags."""
+"""The same pattern for JSON Schema, whose patterns have no flags."""
 _ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join(REACHES)}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 _ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
 MAX_SAVED = 1_000
 """Maximum characters of a saved rule."""
 CONTINUED = "continued"
-"""Stop reason of a run that waited for its person and is continued by another run."""
+"""Stop reason of a run that waited for the person and was continued by another run."""
 _DEFINITIONS = ("$defs", "definitions")
 """JSON Schema keywords that hold the targets of references."""
 
@@ -72,7 +72,7 @@ def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """Return the open questions that can be answered when their suspended or interrupted run is resumed.
 
-    For a workflow these include its steps' questions, and approvals requested by its steps and their agents.
+    For a workflow, these include its steps' questions, and approvals requested by its steps and their agents.
     """
     if run.is_suspended:
         return list(run.waiting)
@@ -254,7 +254,7 @@ def allows_all(rule: str) -> bool:
 
 
 def may_be_saved(rule: str) -> bool:
-    """True if a rule shows all that it allows, and no key."""
+    """True if the rule shows everything that it allows and does not show a key."""
     is_shown = len(rule) <= MAX_SAVED and not any(map(is_invisible, rule.replace(" ", "")))
     return is_shown and MASK not in rule and mask_keys(rule) == rule
 

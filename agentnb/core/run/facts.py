@@ -100,7 +100,7 @@ class RunFacts:
         self._inner_places: dict[str, tuple[int, ...]] = {}
         """Positions of the records of the last reply's calls, and of inner calls, by call id."""
         self._results: dict[str, ToolResult | None] = {}
-        """Result of each call in the conversation, or None while there is no result."""
+        """Result of each call in the conversation, or None if it has none yet."""
         self._compacted: Compacted | None = None
         self._streamed: Sequence[e.ReplyStreamed] = ()
         """The logged parts of an incomplete streamed reply."""
@@ -475,7 +475,7 @@ class RunFacts:
 
     @property
     def back_edges(self) -> Mapping[str, int]:
-        """Count of each jump back to an earlier step, by ``from -> to``."""
+        """Number of times each jump back to an earlier step was taken, by ``from -> to``."""
         return MappingProxyType(self._back_edges)
 
     @property
@@ -516,7 +516,7 @@ class RunFacts:
 
     @property
     def step_context(self) -> dict[str, Any]:
-        """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they were first completed."""
         return self._outputs.snapshot()
 
     @property
@@ -619,7 +619,7 @@ class RunFacts:
         self._pending.clear()
 
     def _use(self, usage: Usage) -> None:
-        """Add the usage of a model call, unless a foreign trace reports the usage of the entire run."""
+        """Add the usage of a model call, unless another product's trace reports the usage of the entire run."""
         origin = self._opening.origin
         if origin is not None and origin.usage is not None:
             return
@@ -636,7 +636,7 @@ class RunFacts:
         return self._roles.get(name) or role_of(name)
 
     def annotate(self, **changes: Any) -> None:
-        """Set interpretations of the last round; only the fold changes its facts."""
+        """Set the interpretation of the last round; only the fold changes its facts."""
         self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
 
     __hash__ = None  # type: ignore[assignment]  # mutable

@@ -72,16 +72,16 @@ ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 BROKEN_OFF = "broken_off"
 """Stop reason of a partial reply."""
 PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
-"""Reasons of rounds in which the model reads the person's decision about its draft."""
+"""Reasons for rounds in which the model reads the person's decision about its draft."""
 FINAL_ANSWER = "final_answer"
-"""Reason for the round at a limit that asks for an answer without tools."""
+"""Reason for the round, at a limit, that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
-"""Metadata key, in a reply, of the server traits learned from refusals and applied to its request."""
+"""Metadata key, in a reply, for the server traits that were learned from refusals and applied to its request."""
 BY_SCHEMA = "by_schema"
 """Metadata key of a reply whose text was requested with a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
-"""Metadata key of a reply made by several calls: the token count of the conversation including it. Its usage is the sum of all
-calls."""
+"""Metadata key of a reply made by several calls: the token count of the conversation including the reply, whose usage is the
+sum over those calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
 """Metadata key of a reply with incomplete token counts from the model; the missing counts are estimates."""
 
@@ -170,7 +170,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt to call the model that was followed by another."""
 
     attempt: int
-    """Number of the attempt, from 1; 0 if the call was waiting for others before its first attempt."""
+    """Number of the attempt, from 1; 0 if the call was waiting for other calls before its first attempt."""
     seconds: float
     """The wait before the next attempt."""
     reason: str
@@ -277,7 +277,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_planning_only(self) -> bool:
-        """True if it has tool calls, none of which is work, and completed no todo."""
+        """True if it has tool calls but none of them is work, and it completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property

@@ -21,7 +21,7 @@ _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
 
 
 class Output(NamedTuple):
-    """A text parsed as an answer: its value, and its problems, one sentence each; it fits if there are no problems."""
+    """Text parsed as an answer: its value, and its problems, one sentence each; it fits if there are no problems."""
 
     value: Any = None
     problems: tuple[str, ...] = ()
@@ -68,5 +68,5 @@ def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def answer_of(last: WorkflowRound, text: str) -> str:
-    """Return the text of the last reply; for the continuation of a truncated reply, all of ``run.text``."""
+    """Return the text of the last reply or, if it continues a truncated reply, all of ``run.text``."""
     return text if last.reason == "reply_cut" else last.text

@@ -18,7 +18,7 @@ from agentnb.core.log import work_events as w
 
 Entry = dict[str, Any]
 BLOCKS = ("parallel", "map", "emit")
-"""Kinds of steps whose children run at the same time: either all of them count, or none."""
+"""Kinds of steps whose children run at the same time: either all of them count or none does."""
 WITHOUT_ENTRY = ("call", "on_error")
 """Kinds of steps that are part of another step's work, or of its error handling."""
 OF_TASKS = ("task", "emit", "await")

@@ -29,7 +29,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     output: Any = None
     error: str = ""
     reason: str = ""
-    """Reason for skipping it, or for its choice of branch."""
+    """Reason why it was skipped, or why it chose its branch."""
     attempts: int = 0
     times: int = 0
     """Number of starts, excluding retries."""

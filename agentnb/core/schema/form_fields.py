@@ -17,8 +17,8 @@ from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolve
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
-"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
-own fields."""
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, or an object with
+its own fields."""
 MAX_FIELDS = 40
 """Maximum number of fields in a form; an object with more becomes a single JSON field."""
 MAX_LEVELS = 3
@@ -63,7 +63,7 @@ class FormField:
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """Minimum and maximum: of a number, of a text's length, or of the number of choices."""
+    """Minimum and maximum of a number, of the length of text, or of the number of choices."""
     format: str = ""
     """The format that text is checked against, such as ``email``."""
     pattern: str = ""

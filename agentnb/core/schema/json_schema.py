@@ -126,14 +126,14 @@ _FORMATS = {
     "uuid": uuid.UUID,
 }
 _ADDRESSES = {"email": is_email, "uri": is_uri}
-"""The checked formats, besides `_FORMATS`: always the same, whatever else is installed."""
+"""The formats that are checked in addition to `_FORMATS`: always the same, whatever else is installed."""
 
 
 _OTHER_FORMATS = (
     *("idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
-"""Formats known to the validator that remain annotations."""
+"""Formats that the validator knows but that remain annotations."""
 FORMATS_IN_WORDS = {
     "email": "an e-mail address",
     "uri": "an address such as https://example.org",
@@ -152,7 +152,7 @@ class SchemaError(NamedTuple):
     message: str
     keyword: str
     unexpected: tuple[str, ...] = ()
-    """Properties that the schema does not allow, if they are the problem."""
+    """The properties that the schema does not allow, if that is the problem."""
 
     @property
     def sentence(self) -> str:
@@ -206,9 +206,7 @@ def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
 
 
 def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
-    """Return the errors of a value, or None if the value does not fit but locating the problem would take longer than checking
-    it.
-    """
+    """Return the errors of a value, or None if it does not fit but locating the problem would take longer than checking it."""
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
@@ -399,7 +397,7 @@ def _make_validator(schema: Any, *, formats: bool = False, **options: Any) -> Dr
 
 
 def _missing_reference(error: Exception) -> str:
-    """Return the unresolved reference, if that is the error of the schema."""
+    """Return the reference that cannot be resolved, if that is what is wrong with the schema."""
     from jsonschema_rs import ValidationError, ValidationErrorKind
 
     if not isinstance(error, ValidationError) or not isinstance(error.kind, ValidationErrorKind.Referencing):

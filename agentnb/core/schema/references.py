@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import unquote
 
 MAX_IN_A_ROW = 100
-"""Maximum number of consecutive references to follow; ends schemas that only refer to themselves."""
+"""Maximum number of consecutive references to follow; stops at schemas that only refer to themselves."""
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords whose values are schemas by name."""
 

@@ -113,7 +113,7 @@ def _normalize(text: str) -> str:
 
 
 def _sentence_before(words: list[str], place: int) -> list[str]:
-    """Return the words before this position in the same sentence: a negation among them counts at any distance."""
+    """Return the words before this position in the same sentence, where a negation counts at any distance."""
     begin = next((index + 1 for index in range(place - 1, -1, -1) if words[index] in _SENTENCE_ENDS), 0)
     return words[begin:place]
 

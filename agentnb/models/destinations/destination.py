@@ -1,4 +1,4 @@
-"""Destinations of calls: an address and the variable of the key sent there. Chosen by a person, never by a file."""
+"""Destinations of calls: an address, and the variable of the key that is sent there. Chosen by a person, never by a file."""
 
 from __future__ import annotations
 

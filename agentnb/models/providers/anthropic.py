@@ -113,7 +113,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 
 def _called_tools(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-    """Return the tools that were called: the API requires tools after tool calls, even if none may be called."""
+    """Return the tools that were called: after tool calls, the API requires tools even if none may be called."""
     names = encode_all_messages(messages, (NAME, "called"), _names)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
@@ -165,7 +165,7 @@ def _output(options: Options) -> dict[str, Any]:
 
 
 def takes_schema(schema: Any) -> bool:
-    """Return whether the API accepts this schema for answers: plain keywords, and objects declared closed."""
+    """Return whether the API accepts this schema for answers: only plain keywords, and objects declared closed."""
     if isinstance(schema, list):
         return all(map(takes_schema, schema))
     if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:

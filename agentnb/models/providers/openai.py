@@ -54,7 +54,7 @@ SHOWN_BELOW = "(shown below)"
 
 
 class Form(NamedTuple):
-    """Settings that determine the wire form of a message."""
+    """Settings that determine the wire format of a message."""
 
     own: str
     sees: bool
@@ -65,8 +65,8 @@ class Form(NamedTuple):
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``traits``: those of the server, unless the options set others; ``own``: the metadata key of the server's fields in parts,
-    likewise.
+    ``traits``: those of the server, unless the options set others; ``own``: likewise, the metadata key of the server's fields
+    in parts.
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
@@ -130,7 +130,7 @@ def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def takes_schema(schema: dict[str, Any]) -> bool:
-    """Return whether the API accepts this schema for answers: it requires an object."""
+    """Return whether the API accepts this schema for answers; it requires an object."""
     return schema.get("type") == "object"
 
 

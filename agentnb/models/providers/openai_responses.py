@@ -119,7 +119,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """Return a part of the model's own message as an input item to send back, or None if it is not sent."""
+    """Return a part of the model's own message as an input item to send back, or None if it is not sent back."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()

@@ -155,7 +155,7 @@ def _in_a_row(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return the dictionary of a Python or JavaScript literal with JSON values only; raise ValueError otherwise."""
+    """Return the dictionary in a Python or JavaScript literal that has only JSON values; raise ValueError otherwise."""
     value = ast.literal_eval(_TOKEN.sub(_in_python, text.strip()))
     if value is not None and not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
         raise ValueError
@@ -192,7 +192,7 @@ _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 def sanitize_reply(reply: Reply) -> Reply:
     """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
-    Raises ValueError if a server sent a wrong type for a name, a text or a number.
+    Raises ValueError if a server sent a name, text or number of the wrong type.
     """
     reply = replace(reply, message=bound_message(reply.message), metadata=bound_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)

@@ -88,7 +88,7 @@ class Observation:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """Everything in the plan that it does not do: code that is not a call to its tools, and items without code."""
+        """Everything in the plan that it does not do: code other than calls to its tools, and items without code."""
         return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
@@ -107,8 +107,8 @@ class Observation:
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step: a step to retry, else the first step after the last one made that the list does not show as completed;
-        None if there is none.
+        """The next step: a step to retry or, if there is none, the first step after the last one made that the list does not
+        show as completed; None if there is no such step.
         """
         if self.due_again:
             return self.due_again[0]
@@ -227,7 +227,7 @@ class Observation:
         return failed
 
     def why_failed(self, entry: Entry) -> str:
-        """Return why the step of this todo failed; empty if it did not."""
+        """Return the reason why the step of this todo failed; empty if it did not."""
         return next((reason for index, reason in self.failed.items() if self.own.get(index) == entry), "")
 
     @cached_property

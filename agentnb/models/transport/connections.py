@@ -47,7 +47,7 @@ _lock = Lock()
 
 
 class Account(NamedTuple):
-    """A provider's unit for counting calls, without the key itself."""
+    """The unit by which a provider counts calls, without the key itself."""
 
     provider: str
     key_name: str
@@ -71,7 +71,7 @@ class CallLimits:
         _all_limits.add(self)
 
     def of(self, endpoint: Endpoint) -> CallLimiter:
-        """Return the limiter of this account. Providers that count a key's calls together share the limiter."""
+        """Return the limiter of this account, which is shared by providers that count a key's calls together."""
         account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
         with self._lock:
             if account not in self._limiters:

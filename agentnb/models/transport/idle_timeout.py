@@ -17,7 +17,7 @@ NAMES = frozenset({"type", "role", "id", "name", "index"})
 AFTER_THE_END = 3.0
 """Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
-"""Maximum number of distinct events without content that count as progress."""
+"""Maximum number of distinct events without content to count as progress."""
 ENDED: Any = object()
 
 
@@ -32,7 +32,7 @@ class IdleTimeout(Exception):
 async def until_idle(
     chunks: AsyncGenerator[Any], seconds: float, ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[Any]:
-    """Yield the chunks; raise `IdleTimeout` after ``seconds`` without a part of the reply.
+    """Yield the chunks; raise `IdleTimeout` after ``seconds`` without any part of the reply.
 
     Once the reply has ``ended``, the wait is short: some servers leave the stream open. The time that the consumer spends on a
     chunk does not count. Comments in the stream, which the libraries skip, yield no chunk and do not reset the timeout.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 STATUSES = {"overflow": (None, 400, 413, 422, 500), "quota": (None, 400, 403, 429, 503)}
-"""HTTP statuses by kind; None is for errors inside a stream. For an overflow, some servers use 413 and 422, local ones and
-gateways 500."""
+"""HTTP statuses by kind; None is for errors inside a stream. For an overflow, some servers use 413 and 422, and local servers
+and gateways use 500."""
 
 
 @cache

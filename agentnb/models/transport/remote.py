@@ -52,7 +52,7 @@ PAUSED = "pause_turn"
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 """Exceptions that a malformed reply causes."""
 WORTH_COUNTING = 500
-"""Minimum characters without a delta for an `Unshown`."""
+"""Minimum number of characters without a delta that yields an `Unshown`."""
 WHOLE = ("content", "choices", "output")
 """Fields of an unstreamed reply, at least one of which is present."""
 
@@ -60,9 +60,9 @@ WHOLE = ("content", "choices", "output")
 class RemoteModel:
     """A model of a provider, created from its name by `make_model`.
 
-    Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried, see
-    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble` or
-    `BrokenReply`.
+    Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried; see
+    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble`
+    or `BrokenReply`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RemoteModel:
         yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
-        """Return the model's entry in the price table, if the table has been loaded."""
+        """Return the capabilities from the model's entry in the price table, if the table has been loaded."""
         if not prices.is_loaded():
             return Capabilities(has_price=self._has_own_price)
         window, priced = prices.look_up(self._provider.name, self.model, self._endpoint.url)
@@ -247,8 +247,8 @@ class RemoteModel:
                 raise Refused(read_error(body_data))
 
     def _add_cost(self, reply: Reply, used: Usage) -> Usage:
-        """Return the usage with its cost, priced by the requested model's name, or else by the name in the reply, as with
-        gateways.
+        """Return the usage with its cost, priced by the requested model's name or, failing that (as with gateways), by the
+        name in the reply.
 
         ``used`` includes estimates for tokens that the server did not count. They matter only if there is a price, since a
         budget may depend on it; otherwise the server's own counts are returned.

@@ -19,7 +19,7 @@ from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
 
 WORTH_TELLING = 1.0
-"""Minimum seconds of a wait for other calls that is reported."""
+"""Minimum seconds that a wait for other calls must last to be reported."""
 
 
 class AttemptFailed(Exception):

@@ -102,7 +102,7 @@ def _evaluate(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> An
 
 @cache
 def _names_for_checkers(module: str) -> dict[str, Any]:
-    """Return imports of a module under TYPE_CHECKING that are loaded for other reasons. Runs no code."""
+    """Return the imports under a module's TYPE_CHECKING that are already loaded for other reasons. Runs no code."""
     names: dict[str, Any] = {}
     try:
         source = inspect.getsource(sys.modules[module])

@@ -19,7 +19,7 @@ OF_EACH_PROTOCOL = frozenset({"__init__", "_proto_hook", "__subclasshook__"})
 
 
 def path_schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a path, the only type of the standard library that tools accept and msgspec does not: a string."""
+    """Return the schema of a path, a string: the only standard library type that tools accept and msgspec does not."""
     if hint is Path:
         return {"type": "string"}
     raise NotImplementedError  # msgspec turns it into its own error for unknown types

@@ -50,7 +50,7 @@ def format_position(source: str, text: str, offset: int) -> str:
 
 
 def read_document(text: str, source: str) -> Document:
-    """Read a document in the format indicated by its name, otherwise by its first line.
+    """Read a document in the format indicated by its name or, failing that, by its first line.
 
     Raises `SettingsError` with the position of a syntax error or a duplicate key.
     """

@@ -22,7 +22,7 @@ _AS_OTHERS_WRITE = (
     (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, empty if unset
     (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )
-"""Environment variables in the syntax of other programs, and their replacement."""
+"""Environment variables in the syntax of other programs, with their replacements."""
 _FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
 _BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"

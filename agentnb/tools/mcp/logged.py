@@ -1,4 +1,4 @@
-"""MCP servers in the settings of a log: names, commands and addresses. A log alone never starts a server."""
+"""MCP servers in the logged settings of a run: names, commands and addresses. A log alone never starts a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP configuration files of other programs: positions of the servers, and names of their settings."""
+"""MCP configuration files of other programs: where the servers are in them, and the names of their settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 SECONDS, MILLISECONDS = 1.0, 0.001
 LONGEST_SECONDS = 3_600
-"""Maximum time limit of programs that count in seconds: larger multiples of 1,000 are milliseconds."""
+"""Maximum time limit in programs that count in seconds: larger multiples of 1,000 are taken as milliseconds."""
 
 
 class Product(NamedTuple):
@@ -16,7 +16,7 @@ class Product(NamedTuple):
     places: tuple[str, ...]
     """Paths of keys to its servers, separated by spaces, ``*`` for any key; "" for the document itself."""
     unit: float | None = None
-    """Seconds per unit of ``timeout``, or None if the program has no fixed unit: the number decides."""
+    """Seconds per unit of ``timeout``, or None if the program has no fixed unit, so that the number decides."""
     files: tuple[str, ...] = ()
     """Endings of its file paths, if several programs use the same keys."""
     marks: tuple[str, ...] = ()

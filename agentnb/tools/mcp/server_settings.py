@@ -70,7 +70,7 @@ class ServerList(NamedTuple):
 
 
 def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
-    """Return the servers of a document: by name, in the format of a known product, or as a list of items with a ``name``.
+    """Return the servers in a document: by name, in the format of a known product, or as a list of items with a ``name``.
 
     ``source``: file or variable, for errors; ``folder``: base of relative paths. Raises `SettingsError` with the position of
     the problem.
@@ -101,7 +101,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
 
 
 def read_variable(text: str, source: str) -> ServerList:
-    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
+    """Return the servers in a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
     text = text.strip()
     if not text or text.startswith(("[", "{", '"')):
         return read_servers(text, source) if text else ServerList()
@@ -143,8 +143,8 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
 
 
 def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Yield the values at a path of keys, with their actual paths. ``*`` matches the working directory if it is a key,
-    otherwise any key.
+    """Yield the values at a path of keys, with the paths where they were found. ``*`` matches the working directory if it is a
+    key, otherwise any key.
     """
     if not keys:
         yield path, value

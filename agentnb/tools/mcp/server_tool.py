@@ -72,7 +72,7 @@ class MCPTool:
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
         """Digest of the tool's definition. Permissions are bound to it."""
         self.changes: Callable[[], Changes] = dict
-        """Returns the changes of the tool and its server since their first use."""
+        """Returns the changes to the tool and its server since their first use."""
 
     @property
     def origin(self) -> ToolOrigin:
@@ -190,7 +190,7 @@ def tools_of_server(
 
 
 def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str], str]:
-    """Return the names for models of a server's tools, including those set aside, by server and tool."""
+    """Return a server's tool names as models see them, including those of tools set aside, by server and tool."""
     return wire_names([(live.server.name, name) for name in (*[tool.name for tool in tools], *live.set_aside)])
 
 

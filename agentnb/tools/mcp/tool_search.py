@@ -117,7 +117,7 @@ NAME_WEIGHT = 3.0
 SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
 """Weights of a misspelt word and of a synonym."""
 _MIN_SIMILARITY = 80
-"""Minimum similarity in per cent between a word and its misspelling."""
+"""Minimum similarity, in per cent, between a word and a misspelling of it."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
 _IGNORED = (

@@ -216,7 +216,7 @@ def read_beginning(file: int, most: int) -> bytes:
 
 
 def as_text(data: bytes, shown: str) -> str:
-    """Decode the text of a file unchanged. Raises `ToolRefused` unless it is UTF-8. ``shown``: its path as written."""
+    """Decode a file as UTF-8 text, unchanged. Raises `ToolRefused` if it is not UTF-8. ``shown``: its path as written."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

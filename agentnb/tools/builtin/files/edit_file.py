@@ -15,7 +15,7 @@ from agentnb.tools.tool import ToolContext, ToolRefused
 MAX_COUNTED = 1_000
 """Maximum number of occurrences to count."""
 MAX_LINES_NAMED = 5
-"""Maximum number of occurrences reported with their lines."""
+"""Maximum number of occurrences whose lines are reported."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:

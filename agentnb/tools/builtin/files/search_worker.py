@@ -1,7 +1,6 @@
-"""Program that searches files, in its own process so that a slow expression can be stopped.
-
-The argument is the descriptor of the folder, standard input a JSON request, the output a JSON report. Links are not followed.
-Standard library only: agentnb is not importable there.
+"""Program that searches files, in its own process so that a slow expression can be stopped. Its argument is the folder's
+descriptor, its standard input a JSON request, and its output a JSON report. Links are not followed. Standard library only:
+agentnb is not importable there.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Full(Exception):
 
 
 class Search:
-    """A search. ``report`` holds the matches, and counts of cut and skipped files."""
+    """A search. ``report`` holds the matches, and counts of truncated and skipped files."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request, self.limits = request, request["limits"]
@@ -124,7 +123,7 @@ class Search:
                 self._add([path, number, match.start() + 1, self._cut(line.removesuffix("\r"))])
 
     def text_of(self, name: str, folder: int) -> str | None:
-        """Return the text of a file with known keys masked, or None for a file without readable text."""
+        """Return the text of a file with known keys masked, or None if it has no readable text."""
         try:
             file = os.open(name, FILE, dir_fd=folder)
         except OSError:

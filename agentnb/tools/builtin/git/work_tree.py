@@ -1,4 +1,4 @@
-"""The repository around the working folder: location, configuration, and git processes in it."""
+"""The repository around the working folder: its location, its configuration, and git processes in it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Repository:
         is_reading: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> ProcessResult:
-        """Run git in the working folder and return its result for any exit code."""
+        """Run git in the working folder and return its result, whatever the exit code."""
         command: Sequence[str | bytes] = (_git(self.folders), "-C", os.fsencode(self.work_dir), "--no-pager", *arguments)
         environment = protected_environment(self.folders, self.config) | (READING if is_reading else {}) | dict(variables or {})
         return await run_process(command, self.work_dir, environment, stdin, bounds)

@@ -61,7 +61,7 @@ def unreachable(host: str, problem: str) -> ToolRefused:
 
 
 def behind_proxy(host: str) -> ToolRefused:
-    """Return the error for a local server that requests would reach through a proxy."""
+    """Return the error for a local server whose requests would go through a proxy."""
     return ToolRefused(
         "unreachable",
         f"{host} was not called: the environment sets a proxy for it, which would see the token.",

@@ -1,4 +1,4 @@
-"""Output capture of code run by a call: printed text, displays and figures, within limits."""
+"""Captures the output of code that a call runs: printed text, displays and figures, within limits."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class CellOutputs:
             output.write(text)
 
     def append_display(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Append the text of a display message and return the message: a hook of ipykernel's publisher."""
+        """Append the text of a display message and return the message; a hook for ipykernel's publisher."""
         output, content = self._output(_id_of(message.get("parent_header"))), message.get("content", {})
         data = content.get("data")
         if output is not None and isinstance(data, dict):

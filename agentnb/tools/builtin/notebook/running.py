@@ -34,7 +34,7 @@ class ToolFunction:
     """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the notebook function behind the tool, for all callers except the code."""
+        """``own``: the notebook function behind the tool, which all callers except the code get."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]
@@ -172,7 +172,7 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
 
 
 def _compile(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
-    """Compile the code, and its last line on its own if it is an expression with a value to show."""
+    """Compile the code, with the last line separate if it is an expression whose value is to be shown."""
     transformed = shell.transform_cell(source)
     _keep_source(filename, transformed)
     tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename=filename))

@@ -43,7 +43,7 @@ _namespace_of_type = type.__dict__["__dict__"].__get__
 _module_of_type = type.__dict__["__module__"].__get__
 _flags_of_type = type.__dict__["__flags__"].__get__
 _MADE_BY_PYTHON = 1 << 9
-"""Type flag (Py_TPFLAGS_HEAPTYPE) that static types of C extensions lack."""
+"""Type flag (Py_TPFLAGS_HEAPTYPE) that static types in C extensions lack."""
 
 
 def plain_text(value: Any) -> str:

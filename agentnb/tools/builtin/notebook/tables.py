@@ -85,7 +85,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_of(value: Any, module: str, *names: str) -> bool:
-    """True if the class of a value is exactly one of these."""
+    """True if the value's class is exactly one of these."""
     kind, namespace = type(value), library(module)
     return any(kind is namespace.get(name) for name in names)
 
@@ -114,7 +114,7 @@ def _arrays(value: Any) -> list[Any] | None:
 
 
 def _is_known(array: Any) -> bool:
-    """True if an array and its parts have classes of numpy or pandas."""
+    """True if the array and its parts all have numpy or pandas classes."""
     if _is_of(array, "pandas", "Categorical"):
         return _arrays(array.dtype.categories) is not None
     return _is_array(array) or _is_of(array, "pandas.arrays", *_ARRAYS, *_OF_TIMES)

@@ -1,4 +1,4 @@
-"""Processes started by a program, from ``/proc``; empty on systems without it."""
+"""Processes started by a program, read from ``/proc``; none on systems without it."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def _end_of(told: int) -> dict[str, int]:
 
 
 def _git_settings(program: str | None, work_dir: Path, variables: Mapping[str, str]) -> str:
-    """Return the person's name and address as git configuration. Reading these does not run any program from a repository."""
+    """Return the person's name and email address as git configuration. Reading it runs no program from a repository."""
     if program is None:  # no git, no settings
         return ""
     command = [program, "-C", str(work_dir), "config", "--includes", "-z", "--get-regexp", GIT_SETTINGS]

@@ -246,7 +246,7 @@ class SandboxView(View):
         self._guard(ProtectedPath(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
-        """Mount the git folders read-only, as mounts of their own so that they cannot be moved away."""
+        """Mount the git folders read-only, as separate mounts so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
             self.show(folder)
         self.repositories.append(repository)
@@ -319,7 +319,7 @@ def _without_dots(path: Path) -> Path:
 
 
 def _hidden_folders() -> Iterator[Path]:
-    """Yield the existing folders of homes, temporary files and sockets."""
+    """Yield the existing folders for homes, temporary files and sockets."""
     named = (*map(Path, HIDDEN), *settings.folders_of_variables(), settings.personal_folder(), Path(tempfile.gettempdir()))
     for folder in named:
         path = folder.resolve()
@@ -328,8 +328,8 @@ def _hidden_folders() -> Iterator[Path]:
 
 
 def _kernel_settings() -> Iterator[str]:
-    """Yield the paths in ``/proc`` that change the machine. Root can write them without capabilities, so they are made
-    read-only.
+    """Yield the paths in ``/proc`` that control the machine. Root can write to them even without capabilities, so they are
+    made read-only.
     """
     with os.scandir(PROCESSES) as entries:
         for entry in entries:
@@ -354,7 +354,7 @@ def _sockets() -> Iterator[Path]:
 
 
 def _connection_files() -> Iterator[Path]:
-    """Yield the connection file that holds this kernel's key, as named on its command line."""
+    """Yield the connection file with this kernel's key, as named on the kernel's command line."""
     for argument in sys.argv[1:]:
         path = Path(argument.rpartition("=")[2])
         try:

@@ -187,7 +187,7 @@ async def run_command(
 ) -> Sandboxed:
     """Run a command with a time limit. ``kept``, ``descriptors``: as for `run_process`.
 
-    ``starter``: program with arguments that starts the command, unless a sandbox does, in which everything ends with this
+    ``starter``: program with arguments that starts the command, unless a sandbox does; everything in a sandbox ends with this
     process. Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
     """
     work_dir = context.work_dir

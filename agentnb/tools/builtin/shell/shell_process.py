@@ -1,4 +1,4 @@
-"""Programs in their own process group, with limited output, and killed with all their children at the end."""
+"""Runs programs in their own process group, with limited output, and kills them with all their children at the end."""
 
 from __future__ import annotations
 

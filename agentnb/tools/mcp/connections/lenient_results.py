@@ -112,8 +112,8 @@ def _readable_line(line: bytes) -> bytes:
 def readable_message(error: ValidationError) -> dict[str, Any] | None:
     """Convert a JSON-RPC message rejected by the client into a readable one, or return None if that is impossible.
 
-    Levels beyond `MAX_LEVELS` are cut off, lone surrogates replaced, results other than objects wrapped in `BARE`, and errors
-    completed with code and message.
+    Levels beyond `MAX_LEVELS` are cut off, lone surrogates are replaced, results other than objects are wrapped in `BARE`, and
+    missing codes and messages of errors are filled in.
     """
     candidates = [candidate["input"] for candidate in error.errors(include_url=False)]
     line = candidates[0].decode(errors="replace") if isinstance(candidates[0], bytes) else candidates[0]
@@ -145,7 +145,9 @@ def _integer(digits: str) -> int | str:
 
 
 def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the required fields of the handshake. An unknown protocol version is read as the latest known one before it."""
+    """Return the required fields of the handshake. An unknown protocol version is treated as the latest known version before
+    it.
+    """
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as KNOWN
 
     version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
@@ -167,7 +169,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
-    """Return a page of a list with its valid items; the others are set aside with their reasons."""
+    """Return a page of a list with only its valid items; the others are set aside, each with the reason."""
     items, cursor = list[Any](), raw.get("nextCursor")
     for position, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:

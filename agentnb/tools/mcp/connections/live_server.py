@@ -73,7 +73,7 @@ class LiveServer:
         self.catalogue = Catalogue()
         """First page of resources and prompts in the most recent list."""
         self._askers: list[Asker] = []
-        """Askers of the running calls. The last one answers questions that name no call."""
+        """Askers of the running calls. The last of them answers questions that do not name a call."""
         self.work_dir = work_dir
         self.is_retired = False
         """True if it must not start again, because nothing would ever stop it."""
@@ -260,7 +260,7 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return the reason for a failed request, truncated and printable. The client wraps task errors in groups."""
+    """Return the reason why a request failed, truncated and printable. The client wraps task errors in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if is_no_program(first):

@@ -1,4 +1,4 @@
-"""OAuth login to an MCP server through the official SDK, and the requests of a logged-in person."""
+"""OAuth login to an MCP server through the official SDK, and requests on behalf of a logged-in person."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Tokens:
 
 
 class LoggedIn(_Tokens):
-    """Authentication of requests. Renews expired or refused tokens, but does not start a login."""
+    """Authenticates requests. Renews expired or refused tokens, but does not start a login."""
 
     def __init__(self, kept: StoredLogin) -> None:
         super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")

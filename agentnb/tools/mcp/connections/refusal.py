@@ -27,10 +27,10 @@ _LOST_SESSION = re.compile(
     r"|\bserver not initialized",
     re.IGNORECASE,
 )
-"""Messages of servers that report a lost session with another status, from examples of the official SDKs, mcp-go and others."""
+"""Messages of servers that report a lost session with another status, modelled on the official SDKs, mcp-go and others."""
 _UNKNOWN_METHOD = re.compile(rf'"code"\s*:\s*{METHOD_NOT_FOUND}\b')
 _SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Scopes that are safe in a command line: the server chooses them, and the person copies them. They cannot be mistaken for
+"""Scopes that are safe on a command line: the server chooses them, and the person copies them. They cannot be mistaken for
 options."""
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 """Bearer scheme in a challenge, which may list several schemes."""
