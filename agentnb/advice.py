@@ -92,7 +92,7 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     in_new_kernel: bool = False
-    """True if the command is typed in a kernel that has not loaded agentnb yet."""
+    """True if the command will be typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
@@ -195,7 +195,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: the model object that a recovered run used."""
+    """Name a model; ``again``: pass again the model object that a recovered run used."""
 
     name: str = "NAME"
     again: bool = False

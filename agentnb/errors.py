@@ -219,7 +219,7 @@ class KeyRefused(ModelError):
 
 
 class RequestRefused(ModelError):
-    """The provider refuses the request, and would refuse it again."""
+    """The provider refuses the request and would refuse it again."""
 
 
 class ContextOverflow(RequestRefused):
@@ -235,7 +235,7 @@ class ProviderTrouble(ModelError):
 
 
 class ProviderTimedOut(ProviderTrouble):
-    """No response from the provider in time, even after retries."""
+    """The provider does not respond in time, even after retries."""
 
 
 class BrokenReply(ModelError):
@@ -315,7 +315,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems, worded for a surface, one per line, and the number of omitted ones."""
+    """Return the first problems, worded for a surface, one per line, and the number of those left out."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 

@@ -157,7 +157,7 @@ class _Held:
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """The keyring's replies, blank if there is no key: cached because each query may prompt the person."""
+    """The keyring's replies, blank if there is no key; cached because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
@@ -226,17 +226,17 @@ def values_of(variables: Iterable[str]) -> dict[str, str]:
 
 
 def max_iterations() -> int:
-    """Return the maximum rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
+    """Return the maximum number of rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
     return _number("AGENT_MAX_ITERATIONS", 50, 1, MAX_ITERATIONS)
 
 
 def max_tokens() -> int | None:
-    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own limit."""
+    """Return the maximum number of tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own."""
     return _number("AGENT_MAX_TOKENS", None, 1)
 
 
 def max_messages() -> int:
-    """Return the maximum messages of a request, from ``AGENT_MAX_MESSAGES``; default 40."""
+    """Return the maximum number of messages of a request, from ``AGENT_MAX_MESSAGES``; default 40."""
     return _number("AGENT_MAX_MESSAGES", 40, 2)
 
 
@@ -251,7 +251,7 @@ def compact_threshold() -> int:
 
 
 def compact_keep_recent() -> int:
-    """Return the number of messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
+    """Return how many messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
     return _number("COMPACT_KEEP_RECENT", 10, 1)
 
 
@@ -366,7 +366,7 @@ def expect_key(variable: str) -> None:
     """Redact the text of a key variable named by a file from now on, even before any model uses it.
 
     A file may name any variable. If neither its name nor its text resembles a key (a path, say), it is redacted only once it is
-    used: otherwise a foreign file could mask the person's own words in every log.
+    used: otherwise, someone else's file could mask the person's own words in every log.
     """
     if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
         _held.mentioned[variable] = None
@@ -444,7 +444,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Describe the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
+    """Describe what is forbidden in a server's URL, without repeating it; empty for a valid URL."""
     parts = parse_url(url)
     if parts is None:
         return ""

@@ -40,7 +40,7 @@ def why_due(history: History, messages: int, tokens: int | None, window: int | N
 
 
 def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
-    """Return the index of the first message to keep, or None if there would be nothing to replace.
+    """Return the index of the first message to keep, or None if nothing would be replaced.
 
     Keeps the last ``keep`` messages, or fewer if these exceed ``most_tokens``, and the calls that their results
     belong to.
@@ -63,7 +63,7 @@ def recent_tokens(messages: Sequence[Message]) -> float:
 
 
 def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
-    """True if replacing messages 1 up to ``start`` would save enough of a request of this many ``tokens``."""
+    """True if replacing the messages from 1 up to ``start`` would save enough of a request with this many ``tokens``."""
     return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 

@@ -52,8 +52,7 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
 
 def repo_root(folder: Path) -> Path:
-    """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), else the folder
-    itself.
+    """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), or else the folder itself.
 
     ``folder``: as in `repo_instructions`.
     """
@@ -77,7 +76,7 @@ def _upward(folder: str) -> tuple[str, ...]:
 
 
 def _text(root: str, file: str) -> str:
-    """Return the instructions in this file; empty if it has none that can be used."""
+    """Return the instructions in this file; empty if it has none that are usable."""
     path = Path(os.path.realpath(f"{root}/{file}"))
     try:
         # Only a plain file: opening a pipe would block until there is a writer.

@@ -187,12 +187,12 @@ class RequestBuilder:
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
     def prepared_of(self, index: int) -> int:
-        """Return the number of prepared messages whose content was all stored before this index."""
+        """Return the number of prepared messages whose content was stored entirely before this index."""
         return bisect_left(self._origins, index)
 
     def inherited(self, history: int) -> int:
-        """Return the number of prepared messages whose content is all from the first ``history`` stored ones, the
-        previous run's.
+        """Return the number of prepared messages whose content is entirely from the first ``history`` stored ones, those of
+        the previous run.
         """
         position = self.prepared_of(history)
         begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
@@ -232,7 +232,7 @@ class RequestBuilder:
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """True for text from which workflow mode continued and which is not sent again."""
+        """True for text that workflow mode continued from, which is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -305,7 +305,7 @@ class RequestBuilder:
         self._rewind(run, seen[0] - 1)
 
     def _rewind(self, run: Run, index: int) -> None:
-        """Prepare again from this stored message on; what was sent before it stays unchanged."""
+        """Prepare again from this stored message onwards; everything sent before it stays unchanged."""
         position = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
         if self._compacted is not None and position <= 1:
             self._begin_anew(run, self._compacted)

@@ -31,8 +31,8 @@ class LeftOut(NamedTuple):
     message: Message
     """The complete message, or the parts of it that were not sent."""
     why: WhyNotSent
-    """``workflow_mode``: text from which workflow mode continued; ``failed_round``: every call of the round failed;
-    ``empty``: no content to send.
+    """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
+    no content to send.
     """
     place: int
     """Number of messages in the request that precede it."""
@@ -57,7 +57,7 @@ class SentRequest:
     unchanged: int
     """Number of those that this request repeats exactly, so that a provider's prompt cache may hold them."""
     kept: int
-    """Number of those that are the same apart from the ephemeral text: `unchanged`, or one more."""
+    """Number of those that are the same except for the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
     """Parts of the conversation that this request omits, in order."""
     left_out_before: int

@@ -65,8 +65,8 @@ def needs_model(workflow: Workflow) -> bool:
 
 
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
-    """Return the model for agents that do not name one, chosen as for a cell, or None if not needed, and a note for
-    the person.
+    """Return the model for agents that do not name one, chosen as for a cell, or None if none is needed; and a note for the
+    person.
     """
     if needs_model(workflow):
         return choose_model(default)

@@ -54,7 +54,7 @@ from agentnb.tools.todos.board import Board, TodoBoard
 MAX_RESUMABLE = 50
 """Maximum number of stored runs searched for grants, newest first."""
 SWEEP = 2
-"""Number of runs above which those that have ended are dropped."""
+"""Number of runs above which ended ones are dropped."""
 
 
 class Session:
@@ -144,10 +144,9 @@ class Session:
             return self._register(live)
 
     def host(self) -> Host:
-        """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
+        """Return the session's resources for runs started from Python code, such as ``await agent.run(...)``.
 
-        These runs share its budget and count as live runs. If they have no store of their own, their logs are in
-        memory only.
+        These runs share its budget and count as live runs. Unless they have their own store, their logs are only in memory.
         """
         return Host(
             begun=self.take,
@@ -202,7 +201,7 @@ class Session:
         return (summary.id for summary in candidates if summary.id not in running_ids)
 
     def only_suspended(self) -> str:
-        """Return the id of the suspended top-level run if there is only one and no live run is waiting; else an empty
+        """Return the id of the suspended top-level run if there is only one and no live run is waiting; otherwise an empty
         string.
         """
         if any(live.run.waiting for live in self.running()):
@@ -310,7 +309,7 @@ class Session:
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """Return the board of a run of this session, so that the next run gets changes made since that run ended."""
+        """Return the board of a run in this session, so that the next run gets changes made since that run ended."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
@@ -358,7 +357,7 @@ class Session:
         return running[-1]
 
     def leave(self) -> list[LiveRun]:
-        """Suspend and return the runs that wait for an approval: this kernel is ending, and another one resumes them."""
+        """Suspend and return the runs that wait for an approval: this kernel is ending, and another one will resume them."""
         suspended_runs = []
         for live in self.running():
             with suppress(SettingsError):  # it waits for no approval, or its log is in memory only
@@ -385,7 +384,7 @@ class Session:
     def last_run(self) -> Run:
         """Return the last loaded run or, if none was loaded, the newest.
 
-        Raises `SettingsError` if no run exists, or if it has not ended.
+        Raises `SettingsError` if there is none, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded
@@ -399,7 +398,7 @@ class Session:
     def conversation(self, run: Run | None = None) -> Run:
         """Return the run to continue, by default the last one.
 
-        Raises `SettingsError` if it has not ended, or is a workflow's.
+        Raises `SettingsError` if it has not ended, or is the run of a workflow.
         """
         run = self.last_run() if run is None else run
         if any(live.run is run for live in self.running()):
@@ -442,8 +441,8 @@ class Session:
     def set_default(self, key: str, value: str, *, is_variable: bool = False) -> None:
         """Change one of `defaults`. Raises `SettingsError` for an unknown key or an invalid value.
 
-        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: whether the value
-        is the name of a variable that holds a model.
+        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: whether the value names a
+        variable that holds a model.
         """
         check_person("Changing a default", is_lasting=True)
         key = key.replace("_", "-")
