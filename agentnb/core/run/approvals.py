@@ -32,7 +32,7 @@ ASKED_BY_RULES = "ask"
 """The rule name of questions asked because of a run's rules; only answers to these are grants."""
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
-"""The same pattern for JSON Schema, whose patterns have no flags."""
+"""The same pattern for JSON Schema, which has no flags."""
 _ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join(REACHES)}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 _ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
