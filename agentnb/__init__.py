@@ -186,7 +186,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name as Any, includin
 
 
 def read_recordings(source: Any) -> Any:
-    """Return the recordings of one run, of several runs, or of a path, for `agentnb.models.RecordedModel`."""
+    """Return the recordings of one run, of several runs, or at a path, for `agentnb.models.RecordedModel`."""
     return import_module("agentnb.rerun.recordings").recordings_of(source)
 
 

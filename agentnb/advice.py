@@ -92,7 +92,7 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     in_new_kernel: bool = False
-    """True if the command is typed in a kernel that has not loaded agentnb yet."""
+    """True if the command will be typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
@@ -176,7 +176,7 @@ class AddServer(Advice, frozen=True, tag="add_server"):
 
 
 class AcceptServer(Advice, frozen=True, tag="accept_server"):
-    """Accept an MCP server and its tools in their current state, including for rules."""
+    """Accept an MCP server and its tools in their current state, so that rules apply to them again."""
 
     name: str = "NAME"
 
@@ -195,7 +195,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: the model object that a recovered run used."""
+    """Name a model; ``again``: pass again the model object that a recovered run used."""
 
     name: str = "NAME"
     again: bool = False
@@ -333,15 +333,15 @@ AnyAdvice: TypeAlias = (
 )
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
-"""Advice as callers pass it: a string is plain advice, an empty string no advice."""
+"""Advice as callers pass it: a string is plain advice; an empty string means none."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""The table of a surface: the command for each kind of advice, empty or None as above; several commands, to be typed in order;
-or plain advice instead."""
+"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order, or
+plain advice instead."""
 THEN = ", then "
 
 
 class Command(str):
-    """A command to type, which a page marks as code."""
+    """A command to type, which pages mark as code."""
 
     __slots__ = ()
 
@@ -361,7 +361,7 @@ def sentences(what: str, hint: str) -> str:
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return a problem and its advice, worded for a surface, on one line; each command is a separate piece."""
+    """Return the pieces of a line with a problem and its advice, worded for a surface; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
@@ -376,7 +376,7 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the text of a piece of advice in pieces; empty if the surface omits it."""
+    """Split advice into its text and its commands; empty if the surface omits it."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]
@@ -404,7 +404,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question with the similar names; if there are none, all names, after ``lead`` if set."""
+    """Return a question that suggests the similar names; if there are none, list all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")

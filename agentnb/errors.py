@@ -78,7 +78,7 @@ class AgentnbError(Exception):
     """
 
     redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
-    """Masks the known keys in the texts of every new error; set by `core.redaction`, a higher layer."""
+    """Masks known keys in every new error; set by `core.redaction`, a higher layer."""
 
     def __init__(self, what: str, advice: Advised = "", *, run: AnyRun | None = None) -> None:
         self.replace(*AgentnbError.redact((what, as_advice(advice))))
@@ -215,11 +215,11 @@ class ReplayDiverged(ModelError):
 
 
 class KeyRefused(ModelError):
-    """The provider does not accept the key, or not for this model."""
+    """The provider rejects the key, in general or for this model."""
 
 
 class RequestRefused(ModelError):
-    """The provider refuses the request, and would refuse it again."""
+    """The provider refuses the request and would refuse it again."""
 
 
 class ContextOverflow(RequestRefused):
@@ -235,7 +235,7 @@ class ProviderTrouble(ModelError):
 
 
 class ProviderTimedOut(ProviderTrouble):
-    """No response from the provider in time, even after retries."""
+    """The provider does not respond in time, even after retries."""
 
 
 class BrokenReply(ModelError):
@@ -263,7 +263,7 @@ class NobodyToAsk(NotAnswered):
 
 
 class ToolFailed(AgentnbError, RuntimeError):
-    """A tool that another tool called failed, or was not allowed to run; see ``error_code``."""
+    """A tool called by another tool failed, or was not allowed to run; see ``error_code``."""
 
     error_code: str | None = None
 
@@ -295,7 +295,7 @@ class ExpectationFailed(AgentnbError, AssertionError):
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
     def worded(self, commands: Commands) -> str:
-        """Return the failed expectations, one per line, followed by the advice."""
+        """Return the failed expectations, one per line, followed by advice."""
         hint = in_words(self.advice, commands)
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
@@ -315,7 +315,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems, worded for a surface, one per line, and the number of omitted ones."""
+    """Return the first problems, worded for a surface, one per line, and the number of those left out."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 

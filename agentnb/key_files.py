@@ -4,8 +4,8 @@
 |---|---|
 | ``.env``, ``.env.*``, ``*.env``, ``.envrc`` | ``.env.example``, ``.sample``, ``.template``, ``.dist`` |
 | ``*.pem``, ``*.key``, ``*.p12``, ``*.pfx``, ``*.ppk``, ``*.jks``, ``*.keystore``, ``*.kdbx`` | |
-| ``id_*`` (SSH) | ``*.pub``, and tables, texts and code, such as ``id_list.csv`` |
-| ``credentials*``, ``.git-credentials``, ``client_secret*``, ``secrets.toml`` (and yaml, yml, json, ini) | code and texts |
+| ``id_*`` (SSH) | ``*.pub``, and tables, text and code, such as ``id_list.csv`` |
+| ``credentials*``, ``.git-credentials``, ``client_secret*``, ``secrets.toml`` (and yaml, yml, json, ini) | code and text |
 | ``.netrc``, ``_netrc``, ``.pypirc``, ``.npmrc``, ``.pgpass``, ``.htpasswd``, ``.dockercfg``, ``.s3cfg``, ``.boto`` | |
 
 Case-insensitive.

@@ -94,7 +94,7 @@ SERVICE = "agentnb"
 """agentnb's service name in the system's keyring; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""Minimum length of a redacted key: a shorter one might occur in a text by chance."""
+"""Minimum length of a redacted key: a shorter one might occur in ordinary text by chance."""
 
 MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
@@ -143,7 +143,7 @@ class Key:
 
 
 class KnownSecrets:
-    """The texts of all keys seen so far, longest first. Only grows: a model may still use a forgotten key."""
+    """The values of all keys seen so far, longest first. Only grows, since a model may still use a forgotten key."""
 
     __slots__ = ("texts",)
 
@@ -157,7 +157,7 @@ class _Held:
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """The keyring's replies, blank if there is no key: cached because each query may prompt the person."""
+    """The keyring's replies, blank if there is no key; cached because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def personal_folder() -> Path:
-    """Return the folder of the person's own agentnb files, which is outside every project. May not exist yet."""
+    """Return the folder for the person's own agentnb files, outside every project. It may not exist yet."""
     return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 
@@ -226,17 +226,17 @@ def values_of(variables: Iterable[str]) -> dict[str, str]:
 
 
 def max_iterations() -> int:
-    """Return the maximum rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
+    """Return the maximum number of rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
     return _number("AGENT_MAX_ITERATIONS", 50, 1, MAX_ITERATIONS)
 
 
 def max_tokens() -> int | None:
-    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own limit."""
+    """Return the maximum number of tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own."""
     return _number("AGENT_MAX_TOKENS", None, 1)
 
 
 def max_messages() -> int:
-    """Return the maximum messages of a request, from ``AGENT_MAX_MESSAGES``; default 40."""
+    """Return the maximum number of messages of a request, from ``AGENT_MAX_MESSAGES``; default 40."""
     return _number("AGENT_MAX_MESSAGES", 40, 2)
 
 
@@ -251,7 +251,7 @@ def compact_threshold() -> int:
 
 
 def compact_keep_recent() -> int:
-    """Return the number of messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
+    """Return how many messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
     return _number("COMPACT_KEEP_RECENT", 10, 1)
 
 
@@ -279,7 +279,7 @@ PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
 
 @contextmanager
 def permissions_kept() -> Iterator[None]:
-    """Restore the variables that can permit something after the block, which runs a model's code."""
+    """Restore the variables that can grant permissions after the block, which runs a model's code."""
     before = {name: os.environ.get(name) for name in PERMITTING}
     try:
         yield
@@ -349,9 +349,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys stored only in this kernel, by variable, to be passed to its own worker processes, through a pipe
-    only.
-    """
+    """Return the keys stored only in this kernel, by variable, to be passed to its worker processes, only through a pipe."""
     return dict(_held.kept)
 
 
@@ -368,7 +366,7 @@ def expect_key(variable: str) -> None:
     """Redact the text of a key variable named by a file from now on, even before any model uses it.
 
     A file may name any variable. If neither its name nor its text resembles a key (a path, say), it is redacted only once it is
-    used: otherwise a foreign file could mask the person's own words in every log.
+    used: otherwise, someone else's file could mask the person's own words in every log.
     """
     if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
         _held.mentioned[variable] = None
@@ -376,7 +374,7 @@ def expect_key(variable: str) -> None:
 
 
 def redact_values(variables: Mapping[str, str]) -> None:
-    """Redact, from now on, those values that are keys, judging by the variable's name or their shape.
+    """Redact, from now on, those values that are keys, judging by the variable's name or the value's shape.
 
     ``variables``: what the person passed to a tool. File paths are not keys.
     """
@@ -408,7 +406,7 @@ def secrets_holder() -> KnownSecrets:
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Return the texts of all keys seen so far, the longest first, excluding short ones. Does not search for new ones."""
+    """Return the values of all keys seen so far, longest first, excluding short ones. Does not search for new ones."""
     return _held.known.texts
 
 
@@ -446,7 +444,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Describe the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
+    """Describe what is forbidden in a server's URL, without repeating it; empty for a valid URL."""
     parts = parse_url(url)
     if parts is None:
         return ""
@@ -469,7 +467,7 @@ def check_keyring() -> None:
 
 
 def keep_in_keyring(name: str, text: str) -> bool:
-    """Store a text that holds several secrets in the system's keyring. Returns False if there is no keyring or it refuses."""
+    """Store text containing several secrets in the system's keyring. Returns False if there is no keyring or it refuses."""
     if (keyring := _keyring()) is None:
         return False
     try:

@@ -1,1 +1,1 @@
-"""Contexts of conversations: policy, limits, model, confirmations and prompt of an agent, depending on the subject."""
+"""Contexts of conversations: an agent's policy, limits, model, confirmations and prompt, depending on the subject."""

@@ -23,7 +23,7 @@ PLAN_RULE = ("tools", "required", "most", "hint")
 Load: TypeAlias = Callable[[str], str]
 """Returns text about the entity with this id."""
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
-"""Blank lines at the start of a text; the first line that is not blank keeps its indentation, for tables."""
+"""Blank lines at the start of text; the first line that is not blank keeps its indentation, for tables."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

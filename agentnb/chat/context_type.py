@@ -1,4 +1,4 @@
-"""Context types: policy, limits, model, confirmations and prompt of an agent, depending on a conversation's subject."""
+"""Context types: an agent's policy, limits, model, confirmations and prompt, depending on a conversation's subject."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ContextType(ContextSpec):
     """A kind of conversation, with an agent's policy, limits, model, confirmations and prompt.
 
     ``name``: a word; ``aliases``: other names for it. ``intent`` and ``behaviours`` are put in the system prompt.
-    ``profile``: kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools to put first and
+    ``profile``: kind of model: ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools to put first and
     name in the prompt, and ``confirm``, calls that the person confirms every time, in every mode except ``never`` and
     ``read_only``, which deny them: names, shell patterns of names, rules in brackets, or ``effect:read``.
     ``plan_rules``: what plans must contain, in order. ``limits``: limits of a turn, with the same names as an
@@ -112,10 +112,10 @@ class ContextType(ContextSpec):
     ) -> Agent:
         """Return the agent for turns in this context.
 
-        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context.
-        ``entity``: id of the subject of the conversation. ``others``: your own contexts to which tools may shift, in
-        addition to the built-in ones. ``models``: models by profile, in place of the agent's. A run that continues a
-        shifted run starts in the context to which that run shifted.
+        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context. ``entity``: id
+        of the subject of the conversation. ``others``: your own contexts to which tools may shift, in addition to the built-in
+        ones. ``models``: models by profile, in place of the agent's. A run that continues a shifted run starts in the context
+        that that run shifted to.
         """
         kept = [extension for extension in agent.extensions if extension.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))

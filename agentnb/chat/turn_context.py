@@ -46,7 +46,7 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
 EXTENSION = "context"
 """Name of a context's extension."""
 PROFILE, LOADED = "profile", "entity_loaded"
-"""Settings of a run: the profile of its context, and whether a text about its entity was loaded."""
+"""Settings of a run: the profile of its context, and whether text about its entity was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class TurnContext:
         return self.known.canonical(name)
 
     def remind(self, run: Run) -> Guidance | None:
-        """Return the reminder of a shift, for every later round, or None if there was no shift. A guide."""
+        """Return the reminder of a shift, for every later round, or None if there was no shift. Used as a guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         context = self.known.get(run.context_type)
@@ -116,8 +116,8 @@ class TurnContext:
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context for a run that continues ``before``: the one to which that run shifted, if this context
-        was applied there.
+        """Return the context for a run that continues ``before``: the one that run shifted to, if it started from this
+        context.
         """
         logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied

@@ -22,7 +22,7 @@ RESULT, WORDS = 500, 4_000
 MAX_RECORD = 400_000
 """Maximum characters of the complete record; if it is longer, the middle is left out."""
 WORTH_SHARE = 0.25
-"""Minimum share of a request, prompt and tools included, that must be replaceable for another summary soon after the last."""
+"""Minimum share of a request, including prompt and tools, that must be replaceable to justify another summary so soon."""
 RECENT_SHARE = 0.5
 """Maximum share of a long conversation for messages kept verbatim."""
 
@@ -40,7 +40,7 @@ def why_due(history: History, messages: int, tokens: int | None, window: int | N
 
 
 def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
-    """Return the index of the first message to keep, or None if there would be nothing to replace.
+    """Return the index of the first message to keep, or None if nothing would be replaced.
 
     Keeps the last ``keep`` messages, or fewer if these exceed ``most_tokens``, and the calls that their results
     belong to.
@@ -63,7 +63,7 @@ def recent_tokens(messages: Sequence[Message]) -> float:
 
 
 def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
-    """True if replacing messages 1 up to ``start`` would save enough of a request of this many ``tokens``."""
+    """True if replacing the messages from 1 up to ``start`` would save enough of a request with this many ``tokens``."""
     return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 
@@ -84,7 +84,7 @@ def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
 
 
 def record_of(messages: Iterable[Message], earlier: str = "") -> str:
-    """Return the messages as text, with long results and texts truncated, except for the ``earlier`` summary among them."""
+    """Return the messages as text, with long results and long text truncated, except for the ``earlier`` summary among them."""
     text = "\n\n".join(line for message in messages for line in _lines(message, earlier))
     if len(text) > MAX_RECORD:
         half = MAX_RECORD // 2
@@ -119,7 +119,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
-    """Return the summary to send: a heading, the model's text, and the todos; without a text, only the todos."""
+    """Return the summary to send: a heading, the model's text, and the todos; if there is no text, only the todos."""
     if not summary.strip():
         return f"As of this point:\n\n{format_with_heading(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"

@@ -38,7 +38,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
 
 def _without_question_back(run: Run) -> Sequence[Message]:
-    """Return a run's conversation without a blank message, which no model accepts, and the answer to it."""
+    """Return a run's conversation, leaving out a blank prompt, which no model accepts, and the reply to it."""
     messages = run.messages
     is_asked_back = any(call.operation == CLARIFY_BLANK for call in run.model_calls)
     is_blank = is_asked_back and all(map(is_empty, messages[run.inherited].parts))  # pictures stay

@@ -15,18 +15,17 @@ from agentnb.errors import SettingsError
 class History:
     """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a
-    summary, which replaces the middle; within six rounds of the previous compaction, only if that removes a quarter
-    of the request. ``window``: tokens of that window; the default is taken from the model's price table.
-    ``compact_above``: messages above which the conversation is compacted, regardless of their length; should be far
-    above ``keep_recent``, or every other round pays for a summary. ``keep_recent``: messages at the end that no
-    summary replaces; fewer for ``share`` if these alone are more than half of the conversation. ``max_messages``:
-    messages above which the oldest, except the first, are left out; a call and its result are never separated, so
-    there may be more. ``result_characters``: longer results are truncated; the model can read the remainder with
-    `read_tool_result`. ``failed_rounds_above``: messages of the complete conversation, such as 20, above which rounds
-    whose calls all failed are left out; the other settings count only messages to be sent.
+    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a summary,
+    which replaces the middle; within six rounds of the previous compaction, only if that removes a quarter of the request.
+    ``window``: tokens of that window; the default is taken from the model's price table. ``compact_above``: messages above
+    which the conversation is compacted, regardless of their length; should be far above ``keep_recent``, or else every other
+    round pays for a summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone
+    make up more than half of the conversation. ``max_messages``: messages above which the oldest, except the first, are left
+    out; a call and its result are never separated, so there may be more. ``result_characters``: longer results are truncated;
+    the model can read the remainder with `read_tool_result`. ``failed_rounds_above``: messages of the complete conversation,
+    such as 20, above which rounds whose calls all failed are left out; the other settings count only messages to be sent.
 
-    Each of these may be None for off, except ``keep_recent``.
+    Each of these except ``keep_recent`` may be None, which turns it off.
     """
 
     share: float | None = None
@@ -96,7 +95,7 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """Return the settings as plain data for a log: those that differ from ``full``, which leaves nothing out."""
+    """Return the settings as plain data for a log: only those that differ from ``full``, which leaves nothing out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 

@@ -42,7 +42,7 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
     ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has such a
     path. A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files
-    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, as its last line then says.
+    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, and its last line then says so.
     """
     root = _root(folder)
     for file in FILES:
@@ -52,8 +52,7 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
 
 def repo_root(folder: Path) -> Path:
-    """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), else the folder
-    itself.
+    """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), or else the folder itself.
 
     ``folder``: as in `repo_instructions`.
     """
@@ -77,7 +76,7 @@ def _upward(folder: str) -> tuple[str, ...]:
 
 
 def _text(root: str, file: str) -> str:
-    """Return the instructions in this file; empty if it has none that can be used."""
+    """Return the instructions in this file; empty if it has none that are usable."""
     path = Path(os.path.realpath(f"{root}/{file}"))
     try:
         # Only a plain file: opening a pipe would block until there is a writer.

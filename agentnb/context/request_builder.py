@@ -1,6 +1,6 @@
 """Request builder: turns the run so far into the next request; the only place where messages are prepared.
 
-Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle with its
+Steps, in this order: leave out rounds and text that are not sent, truncate long results, replace the middle with its
 summary, pair calls and results, merge consecutive messages of one role, leave out the oldest if there are still too
 many, and append the ephemeral text.
 
@@ -97,7 +97,7 @@ class RequestBuilder:
 
     @classmethod
     def rebuild(cls, run: Run) -> RequestBuilder:
-        """Return a builder for a run that has begun, preparing each of its rounds again."""
+        """Return a builder for a run that has already started, and prepare each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
         for round_ in walk_rounds(run):
             folded.extend((*round_.before, round_.start))
@@ -187,12 +187,12 @@ class RequestBuilder:
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
     def prepared_of(self, index: int) -> int:
-        """Return the number of prepared messages whose content was all stored before this index."""
+        """Return the number of prepared messages whose content was stored entirely before this index."""
         return bisect_left(self._origins, index)
 
     def inherited(self, history: int) -> int:
-        """Return the number of prepared messages whose content is all from the first ``history`` stored ones, the
-        previous run's.
+        """Return the number of prepared messages whose content is entirely from the first ``history`` stored ones, those of
+        the previous run.
         """
         position = self.prepared_of(history)
         begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
@@ -232,7 +232,7 @@ class RequestBuilder:
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """True for text from which workflow mode continued and which is not sent again."""
+        """True for text that workflow mode continued from, which is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -305,7 +305,7 @@ class RequestBuilder:
         self._rewind(run, seen[0] - 1)
 
     def _rewind(self, run: Run, index: int) -> None:
-        """Prepare again from this stored message on; what was sent before it stays unchanged."""
+        """Prepare again from this stored message onwards; everything sent before it stays unchanged."""
         position = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
         if self._compacted is not None and position <= 1:
             self._begin_anew(run, self._compacted)
@@ -369,7 +369,7 @@ def is_empty(part: AnyPart) -> bool:
 
 
 def merge_messages(first: Message, second: Message) -> Message:
-    """Merge two messages of one role: all parts in order, adjacent texts joined by a blank line, both authors named."""
+    """Merge two messages of one role: parts in order, adjacent text joined by a blank line, and both authors named."""
     first_parts, second_parts = first.parts, second.parts
     end, start = first_parts[-1], second_parts[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):

@@ -31,8 +31,8 @@ class LeftOut(NamedTuple):
     message: Message
     """The complete message, or the parts of it that were not sent."""
     why: WhyNotSent
-    """``workflow_mode``: text from which workflow mode continued; ``failed_round``: every call of the round failed;
-    ``empty``: no content to send.
+    """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
+    no content to send.
     """
     place: int
     """Number of messages in the request that precede it."""
@@ -57,7 +57,7 @@ class SentRequest:
     unchanged: int
     """Number of those that this request repeats exactly, so that a provider's prompt cache may hold them."""
     kept: int
-    """Number of those that are the same apart from the ephemeral text: `unchanged`, or one more."""
+    """Number of those that are the same except for the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
     """Parts of the conversation that this request omits, in order."""
     left_out_before: int
@@ -107,7 +107,7 @@ class _Past:
         self._noted: set[int] = set()
 
     def rebuild_request(self, run: Run, usage: Usage) -> SentRequest:
-        """Return the request of the open round of ``run``, which has been folded up to that round."""
+        """Return the request of the open round of ``run``, which must have been folded up to that round."""
         left_out_before = len(self._left_out)
         request = self._request_builder.request(run, ephemeral_text(run), may_call=not run.last_round.is_final)
         self._note_left_out(run)
@@ -143,8 +143,8 @@ class _Past:
 
 
 def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
-    """Return the number of leading messages of ``now`` that the previous request has too; ``last`` is that request's
-    last message.
+    """Return the number of leading messages of ``current`` that the previous request has too; ``last`` is that request's last
+    message.
     """
     last_index = len(before) - 1
     if not current.extends(before):

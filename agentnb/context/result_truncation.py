@@ -12,8 +12,8 @@ from agentnb.tools.read_result import READ_TOOL
 def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:
     """Return the message with each result above ``most`` characters cut to its start and end.
 
-    Returns the same object if no result is longer. ``can_read_on``: True if the model has the tool that reads the
-    remainder, and is told so.
+    Returns the same object if no result is longer. ``can_read_on``: True if the model has the tool that reads the remainder,
+    and is to be told so.
     """
     parts = message.parts
     for index, part in enumerate(parts):  # plain loops: this runs in every round

@@ -7,5 +7,5 @@ from agentnb.core.request import Request
 
 
 def side_question(text: str, system: str = "") -> Request:
-    """Return a request with only this question, without the conversation and without tools."""
+    """Return a request with only this question, without the conversation or any tools."""
     return Request(encodable(system), (user(text),))

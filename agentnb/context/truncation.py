@@ -27,7 +27,7 @@ def kept_from(messages: Sequence[Message], most: int) -> int:
 def include_calls(messages: Sequence[Message], start: int) -> int:
     """Return ``start``, or the nearest earlier index from which every result has its call.
 
-    Repeats until nothing changes, since an added message may have results of its own.
+    Repeats until nothing changes, since an added message may itself have results.
     """
     while (earlier := _place_of_calls(messages, start)) < start:
         start = earlier
@@ -47,7 +47,7 @@ def _place_of_calls(messages: Sequence[Message], start: int) -> int:
 
 
 def _without_calls(messages: Sequence[Message]) -> set[str]:
-    """Return the ids of results without an earlier call with that id. (A later one may exist, since ids repeat in odd
+    """Return the ids of results without an earlier call with that id. (A later one may exist, since ids may repeat in unusual
     histories.)
     """
     called: set[str] = set()

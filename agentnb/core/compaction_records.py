@@ -10,7 +10,7 @@ from agentnb.core.schema.counts import Count
 from agentnb.core.usage import NOTHING_USED, Usage
 
 WhyCompacted: TypeAlias = Literal["share", "messages", "overflow", "recorded"]
-"""The reason for a compaction: the conversation filled its share of the context window, had too many messages, or was refused
+"""The reason for a compaction: the conversation filled its share of the context window, had too many messages, or was rejected
 by the provider as too long; ``recorded``: another product compacted it, according to its trace."""
 
 
@@ -27,7 +27,7 @@ class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: Count
     """Number of messages replaced by the text, including those of earlier summaries."""
     text: str = ""
-    """The summary as sent, or the open todos, if any, when there is no summary."""
+    """The summary as sent; if there is none, the open todos, if any."""
 
 
 class Compaction(msgspec.Struct, frozen=True, gc=False):
@@ -40,4 +40,4 @@ class Compaction(msgspec.Struct, frozen=True, gc=False):
     """Usage of the model call for the summary."""
     seconds: float | None = 0.0
     problem: str = ""
-    """The reason for a missing summary."""
+    """The reason why there is no summary."""

@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Index in `rows` before which rows are omitted; 0 if they are omitted only at the end."""
 
     def map_texts(self, change: Callable[[str], str]) -> Table:
-        """Apply a function to each text. Any value that is not a plain cell becomes text."""
+        """Apply a function to each string. Any value that is not a plain cell becomes a string."""
         return Table(
             columns=tuple([change(str(name)) for name in self.columns]),
             rows=tuple([tuple([_map_cell(cell, change) for cell in row]) for row in self.rows]),
@@ -45,7 +45,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def plain_number(value: float) -> Cell:
-    """Return the number in a form that JSON supports: a gap for NaN, text for infinite or too large values."""
+    """Return the number in a form that JSON supports: a gap for NaN, text for infinite values and those that are too large."""
     if isinstance(value, int):
         return int(value) if -MAX_PRECISE < value < MAX_PRECISE else str(value)
     if isnan(value):

@@ -1,10 +1,10 @@
-"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and, within texts, ``${plan.steps[-1].name}`` and ``$name``
+"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and, within text, ``${plan.steps[-1].name}`` and ``$name``
 in a task file or ``{{ $steps.qa.output.score }}`` in a workflow.
 
 Expressions read only plain JSON data: a path walks objects and lists, never the attributes of Python objects, and the only
-function is ``len``. Length, depth and results are bounded, so that a text from a model or a file can be evaluated safely. In
-paths that begin with ``$``, names may contain dashes: ``$steps.first-draft.output`` is a single path, and a minus sign after it
-needs a space.
+function is ``len``. Length, depth and results are bounded, so that an expression from a model or a file can be evaluated
+safely. In paths that begin with ``$``, names may contain dashes: ``$steps.first-draft.output`` is a single path, and a minus
+sign after it needs a space.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_BITS = 1_024
 MAX_ITEMS = 100_000
 """Maximum number of characters or items in the result of ``+``."""
 MAX_TEXT = 1_000_000
-"""Maximum total number of characters in all texts after substitution."""
+"""Maximum total number of characters in all strings after substitution."""
 MAX_COMPARED = 1_000_000
 """Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
@@ -57,7 +57,7 @@ ValueOf: TypeAlias = Callable[[Reference], Any]
 
 
 class Spelling(NamedTuple):
-    """The syntax of expressions within the texts of one kind of file."""
+    """The syntax of expressions within the text of one kind of file."""
 
     begins: re.Pattern[str]
     """Start of an expression; its first group is the name of a path without brackets."""
@@ -68,7 +68,7 @@ class Spelling(NamedTuple):
     write: Callable[[Any], str]
     """Serializes a value other than a string as JSON."""
     alone: re.Pattern[str] | None = None
-    """A text consisting of a single expression without brackets."""
+    """Text consisting of a single expression without brackets."""
 
 
 _BARE = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
@@ -88,13 +88,13 @@ OF_WORKFLOWS = Spelling(
 
 
 class Piece(NamedTuple):
-    """An expression within a text."""
+    """An expression within text."""
 
     expression: str
     place: int
     """Its position in the text."""
     may_be_text: str = ""
-    """The variable in a ``$name`` within a text; the text is left unchanged if there is no such variable."""
+    """The variable of a ``$name`` within text, which is left unchanged if there is no such variable."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
@@ -129,15 +129,15 @@ def _look_up(names: Mapping[str, Any], path: Reference) -> Any:
 
 
 def substitute(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each ``${expression}`` and ``$name`` in the texts of plain data with its value, in the syntax of task files."""
+    """Replace each ``${expression}`` and ``$name`` in the strings of plain data with its value, in the syntax of task files."""
     return fill_in(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 
 def fill_in(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
-    """Replace each expression in the texts of plain data with its value. Keys remain unchanged.
+    """Replace each expression in the strings of plain data with its value. Keys remain unchanged.
 
-    A text that is exactly one expression becomes its value, of any type. Within a text, strings are inserted unchanged and
-    other values as JSON, and a ``$name`` that is not ``known`` remains. Inserted texts are not searched again. Raises
+    A string that is exactly one expression becomes its value, of any type. Within other text, strings are inserted unchanged
+    and other values as JSON, and a ``$name`` that is not ``known`` remains. Inserted text is not searched again. Raises
     `ExpressionError`.
     """
     _check_depth(value)
@@ -165,7 +165,7 @@ def fill_in(value: Any, spelling: Spelling, value_of: Callable[[str], Any], know
 
 
 def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """Apply a function to each text of plain data."""
+    """Apply a function to each string of plain data."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -186,7 +186,7 @@ def references_in(expression: str) -> tuple[Reference, ...]:
 
 
 def _reference(node: ast.expr) -> Reference | None:
-    """Return the path of a node, or None for a constant or a path that begins with a value."""
+    """Return the path of a node, or None for a constant, or for a path that begins with a value."""
     written, parts = ast.unparse(node), []
     while isinstance(node, _PATHS):
         parts.append(node.attr if isinstance(node, ast.Attribute) else _literal(node.slice))
@@ -232,7 +232,7 @@ def _check_depth(value: Any) -> None:
 
 
 def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
-    """Split a text into its expressions and the non-empty literal texts between them. Raises `ExpressionError`."""
+    """Split text into its expressions and the non-empty literal text between them. Raises `ExpressionError`."""
     if spelling.alone is not None and spelling.alone.fullmatch(text):
         return [Piece(text, 0)]
     parts: list[str | Piece] = []
@@ -249,7 +249,7 @@ def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
 
 
 def as_text(expression: str, value: Any, spelling: Spelling) -> str:
-    """Format a value for insertion into a text: strings unchanged, anything else as JSON. Raises `ExpressionError`."""
+    """Format a value for insertion into text: strings unchanged, anything else as JSON. Raises `ExpressionError`."""
     if isinstance(value, str):
         return value
     try:
@@ -304,7 +304,9 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
-    """Yield the expression's tokens as Python tokens. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
+    """Yield the expression's tokens as Python tokens. Collects the names in ``names`` and replaces them with ``w0``, ``w1``,
+    ...
+    """
     position, has_dashes = 0, False
     while position < len(expression):
         token = _TOKEN.match(expression, position)
@@ -420,7 +422,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first pair of values of different kinds at the same position in both; the values themselves come first."""
+    """Return the first pair of values of different kinds at the same position in both, starting with the values themselves."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []
@@ -483,7 +485,7 @@ def _ordering(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
 
 
 def _contains(item: Any, holder: Any) -> bool:
-    """True if a list contains the item, an object the field, or a text the substring."""
+    """True if the list contains the item, the object the field, or the string the substring."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
         raise TypeError(f"{kind_of(holder)} cannot contain {kind_of(item)}")
     if not isinstance(holder, str | list | tuple | dict):

@@ -1,4 +1,4 @@
-"""Forked processes: the parent's threads do not run there, so waiting for one of them would never end."""
+"""Forked processes: the parent's threads do not run there, so waiting for one would never end."""
 
 from __future__ import annotations
 

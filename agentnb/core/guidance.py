@@ -22,20 +22,20 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     version: str = ""
     """Content hash of the set."""
     asks: tuple[str, ...] = ()
-    """Facts of a round (fields of `RoundFacts`), any of which means compliance; if empty, the cell's own rule applies."""
+    """Facts of a round (fields of `RoundFacts`), any of which counts as compliance; if empty, the cell's own rule applies."""
     forbids: tuple[str, ...] = ()
-    """Facts that mean noncompliance."""
+    """Facts that count as noncompliance."""
     about: tuple[str, ...] = ()
     """The tools it concerns, if any."""
 
 
 class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A guidance set as logged: its name, content hash, and texts by part."""
+    """A guidance set as logged: its name, content hash, and text by part."""
 
     set: str = ""
     version: str = ""
     texts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Texts by part; empty parts are omitted."""
+    """Text by part; empty parts are omitted."""
 
     def text(self, part: str) -> str:
         """Return the text of a part, or an empty string."""
@@ -43,7 +43,7 @@ class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """Compliance of a reply with the guidance, or None if it cannot be determined."""
+    """Whether a reply complied with the guidance; ``followed`` is None if that cannot be determined."""
 
     followed: bool | None
     why: str

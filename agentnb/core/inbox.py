@@ -20,7 +20,7 @@ class Command(NamedTuple):
     """A command to a run. ``text``: the message, the reason to stop, or the id of a withdrawn grant; ``answer``: the answer to
     a question.
 
-    ``now``: an external agent ends its turn to read the message.
+    ``now``: have an external agent end its turn to read the message.
     """
 
     name: CommandName
@@ -30,7 +30,7 @@ class Command(NamedTuple):
 
 
 class Inbox:
-    """Commands on their way to the loop. Sending never blocks."""
+    """Holds commands on their way to the loop. Sending never blocks."""
 
     def __init__(self, around: Inbox | None = None) -> None:
         """``around``: the inbox of the parent run, whose pauses pause this run as well."""
@@ -38,7 +38,7 @@ class Inbox:
         """The commands not yet read by the loop."""
         self._wake: Callable[[Command], None] | None = None
         self._early: tuple[Command, ...] = ()
-        """Answers sent before the loop listens: a resumed run may still wait for the person."""
+        """Answers sent before the loop starts listening: a resumed run may still be waiting for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
         self.is_paused = False

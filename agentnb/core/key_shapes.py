@@ -1,9 +1,9 @@
-"""Detection of texts that look like keys, which are masked in everything to be shared, such as pages, and in errors about files
-and models.
+"""Detection of text that looks like a key, which is masked in everything that is shared, such as pages, and in errors about
+files and models.
 
-The shapes are those documented by the issuers, long enough not to match words and model names. Libraries that find secrets
-(detect-secrets) search source code by entropy, which also flags ids and hashes of a run, and need a web client; a table of
-shapes suffices here.
+The shapes are those documented by the issuers, long enough not to match words and model names. Libraries for finding secrets,
+such as detect-secrets, search source code by entropy, which also flags a run's ids and hashes, and need a web client; a table
+of shapes suffices here.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def mask_shapes(text: str) -> str:
 
 
 def mask_keys(text: str) -> str:
-    """Redact known keys in the text, and mask texts that look like keys."""
+    """Redact known keys in the text, and mask anything that looks like a key."""
     return mask_shapes(redact(text))

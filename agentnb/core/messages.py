@@ -59,7 +59,9 @@ class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
     parts: tuple[Text | Image, ...] = ()
     is_error: bool = False
     error_code: str | None = None
-    """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled``, ``time_limit`` or a tool's own."""
+    """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled``, ``time_limit`` or a tool's own
+    code.
+    """
 
     @property
     def text(self) -> str:
@@ -71,14 +73,14 @@ AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message of the conversation."""
+    """A message in the conversation."""
 
     role: Role
     parts: tuple[AnyPart, ...] = ()
     author: str = ""
-    """The author, if several agents share a conversation; never sent to a model."""
+    """The author if several agents share the conversation; never sent to a model."""
     is_placeholder: bool = False
-    """True for the replacement of a prompt missing from a trace."""
+    """True if it stands in for a prompt missing from a trace."""
 
     @property
     def text(self) -> str:
@@ -122,13 +124,13 @@ def encodable(text: str) -> str:
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and signs drawn as nothing."""
+"""Letters, marks and signs that are invisible when drawn."""
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-"""Variation selectors, marks drawn as nothing."""
+"""Variation selectors, which are invisible when drawn."""
 
 
 def is_invisible(char: str) -> bool:
-    """True for a character that a person cannot see, also for a space."""
+    """True for a character that a person cannot see, including a space."""
     is_selector = any(ord(char) in selectors for selectors in _SELECTORS)
     return is_selector or char in _BLANK_LETTERS or unicodedata.category(char) in _INVISIBLE
 
@@ -139,12 +141,12 @@ _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_
 
 
 def visible(text: str) -> str:
-    """Make an untrusted text `encodable`, and remove characters that a person cannot see."""
+    """Make untrusted text `encodable`, and remove characters that a person cannot see."""
     return encodable(text).translate(_UNSEEN)
 
 
 def encodable_data(value: Any) -> Any:
-    """Replace lone surrogates in the texts and keys of plain data."""
+    """Replace lone surrogates in the strings and keys of plain data."""
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list | tuple):

@@ -76,7 +76,7 @@ _RULE = re.compile(r"([^(]+)(?:\((.+)\))?", re.DOTALL)
 
 
 def rule_parts(rule: str) -> tuple[str, str]:
-    """Split a rule such as ``bash(git status *)`` into its tool and its pattern, which is empty without brackets."""
+    """Split a rule such as ``bash(git status *)`` into its tool and its pattern, which is empty if there are no brackets."""
     match = _RULE.fullmatch(rule)
     return (rule, "") if match is None else (match[1], match[2] or "")
 
@@ -127,7 +127,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     """The reason given by the gate that asks; empty if no gate asks."""
     effects: str | None = None
-    """The declared effects of its tool; empty if there are none, None in logs before schema 6."""
+    """The declared effects of its tool; empty if there are none, or None in logs before schema 6."""
     command: str = ""
     """The shell command executed by the call, if any."""
     diff: str = ""
@@ -185,7 +185,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
     """The address at which to answer; empty if the question is answered here."""
     problem: str = ""
-    """The reason for refusing the previous answer, an edited plan; the message begins with it."""
+    """The reason why the previous answer, an edited plan, was refused; the message begins with it."""
     caller: JudgedCall | None = None
     """The call on whose behalf a tool, server or plan asks, or None for other questions, for `ASK_PERSON`, and in older logs.
     """
@@ -196,7 +196,7 @@ Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withd
 
 
 class NoAnswer(Enum):
-    """The person's alternatives to an answer, in MCP's terms."""
+    """What the person may do instead of answering, in MCP's terms."""
 
     DECLINE = "decline"
     """The person declines the question."""
@@ -226,7 +226,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return self.outcome in ("answered", "declined", "cancelled")
 
     def as_answer(self) -> Answer:
-        """Return the outcome in its original form, as an `Answer`."""
+        """Return the outcome as the `Answer` that it came from."""
         is_declined = self.outcome in ("declined", "cancelled")
         return Answer(self.question.id, self.answer, is_declined, self.by, cancelled=self.outcome == "cancelled")
 
@@ -252,11 +252,11 @@ class Answer(NamedTuple):
     failed: bool = False
     cancelled: bool = False
     granted_by: str = ""
-    """The source of its grant, if different."""
+    """The source of its grant, if different from ``by``."""
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """The person's alternative to an answer, or None if answered."""
+        """What the person did instead of answering, or None if they answered."""
         if not self.declined:
             return None
         return NoAnswer.CANCEL if self.cancelled else NoAnswer.DECLINE
@@ -390,7 +390,7 @@ def _number_in(text: str) -> Any:
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return the problem with the value in a few words; empty if it fits."""
+    """Describe the problem with the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
     try:
@@ -428,12 +428,12 @@ def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
 
 
 def _request(schema: dict[str, Any]) -> str:
-    """Return the instruction to the person as the beginning of a sentence."""
+    """Return the beginning of a sentence that tells the person what to enter."""
     return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected_form(schema)}"
 
 
 def expected_form(schema: dict[str, Any]) -> str:
-    """Return the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
+    """Describe the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
     if choices := answer_form(schema).choices:
         listed = ", ".join(cut(choice_in_words(choice)) for choice in choices[:MAX_CHOICES])
         return f"one of: {listed}{', ...' if len(choices) > MAX_CHOICES else ''}"

@@ -35,10 +35,10 @@ _NO_TEXT = (
     inspect.BytesType,
 )
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
-"""An escaped character that a page would display unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
+"""An escaped character that a page would display unescaped, as in JSON (or JSON within JSON), Markdown and HTML."""
 
 _ESCAPE_BEGUN = re.compile(r"(?:\\{1,64}(?:u[0-9a-fA-F]{0,3})?|&#?[0-9A-Za-z]{0,31})\Z")
-"""The beginning of an escape at the end of a text."""
+"""The beginning of an escape at the end of the text."""
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])")
 _CHARACTER_REFERENCE = re.compile(b"&#(?:[xX]0*[3-7][0-9a-fA-F]|0*(?:4[89]|[5-9][0-9]|1[01][0-9]|12[0-2]));")
 _LETTERS = re.compile("[A-Za-z0-9]*")
@@ -46,13 +46,13 @@ _NAMED_KEY = re.compile(rb"(?:[?&]|u0026)key=([A-Z][A-Z0-9_]{1,63})(?![A-Za-z0-9
 """The variable of a key within a model name."""
 
 _ITEMS = ("",)
-"""Marker for classes that hold texts but have no fields: subclasses of str, a dict, a list, a tuple, a set."""
+"""Marker for classes that contain text but have no fields: subclasses of str, a dict, a list, a tuple, a set."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
 """Fields that may contain text, by class."""
 
 
 def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
-    """Replace each known key in all texts of a value (a str, plain data, or a Struct) with ``[key]``.
+    """Replace each known key in all text within a value (a str, plain data, or a Struct) with ``[key]``.
 
     Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and
     agentnb's fixed terms (a status, a role) are unchanged.
@@ -72,7 +72,7 @@ def holds_key(data: bytes) -> bool:
 class FileRedactor:
     """Redacts data from a file, which may contain keys unknown to its writer.
 
-    Most files contain none, and searching their bytes is much faster than searching every text.
+    Most files contain none, and searching their bytes is much faster than searching every string.
     """
 
     __slots__ = ("_finder",)
@@ -100,12 +100,12 @@ class FileRedactor:
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Apply ``change`` to all texts of a value, except agentnb's fixed terms and the ids of runs."""
+    """Apply ``change`` to all text within a value, except agentnb's fixed terms and the ids of runs."""
     return _walk(value, change)  # type: ignore[no-any-return]  # of the same type
 
 
 def redact_error(error: AgentnbError) -> None:
-    """Redact the error's texts in place, and drop its causes, which tracebacks display, if one of them contains a key."""
+    """Redact the error in place, and drop its causes, which tracebacks display, if one of them contains a key."""
     error.replace(*redact((error.what, error.advice)))
     try:
         texts = [str(cause) for cause in _causes(error)]
@@ -120,7 +120,7 @@ AgentnbError.redact = staticmethod(redact)
 
 
 class StreamRedactor:
-    """Redacts a streamed text: an ending that may be the start of a key is held back until the next piece."""
+    """Redacts streamed text: if its end may be the start of a key, that part is held back until the next piece."""
 
     __slots__ = ("_held",)
 
@@ -141,7 +141,7 @@ class StreamRedactor:
 
 
 def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
-    """Return the position in a text from which the rest may be the start of a key, even if written with escapes."""
+    """Return the position from which the rest of the text may be the start of a key, even if written with escapes."""
     cut = _ESCAPE_BEGUN.search(text)
     end = len(text) if cut is None else cut.start()
     plain, positions = _unescape_text(text[:end])
@@ -154,14 +154,14 @@ def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
 
 
 class _Finder:
-    """Finds these secrets in texts."""
+    """Finds the given secrets in text."""
 
     def __init__(self, secrets: tuple[str, ...]) -> None:
         self._secrets = secrets
         self._beginnings = tuple(dict.fromkeys(secret[:BEGINNING] for secret in secrets))
         signs = {char for secret in secrets for char in secret if char in string.punctuation}
         self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
-        """Any text with an escaped secret contains one of these."""
+        """Text with an escaped secret contains at least one of these."""
         self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
         words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
         self._words = tuple(dict.fromkeys(word.encode() for word in words))
@@ -324,7 +324,7 @@ def _in_common(text: str, start: int, secret: str) -> int:
 
 
 def _overlap(text: str, secret: str) -> int:
-    """Return how many characters at the end of the text form the start, but not all, of this secret."""
+    """Return how many characters at the end of the text form the start of this secret, but not all of it."""
     start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(text[start:]):

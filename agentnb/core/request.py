@@ -13,7 +13,7 @@ from agentnb.core.view import View
 
 T = TypeVar("T")
 ToolRole: TypeAlias = Literal["work", "planning", "list"]
-"""Role of a tool: work changes or finds something, planning prepares it, a list holds the tasks."""
+"""Role of a tool: work changes or finds something, planning prepares work, and a list holds the tasks."""
 ROLES: tuple[ToolRole, ...] = ("work", "planning", "list")
 LISTS = frozenset({"todo_operations", "TodoWrite", "TodoRead", "write_todos", "read_todos", "update_plan"})
 """Names of todo list tools, in agentnb and other products; they do not count as work."""
@@ -40,7 +40,7 @@ class Sent(View[Message]):
         self._kept = kept
         self._lasting: Message | None = None
         self.said_since = 0
-        """Number of messages at the end that belong to the paused reply to be continued."""
+        """Number of messages at the end that belong to a paused reply that is to be continued."""
 
     @property
     def lasting(self) -> Message:
@@ -90,9 +90,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """A request to a model.
 
     ``messages`` begins with a message from the person, and the assistant's messages alternate strictly with those of others.
-    The list is a view as of the call: a stored request still shows the messages sent then. ``settings`` apply to this call
-    only: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the JSON Schema of a
-    text-only reply, for models that support it).
+    The list is a view as of the time of the call, so a stored request still shows the messages sent then. ``settings`` apply
+    to this call only: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the
+    JSON Schema of a text-only reply, for models that support it).
     """
 
     system: str
@@ -101,7 +101,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     settings: dict[str, Any] = {}
 
     def and_then(self, message: Message) -> Request:
-        """Return the request that continues after this message, the beginning of a paused reply."""
+        """Return the request that continues after this message, which is the beginning of a paused reply."""
         messages = self.messages
         if not isinstance(messages, Sent):
             messages = Sent([*messages], len(messages), None, {})

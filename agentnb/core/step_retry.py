@@ -39,7 +39,7 @@ NEVER_RETRIED = ("cancelled", "interrupted", "budget", "session_budget")
 
 
 def is_pattern(word: str) -> bool:
-    """True if a word of ``on`` is a pattern for the error's text: ``/regex/``."""
+    """True if a word in ``on`` is a pattern for the error's text: ``/regex/``."""
     return len(word) > 2 and word.startswith("/") and word.endswith("/")
 
 
@@ -50,13 +50,13 @@ class Retry:
     max_attempts: int = 0
     """Attempts after the first."""
     backoff: Literal["fixed", "exponential"] = "fixed"
-    """Waits of equal length, or growing by `multiplier`."""
+    """Whether waits have equal length, or grow by `multiplier`."""
     initial_delay_seconds: float = 1.0
     max_delay_seconds: float | None = None
     multiplier: float = 2.0
     """Growth factor of an exponential backoff."""
     on: tuple[str, ...] = ()
-    """The failures to retry, in the words of `agentnb.runtime.steps.step_failures`; by default, all that can be retried."""
+    """The failures to retry, as named in `agentnb.runtime.steps.step_failures`; by default, all that can be retried."""
 
     def wait_before(self, attempt: int) -> float:
         """Return the seconds to wait after the attempt with this number, from 1."""

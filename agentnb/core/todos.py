@@ -81,7 +81,7 @@ def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return the first todo in progress, else the first not started, or None if there is neither."""
+    """Return the first todo in progress or, if there is none, the first not started; None if there is neither."""
     for status in ("in-progress", "not-started"):
         for todo in todos:
             if todo.status == status:
@@ -90,7 +90,7 @@ def next_todo(todos: Sequence[Todo]) -> Todo | None:
 
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Return the todos that are completed now, but were open or missing before."""
+    """Return the todos that are completed now but were open or missing before."""
     return _newly(lambda todo: not is_open(todo), before, after)
 
 
@@ -127,7 +127,7 @@ def format_or_none(todos: Sequence[Todo]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Return the text without line breaks, and without control characters, which would steer a display."""
+    """Return the text without line breaks or control characters, which would affect how it is displayed."""
     line = " ".join(text.split())
     return line if line.isprintable() else "".join(filter(str.isprintable, line))
 

@@ -41,7 +41,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
     def since(self, before: Usage) -> Usage:
-        """Return the usage since an earlier total of the same run: known tokens, and a cost if this total has one."""
+        """Return the usage since an earlier total of the same run: the known tokens, and a cost if this total has one."""
         return Usage(
             _less(self.input, before.input),
             _less(self.output, before.output),
@@ -94,7 +94,7 @@ class NestedTotals(msgspec.Struct, gc=False):
     """Usage of the nested runs of a run, by run and in total."""
 
     by_run: dict[str, NestedUsage] = {}
-    """By id of the nested run; the empty id holds the total dollars logged by earlier versions."""
+    """Usage by id of the nested run; the empty id holds the total dollars logged by earlier versions."""
     usage: Usage | None = None
 
     def add(self, run_id: str, nested: NestedUsage) -> None:
@@ -122,7 +122,7 @@ def _add_known(a: int | None, b: int | None) -> int | None:
 
 
 def counts(usage: Usage, error: str = "") -> bool:
-    """True if a call outside the loop changes the total: it used something, and did not fail without a report."""
+    """True if a call outside the loop changes the total: it used something, and did not fail without reporting any usage."""
     return usage != NOTHING_USED and not (error and usage == UNKNOWN)
 
 

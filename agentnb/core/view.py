@@ -12,7 +12,7 @@ T = TypeVar("T")
 class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
-    Without ``length``, it grows with the list; with a length, it shows the list as of that length (lists behind a view are only
+    Without ``length``, it grows with the list; with a length, it shows the list as of that length (the underlying list is only
     ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for this view only.
     """
 
@@ -78,5 +78,5 @@ def with_last(items: Sequence[T], item: T) -> View[T]:
 
 
 def without_last(items: Sequence[T]) -> View[T]:
-    """Return a view of the items without the last."""
+    """Return a view of the items without the last one."""
     return View(items._items if type(items) is View else [*items], len(items) - 1)

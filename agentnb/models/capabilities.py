@@ -29,7 +29,7 @@ NO_LANGUAGE_MODEL = Capabilities(language_model=False, has_price=True)
 
 
 def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
-    """Estimate the usage of a call until its reply broke off: providers do not report it, but charge for it.
+    """Estimate the usage of a call up to the point where its reply broke off: providers do not report it, but charge for it.
 
     The model estimates it with its method ``used_until_cut(request, heard)``; without the method, the usage is unknown.
     """

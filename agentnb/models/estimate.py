@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def tokens_of_text(text: str) -> int:
-    """Estimate the tokens of a text."""
+    """Estimate the tokens of the text."""
     return round(len(text) / CHARACTERS_A_TOKEN)
 
 
@@ -63,7 +63,7 @@ def about(request: Request, message: Message) -> Usage:
 
 
 def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
-    """Return the usage with an estimate for each missing side; the same object if both sides were counted.
+    """Return the usage with an estimate for input or output tokens that are missing; the same object if both were counted.
 
     A count of 0 is treated as missing, because neither a request nor a reply with content is ever empty. If cached or reasoning
     tokens exceed their total, as some servers report them, they were counted separately and are added.

@@ -34,7 +34,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt; another follows after ``seconds``. Discard the deltas of the reply so far."""
 
     attempt: int
-    """Number of the failed attempt, from 1; 0 before the first attempt, while the call waits for other calls."""
+    """Number of the failed attempt, from 1; 0 while the call waits for other calls before its first attempt."""
     seconds: float
     reason: str
     """A sentence."""
@@ -49,7 +49,7 @@ class Unshown(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """Parts of the reply to log now, since they cannot be requested again: the deltas since the last checkpoint."""
+    """Parts of the reply to log now, namely the deltas since the last checkpoint, since they cannot be requested again."""
 
     parts: tuple[Text | Thinking, ...]
     metadata: dict[str, Any] = {}
@@ -79,5 +79,5 @@ class Model(Protocol):
 
         `Unshown` counts received content that no delta shows; it is also optional, as is a `Notice` before the deltas. After a
         `Checkpoint` the log has the reply so far. While its attribute ``is_in_turn`` is true, a model is still working between
-        its replies, and a pause of the run waits until it is false.
+        its replies, and pausing the run waits until it is false.
         """

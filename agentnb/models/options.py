@@ -25,7 +25,7 @@ OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit",
 LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
 """Numeric options, with their minimum."""
 OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
-"""Option and value for each trait value that has other names as an option."""
+"""Option and value for each trait value whose option has a different name."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that cannot be written in a name."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -47,10 +47,10 @@ class Options:
     temperature: float | None = None
     """Sampling temperature, as defined by the server; Anthropic's API no longer has one."""
     seed: int | None = None
-    """Non-negative integer that seeds the server's sampling, as far as the server supports that."""
+    """Non-negative integer that seeds the server's sampling, as far as the server supports it."""
     effort: str | None = None
-    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model supports
-    them.
+    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model
+    supports it.
     """
     thinking: str | None = None
     """``off``, ``adaptive`` (as much as the model chooses, with a summary), or a number of tokens (only ``anthropic``, for its
@@ -73,8 +73,8 @@ class Options:
     timeout: float = 300.0
     """Maximum seconds of silence in an attempt; connecting may take 10."""
     stall: float | None = None
-    """Idle timeout: maximum seconds in an attempt during which no part of a reply arrives, whatever else the server sends;
-    default: twice ``timeout``.
+    """Idle timeout: maximum seconds in an attempt without any part of a reply, whatever else the server sends; default: twice
+    ``timeout``.
     """
     url: str | None = None
     """URL of the server, if not the provider's own: without a password, and with nothing after its path."""
@@ -87,21 +87,21 @@ class Options:
     alternating: bool | None = None
     """Whether user and assistant must alternate in requests, so that a reminder after tool results gets no separate message."""
     system: str | None = None
-    """Place of the system prompt: ``first``, or in the first message of the ``user``."""
+    """Position of the system prompt: ``first``, or in the first message of the ``user``."""
     tools: bool | None = None
     """Whether the model's template accepts tools; ``no`` sends none."""
     stream_options: bool | None = None
-    """Whether the server knows ``stream_options``, which request the token counts of a stream."""
+    """Whether the server supports ``stream_options``, which request the token counts of a stream."""
     length_limit: str | None = None
     """The server's name for the token limit: ``max_tokens`` or ``max_completion_tokens``."""
     think_tags: bool | None = None
-    """Whether ``<think>`` blocks at the start of a reply are thinking."""
+    """Whether ``<think>`` blocks at the start of a reply count as thinking."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
     traits: Traits | None = None
-    """Traits of the server, from its name, these options and its refusals, or None for those of its name."""
+    """Traits of the server, from its name, these options and its refusals; None means those implied by its name."""
     server: str = ""
-    """The server and the model; thinking fields are returned only to the same ones."""
+    """The server and the model: thinking fields are sent back only to the same pair."""
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -167,7 +167,7 @@ def format_options(options: Options) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return the person's text if it is safe to repeat, ``...`` if it is too long or may hold a key."""
+    """Return the person's text if it is safe to repeat, or ``...`` if it is too long or may contain a key."""
     holds_key = mask_shapes(text) != text or (looks_like_a_key(text) and ":" not in text)
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 

@@ -107,15 +107,12 @@ def add_cost(
     long_cache: bool = False,
     is_own_price: bool = True,
 ) -> Usage:
-    """Return the usage with its cost in US dollars: by ``price``, or else by the table's price for the model at this time.
+    """Return the usage with its cost in US dollars: from ``price``, or else from the table's price for the model at this time.
 
-    ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's is not higher: third-party
-    files
-    must not evade a budget.
-    The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if set
-    explicitly: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has
-    no
-    price. ``long_cache``: cache writes are kept for an hour.
+    ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's price is not higher, so that
+    third-party files cannot evade a budget. The cost is None if the table has no such provider or model, or if the tokens are
+    unknown. ``url``: the server's URL, if set explicitly: it then decides which provider's prices apply, and a server that is
+    not in the table (such as a local one) has no price. ``long_cache``: cache writes are kept for an hour.
     """
     rates = [] if price is None else [price]
     if price is None or not is_own_price:

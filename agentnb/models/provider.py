@@ -1,6 +1,4 @@
-"""Provider-specific parts: the destination of requests, and two pure functions, from request to wire and from stream to
-reply.
-"""
+"""Provider-specific parts: where requests go, and two pure functions, from request to wire format and from stream to reply."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
-"""Minimum number of characters counted for a part of a reply, such as a call, even if it is empty."""
+"""Minimum number of characters to count for each part of a reply, such as a call, even if it is empty."""
 SEALED = 4
 """Number of characters of opaque data in a reply, such as a signature, that count as one."""
 
@@ -30,7 +28,7 @@ def sealed_length(value: Any) -> int:
 
 
 DONE: dict[str, Any] = {"choices": [{"finish_reason": "stop"}]}
-"""Chunk for the end marker ``[DONE]`` of streams of OpenAI's APIs."""
+"""Chunk for the end marker ``[DONE]`` in the streams of OpenAI's APIs."""
 
 
 class Reading(Protocol):
@@ -108,10 +106,11 @@ class Provider:
     sees: bool = True
     """True if its models accept images, unless the ``images`` option is set."""
     takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
-    """Returns whether its own server enforces this JSON Schema of answers; with a schema, other servers may ignore the
-    tools."""
+    """Returns whether its own server enforces this JSON Schema for answers; given a schema, other servers may ignore the
+    tools.
+    """
     thinks_by_budget: bool = False
-    """True if requests can set a number of thinking tokens."""
+    """True if requests can set the number of thinking tokens."""
     traits: Traits | None = None
     """Traits of its server, or None for an API that all servers implement in the same way."""
     url: str | None = None

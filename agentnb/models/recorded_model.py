@@ -1,6 +1,7 @@
 """A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-A reply is found by its request, ignoring call ids, or, in order, by its number, with a check of the request.
+A reply is found by its request, ignoring call ids, or, if replies are returned in order, by its number, and the request is
+then checked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Piece(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A request of a recorded run and the model's answer, with the failed attempts before it."""
+    """A request from a recorded run and the model's answer, with the failed attempts before it."""
 
     run_id: str
     round: int

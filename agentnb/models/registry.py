@@ -67,7 +67,7 @@ OTHERS: dict[str, Callable[[str, Given], Model]] = {
     "scripted": _refuse_scripted,
     "recorded": _make_recorded,
 }
-"""Constructors of models that are not language models, from the rest of the name and the options."""
+"""Functions that create models other than language models from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "Options follow a ? and are separated by &: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
@@ -127,7 +127,7 @@ def person_chose_destination(model: object) -> bool:
 
 
 def is_usual_or_allowed(model: str) -> bool:
-    """Return whether a file could name this model: its address and its key are the usual ones, or allowed."""
+    """Return whether a file may name this model, because its address and its key are the usual ones or are allowed."""
     try:
         parts = _parts(model)
         return parts is None or chosen_destination.find_missing(*parts) is None
@@ -183,10 +183,10 @@ def can_be_made(model: str) -> bool:
 
 
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
-    """Return the model with this name; a model object is returned as it is.
+    """Return the model with this name; a model object is returned unchanged.
 
     ``output_schema``: JSON Schema (an object) for the replies of a provider's model: the text of each text-only reply is then
-    JSON of that form, as far as the provider enforces it. A `FileModelName` chooses neither address nor key by itself.
+    JSON of that form, to the extent that the provider enforces it. A `FileModelName` chooses neither address nor key by itself.
     Raises `UnknownModel`, with the most similar names, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
@@ -212,8 +212,8 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def seed_in(model: str, seed: int) -> str:
-    """Return the name with this seed in place of any other, or the unchanged name if its models take no seed. A `FileModelName`
-    remains one.
+    """Return the name with this seed in place of any other, or the unchanged name if its models take no seed. A
+    `FileModelName` stays one.
     """
     provider, name, query_options = _split_name(model)
     options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
@@ -308,7 +308,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
 
 
 def why_no_model(value: object, name: str = "") -> str:
-    """Return sentences that say why an object is not a model. ``name``: the variable that holds it."""
+    """Return sentences explaining why an object is not a model. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
         construction = f"{name or value.__name__}()"
         return f"It is a class, not an instance. Create one: {f'my_model = {construction}' if name else construction}."
@@ -320,8 +320,8 @@ def why_no_model(value: object, name: str = "") -> str:
 
 
 def is_model(value: object) -> bool:
-    """Return whether this is a model object: it has a name and a stream, and is not a class or table that happens to have
-    both.
+    """Return whether this is a model object: it has a name and a stream, and is not a class or table that merely happens to
+    have both.
     """
     return (
         not inspect.isclass(value)

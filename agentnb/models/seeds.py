@@ -7,7 +7,9 @@ from agentnb.models.registry import seed_in
 
 
 def takes_seed(model: str | Model) -> bool:
-    """Return whether the model samples with a seed: a persona, a provider's model with the option, or an object that can."""
+    """Return whether the model samples with a seed: a persona, a provider's model with the option, or an object that supports
+    it.
+    """
     return with_seed(model, 0) is not model
 
 

@@ -20,29 +20,29 @@ class Traits:
     short_ids: bool = False
     """True if call ids must have nine letters and digits."""
     system: str = "anywhere"
-    """Place of the system prompt: ``anywhere``, ``first``, or in the first message of the ``user``."""
+    """Position of the system prompt: ``anywhere``, ``first``, or in the first message of the ``user``."""
     returns: str = ""
     """Field of a reply that the server expects back with calls; empty if there is none."""
     returned: str = "calls"
-    """Replies whose fields are sent back to their server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
+    """Which replies have their fields sent back to the server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
     tools: bool = True
     """True if the template of its models accepts tools."""
     tool_choice_none: bool = False
-    """True if it knows the tool choice ``none``."""
+    """True if it supports the tool choice ``none``."""
     parallel: bool = False
-    """True if it knows ``parallel_tool_calls``."""
+    """True if it supports ``parallel_tool_calls``."""
     stream_options: bool = True
-    """True if it knows ``stream_options``."""
+    """True if it supports ``stream_options``."""
     usage: str = "alone"
-    """Place of the usage in a stream: a separate chunk (``alone``), the ``last`` one with a choice, the ``choice`` itself, or
-    ``x_groq``.
+    """Position of the usage in a stream: a separate chunk (``alone``), the ``last`` one with a choice, the ``choice`` itself,
+    or ``x_groq``.
     """
     length_limit: str = "max_tokens"
     """Name of the limit on a reply's tokens."""
     text_content: bool = False
     """True if a message's content must always be text, even with calls; otherwise it is null when empty."""
     think_tags: bool = False
-    """True if thinking comes in tags at the start of the text."""
+    """True if thinking is enclosed in tags at the start of the text."""
 
 
 PLACES_OF_SYSTEM = ("anywhere", "first", "user")

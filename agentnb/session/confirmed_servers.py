@@ -51,7 +51,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
 
 
 def read_server_file(path: Path, *, shown: str) -> ServerList:
-    """Parse the MCP servers described in a file, without configuring them. ``shown``: its name in errors.
+    """Parse the MCP servers described in a file, without configuring them. ``shown``: the file's name in errors.
 
     A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the position of the problem.
     """

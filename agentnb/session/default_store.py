@@ -21,7 +21,9 @@ def default_store() -> tuple[Store, str]:
 
 
 def _can_write(folder: Path) -> bool:
-    """Try to write, since file modes are not conclusive. Each kernel tries with its own file, as several may start at once."""
+    """Return whether a test file can be written, since file modes are not conclusive. Each kernel tries with its own file, as
+    several may start at once.
+    """
     existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), None)
     try:
         if existing is None or not existing.is_dir():

@@ -35,9 +35,9 @@ GROUP_HELP = {
     "sandbox": "the sandbox for bash commands, as Shell(sandbox=); none by default",
     "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); the remote origin by default",
 }
-"""Reference texts for the defaults of built-in tools."""
+"""Help texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]
-"""Parses a text into a value. Raises ValueError with the problem."""
+"""Parses text into a value. Raises ValueError with the problem."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
 ON_STOP = ("raise", "continue")
@@ -47,7 +47,7 @@ normally.
 
 
 def _one_of(known: Iterable[str], text: str) -> str:
-    """Parse one of several words, with dashes or underscores."""
+    """Parse one of several words, written with dashes or underscores."""
     word = text.replace("-", "_")
     if word not in known:
         raise ValueError(f"must be one of {', '.join(known)}")
@@ -113,7 +113,7 @@ def at_first() -> dict[str, str]:
 
 
 def may_be_empty(key: str) -> bool:
-    """True if the key sets something that is optional: a limit, a mode, a sandbox, a repository, a model for a profile."""
+    """True if the key's setting is optional: a limit, a mode, a sandbox, a repository, a model for a profile."""
     return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
@@ -153,7 +153,7 @@ def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
 
 
 def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed defaults: limits of a complete workflow, and settings of the agents that it declares.
+    """Return the changed defaults: limits for the workflow as a whole, and settings of the agents that it declares.
 
     The guidance set and policy are names; the model is not included.
     """

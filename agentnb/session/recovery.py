@@ -49,20 +49,19 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run, append to its log, and return the complete run at its end.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: its original functions;
-    ``agents``: a workflow's agents from Python, by name; ``actions``: the functions called by its tasks; ``model``:
-    its model, if it cannot be created from its name. Alternatively, ``agent``: the agent with which to resume it,
-    including its gates, whatever the log says, or the `Orchestration` for a run of another kind. ``store``: the store
-    of its log, by default `.agentnb/runs`; ``work_dir``: the working directory of its tools, by default the current
-    folder. ``approve`` and ``answer`` decide and answer on your behalf, as for `Agent.run`, and a string for
-    ``approve`` replaces its mode; ``answers``: to the open questions of its gates, steps and nested runs, by their
-    ids in ``run.waiting``; ``suspend``: whether to suspend it again when a question needs an answer. ``trust_log``:
-    True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
-    ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, in
-    addition to the provider's own server and this machine. Finished tool calls are not repeated; an interrupted call
-    is reported to the model as such, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or
-    still being written, `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not
-    given, or if a tool, a gate, an agent or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: its original functions; ``agents``: a
+    workflow's agents from Python, by name; ``actions``: the functions called by its tasks; ``model``: its model, if it cannot
+    be created from its name. Alternatively, ``agent``: the agent with which to resume it, including its gates, regardless of
+    the log, or the `Orchestration` for a run of another kind. ``store``: the store of its log, by default `.agentnb/runs`;
+    ``work_dir``: the working directory of its tools, by default the current folder. ``approve`` and ``answer`` decide and
+    answer on your behalf, as for `Agent.run`, and a string for ``approve`` replaces its mode; ``answers``: answers to the open
+    questions of its gates, steps and nested runs, by their ids in ``run.waiting``; ``suspend``: whether to suspend it again
+    when a question needs an answer. ``trust_log``: True to accept approvals, answers and settings of a log that your agentnb
+    did not write (`RunOptions`). ``allow_urls``: addresses for models named by its log, such as
+    ``https://models.example.org&key=MY_KEY``, in addition to the provider's own server and this machine. Finished tool calls
+    are not repeated; an interrupted call is reported to the model as such, unless its tool is ``repeatable``. Raises
+    `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, if its log is from
+    elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
     options = options_of(options, keywords, ResumeKeywords, "recover(run")
@@ -84,7 +83,7 @@ def begin_recovery(
     store: Store | None = None,
     **parts: Any,
 ) -> LiveRun:
-    """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
+    """Resume an interrupted or suspended run in the background, and immediately return a handle to it; see `recover`.
 
     The store of its log is used instead of the one in the options. ``parts``: tools, gates, model, agents and
     actions.
@@ -110,7 +109,7 @@ def _recreate(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any
 
 
 def is_workflow(run: Run) -> bool:
-    """True if the run is of a workflow from YAML, whose text its log contains."""
+    """True if the run is of a workflow from YAML; its log then contains the YAML."""
     return "workflow" in run.settings
 
 

@@ -1,4 +1,4 @@
-"""Acceptance of a changed MCP server by the person, who is shown the changes since it was first seen."""
+"""Acceptance of a changed MCP server by the person, who is shown what has changed since it was first seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.mcp.connections.server_catalogue import tools_of
 
 
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:
-    """Show the person the changes of a server and its tools, accept the current state, and return a report.
+    """Show the person the changes to a server and its tools, accept the current state, and return a report.
 
     Starts a server that is not running. ``ask``: writes a question and returns the line that the person types, or
     None if nobody is present. Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.

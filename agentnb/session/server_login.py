@@ -34,7 +34,7 @@ def log_in(
 ) -> str:
     """Let the person log in to a server, restart its connections, and return a report.
 
-    ``tell``: shows a text; its second argument is the address in it. ``ask``: writes a question and returns the line
+    ``tell``: shows a message; its second argument is the address in it. ``ask``: writes a question and returns the line
     that the person types without echo, or None if nobody is present. ``scope``: additional rights to request;
     ``client``: the id of a client that is already registered. Raises `ServerFailed`, and `SettingsError` for a server
     without a login, or if nobody is present.
@@ -67,7 +67,7 @@ def log_in(
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:
-    """Return a text with its address in full on a separate line, for a terminal."""
+    """Return the text with its full address on a separate line, for a terminal."""
     return clean(words if address is None else f"{words}\n{address.opened}")
 
 

@@ -54,7 +54,7 @@ from agentnb.tools.todos.board import Board, TodoBoard
 MAX_RESUMABLE = 50
 """Maximum number of stored runs searched for grants, newest first."""
 SWEEP = 2
-"""Number of runs above which those that have ended are dropped."""
+"""Number of runs above which ended ones are dropped."""
 
 
 class Session:
@@ -66,10 +66,10 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._begun_here: list[LiveRun] = []
-        """All runs begun in this kernel that may still be live, in order, including those outside the conversation."""
+        """All runs started in this kernel that may still be live, in order, including those outside the conversation."""
         self._sweep_at = SWEEP
         self._experiments: list[Control] = []
-        """The experiments begun in this kernel that may still be live, in order."""
+        """The experiments started in this kernel that may still be live, in order."""
         self._newest: LiveRun | Control | None = None
         """The latest run or experiment of this kernel."""
         self._loaded: Run | None = None
@@ -144,10 +144,9 @@ class Session:
             return self._register(live)
 
     def host(self) -> Host:
-        """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
+        """Return the session's resources for runs started from Python code, such as ``await agent.run(...)``.
 
-        These runs share its budget and count as live runs. If they have no store of their own, their logs are in
-        memory only.
+        These runs share its budget and count as live runs. Unless they have their own store, their logs are only in memory.
         """
         return Host(
             begun=self.take,
@@ -185,7 +184,7 @@ class Session:
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first, or else the latest one."""
+        """Return the experiments that have not ended, oldest first, or the latest one if all have ended."""
         return self.experiments() or self._experiments[-1:]
 
     def interrupted_ids(self) -> Iterator[str]:
@@ -202,7 +201,7 @@ class Session:
         return (summary.id for summary in candidates if summary.id not in running_ids)
 
     def only_suspended(self) -> str:
-        """Return the id of the suspended top-level run if there is only one and no live run is waiting; else an empty
+        """Return the id of the suspended top-level run if there is only one and no live run is waiting; otherwise an empty
         string.
         """
         if any(live.run.waiting for live in self.running()):
@@ -233,7 +232,7 @@ class Session:
             writer.close()
 
     def newest_interrupted(self) -> str:
-        """Return the newest interrupted top-level run; nested runs belong to their parents.
+        """Return the id of the newest interrupted top-level run; nested runs belong to their parents.
 
         Raises `SettingsError` if no run was interrupted.
         """
@@ -275,7 +274,7 @@ class Session:
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
         """Allow the calls that match a rule, such as ``bash(git status *)``, in the session.
 
-        ``variables``: tools and agents to which it may refer, in addition to those of live runs, and words for them.
+        ``variables``: tools and agents, or words for them, that it may refer to in addition to those of live runs.
         Raises `SettingsError` for an invalid rule, and for an unknown name.
         """
         check_person("Allowing calls", is_lasting=True)
@@ -290,7 +289,7 @@ class Session:
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if it
+        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if that run
         keeps no list.
         """
         if self._loaded is not None:
@@ -310,7 +309,7 @@ class Session:
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """Return the board of a run of this session, so that the next run gets changes made since that run ended."""
+        """Return the board of a run in this session, so that the next run gets changes made since that run ended."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
@@ -337,7 +336,7 @@ class Session:
 
     @property
     def has_hosted(self) -> bool:
-        """True if any run has begun here, in a cell or by Python code."""
+        """True if any run has been started here, in a cell or from Python code."""
         return bool(self._begun_here)
 
     def running(self) -> list[LiveRun]:
@@ -358,7 +357,7 @@ class Session:
         return running[-1]
 
     def leave(self) -> list[LiveRun]:
-        """Suspend and return the runs that wait for an approval: this kernel is ending, and another one resumes them."""
+        """Suspend and return the runs that wait for an approval: this kernel is ending, and another one will resume them."""
         suspended_runs = []
         for live in self.running():
             with suppress(SettingsError):  # it waits for no approval, or its log is in memory only
@@ -385,7 +384,7 @@ class Session:
     def last_run(self) -> Run:
         """Return the last loaded run or, if none was loaded, the newest.
 
-        Raises `SettingsError` if no run exists, or if it has not ended.
+        Raises `SettingsError` if there is none, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded
@@ -399,7 +398,7 @@ class Session:
     def conversation(self, run: Run | None = None) -> Run:
         """Return the run to continue, by default the last one.
 
-        Raises `SettingsError` if it has not ended, or is a workflow's.
+        Raises `SettingsError` if it has not ended, or is the run of a workflow.
         """
         run = self.last_run() if run is None else run
         if any(live.run is run for live in self.running()):
@@ -442,8 +441,8 @@ class Session:
     def set_default(self, key: str, value: str, *, is_variable: bool = False) -> None:
         """Change one of `defaults`. Raises `SettingsError` for an unknown key or an invalid value.
 
-        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: whether the value
-        is the name of a variable that holds a model.
+        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: whether the value names a
+        variable that holds a model.
         """
         check_person("Changing a default", is_lasting=True)
         key = key.replace("_", "-")
@@ -469,7 +468,7 @@ class Session:
         return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the changed defaults: limits of a complete workflow, and settings of the agents that it declares."""
+        """Return the changed defaults: limits for the workflow as a whole, and settings of the agents that it declares."""
         limits, of_agents = workflow_settings(self.defaults)
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
@@ -481,7 +480,9 @@ def _still_running(run: Run) -> SettingsError:
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """Return a board with this list, or None if the list came from a board with other rules, which the next run will report."""
+    """Return a board with this list, or None if the list came from a board with other rules, in which case the next run
+    reports that.
+    """
     try:
         return TodoBoard(todos)
     except SettingsError:

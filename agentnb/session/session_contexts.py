@@ -50,10 +50,10 @@ class SessionContexts:
         return context
 
     def choose(self, typed: str, before: Run | None = None) -> ContextChoice:
-        """Return the context for a cell: the one ``typed``, as NAME or NAME:ENTITY, else that of the run that it
+        """Return the context for a cell: the one ``typed``, as NAME or NAME:ENTITY, or else the context of the run it
         continues.
 
-        An unknown word is stored as it is, unless it resembles a name: then `SettingsError` is raised.
+        An unknown word is stored unchanged. Raises `SettingsError` if it resembles a known name.
         """
         if not typed:
             return ContextChoice() if before is None else self._of(before)

@@ -36,7 +36,7 @@ REFUSED_SETTINGS = {
     "blocking": "Leave it out: its run asks the person itself, and other calls wait for it anyway",
     **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
 }
-"""Settings of function tools that make no sense for these tools, with the reason."""
+"""Settings of function tools that make no sense here, each with the reason."""
 PROMPT = "prompt"
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -61,7 +61,7 @@ class ToolOffer(NamedTuple):
     name: str
     description: str
     is_named: bool = True
-    """True if the person named it, False for the default name of its kind."""
+    """True if the person named it, False if it has the default name for its kind."""
 
 
 class AgentLike(Protocol):
@@ -84,9 +84,9 @@ class AgentTool:
     ``name``: tool name, by default the agent's name with ``_`` for characters that tool names cannot have. ``description``: by
     default the first sentence of the agent's system prompt. ``parallel_safe``: calls may run in parallel. ``timeout``: seconds
     after which a call is abandoned and its run stopped. ``repeatable``: allow the same prompt again; otherwise the
-    duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if a call does not count as work. The call itself has
-    no effects: the calls of its run are judged by their own effects. Raises `InvalidTool` for a name that no provider accepts,
-    and for unknown settings.
+    duplicate-call guard may block it. ``role``: ``planning`` or ``list``, so that calls do not count as work. The call itself
+    has no effects: the calls of its run are judged by their own effects. Raises `InvalidTool` for a name that no provider
+    accepts, and for unknown settings.
     """
 
     effects: frozenset[Effect] = frozenset()
@@ -148,7 +148,7 @@ def offer_of(value: Any) -> ToolOffer | None:
 def tool_of_variable(value: Any, variable: str) -> Any:
     """Return the value of a variable as a tool.
 
-    An agent or workflow with a default name, or with a name that no tool can have, takes the name of the variable.
+    An agent or workflow with a default name, or with a name that tools cannot have, takes the name of the variable.
     """
     offer = offer_of(value)
     if offer is None or (offer.is_named and _wire_name(offer.name)):
@@ -157,7 +157,7 @@ def tool_of_variable(value: Any, variable: str) -> Any:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text on one line, skipping headings. Empty for a text without words."""
+    """Return the first sentence of the text on one line, skipping headings; empty if there are no words."""
     lines = [line.strip() for line in text.strip().splitlines()]
     while lines and (not lines[0] or lines[0].startswith("#")):
         lines.pop(0)
@@ -168,7 +168,7 @@ def first_sentence(text: str) -> str:
 
 
 def neutral_description(kind: str, name: str = "") -> str:
-    """Return the description of a tool that has none. ``name``: empty for the default name of its kind."""
+    """Return the description of a tool that has none. ``name``: empty if it has the default name for its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
     return f"{subject} works on the prompt independently and returns its result."
 

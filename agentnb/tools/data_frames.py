@@ -1,4 +1,4 @@
-"""Data frames as text for a model (size, columns with types and missing values, some rows), and as tables."""
+"""Data frames as text for a model (size, columns with types and missing values, and some rows), and as tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """Return such a value as a small table of plain data, or None for any other value."""
+    """Return a frame or series, as in `frame_text`, as a small table of plain data, or None for any other value."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "Series"):
@@ -85,7 +85,7 @@ def _polars_table(frame: Any) -> Table:
 
 
 def _cells(column: Sequence[Any]) -> list[Cell]:
-    """Return the values of a column as plain data, timestamps as dates if all are midnight."""
+    """Return the values of a column as plain data; timestamps become dates if all are at midnight."""
     cells = [_cell(value) for value in column]
     if any(type(value).__name__ == "Timestamp" for value in column):
         texts = [cell for cell in cells if isinstance(cell, str)]
@@ -145,7 +145,7 @@ def _polars_rows(frame: Any) -> str:
 
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
-    """Return a line with the columns, their types and numbers of missing values."""
+    """Return a line listing the columns with their types and numbers of missing values."""
     names = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
     more = f" and {count - len(names)} more" if count > len(names) else ""
     return f"columns: {', '.join(names)}{more}\n" if names else ""

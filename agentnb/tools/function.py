@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 MARK = "__agentnb_tool__"
-"""Attribute of a function with the tool created by `tool`."""
+"""Attribute in which `tool` stores the tool on a function."""
 
 
 class FunctionSettings(TypedDict, total=False):
@@ -50,8 +50,8 @@ class FunctionTool:
     """A Python function that a model may call.
 
     A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()`` and
-    interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel to others. A coroutine function runs on the
-    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
+    interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel with others. A coroutine function runs on
+    the event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
@@ -59,7 +59,7 @@ class FunctionTool:
         _check_settings(settings)
         self.function, self.flag = function, flag
         self.settings = settings
-        """Arguments of the constructor, to create the tool again for a bound method."""
+        """Arguments of the constructor, for recreating the tool for a bound method."""
         name, role = settings.get("name") or _name_of(function), settings.get("role")
         self.timeout = settings.get("timeout")
         check_tool(name, self.timeout, role)
@@ -162,15 +162,14 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     description="...")``. The settings are then ``name``, ``description``, ``parallel_safe``, ``timeout``, ``repeatable`` and
     ``role``, as described there.
 
-    ``name``: tool name. ``effects``: effects on the world (read, write, execute, network).
-    ``parallel_safe``: calls may run in parallel; by default only for tools that just read. ``blocking``: waits for the person;
-    later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
-    ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
-    ``shifts_context``: its result may change the context of the run: a dict with ``new_context``, ``entity_id``, ``message``.
-    ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
-    ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, for rules in
-    brackets such as ``write_file(data/**)``; ``content``: beside a path, the parameter with the complete new text of the file,
-    so that the question can show the change.
+    ``name``: tool name. ``effects``: effects on the world (read, write, execute, network). ``parallel_safe``: calls may run in
+    parallel; by default only for tools that just read. ``blocking``: waits for the person; later calls that are not
+    parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned. ``repeatable``: the same
+    call may return something new, as when it polls; the duplicate-call guard lets it pass. ``shifts_context``: its result may
+    change the context of the run: a dict with ``new_context``, ``entity_id``, ``message``. ``role``: ``planning`` or ``list``
+    for a tool that only prepares work, so that calling it does not count as work. ``command``, ``path`` or ``url``: the name
+    of the parameter that is a shell command, a path or an address, for rules in brackets such as ``write_file(data/**)``;
+    ``content``: with ``path``, the parameter with the complete new text of the file, so that the question can show the change.
     Raises `InvalidTool` at once for an unknown setting, or if a model could not call the function.
     """
     if isinstance(function, AgentTool):
@@ -202,7 +201,7 @@ def as_tool(value: Any, name: str = "") -> Any:
     """Convert a value to a tool: tools are returned unchanged, a function becomes a `FunctionTool`, an agent or workflow an
     `AgentTool`.
 
-    ``name``: variable with the value, for the error. Raises `InvalidTool` for any other value.
+    ``name``: the variable that has the value, for the error. Raises `InvalidTool` for any other value.
     """
     marked = getattr(value, MARK, None)
     if isinstance(marked, FunctionTool) and marked.function is value:

@@ -9,7 +9,7 @@ from agentnb.tools.pictures import figure_of
 from agentnb.tools.rendering import MAX_ITEMS
 
 REGISTER = "matplotlib._pylab_helpers"
-"""Module with pyplot's registry of open figures."""
+"""Module that contains pyplot's registry of open figures."""
 
 
 def open_figures() -> list[Any]:

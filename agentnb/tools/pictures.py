@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(value: Any) -> Picture | None:
-    """Return the picture that a value is, or renders as; None for any other value."""
+    """Return the picture that a value is or renders as, or None for any other value."""
     if isinstance(value, Image):
         return Picture(value, _describe(value.data, value.media_type), value.data, value.media_type)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -98,7 +98,7 @@ def _of_figure(figure: Any) -> Picture:
 
 
 def _render(figure: Any) -> bytes:
-    """Render a figure as PNG. If content beyond its edge makes it too large, render it again, smaller."""
+    """Render a figure as PNG. If content beyond its edge makes it too large, render it again at a smaller size."""
     # The patch keeps the figure's own edge: it grows for content beyond it, and never shrinks.
     whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
     share = min(1.0, MAX_PIXELS / (max(figure.get_size_inches()) * figure.dpi))

@@ -34,7 +34,7 @@ SPEC = ToolSpec(
     },
     ("read",),
 )
-"""Definition of the tool for the model, written out because every run has it."""
+"""Definition of the tool for the model, written out by hand because every run has it."""
 
 
 class _Piece(msgspec.Struct):
@@ -54,7 +54,7 @@ class ResultReader:
     blocking = False
     timeout: float | None = None
     repeatable = True
-    """For a process that resumes a run: reading again is harmless."""
+    """True for a process that resumes a run: reading again is harmless."""
 
     def __init__(self, find: FindResult, most: int) -> None:
         self._find = find

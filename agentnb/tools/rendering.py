@@ -36,7 +36,7 @@ def success(value: Any) -> ToolOutcome:
 
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
-    """Convert a value for a model. A text before each picture describes it, for readers who cannot see it."""
+    """Convert a value for a model. Text before each picture describes it, for readers who cannot see it."""
     if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
     elif isinstance(value, Text):
@@ -48,7 +48,7 @@ def parts_of(value: Any) -> tuple[Text | Image, ...]:
 
 
 def as_text(value: Any) -> str:
-    """Return texts unchanged, data as JSON, tables as tables, and other values as their repr."""
+    """Return text unchanged, data as JSON, tables as tables, and other values as their repr."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -103,7 +103,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
 
 
 def joined_texts(parts: Iterable[Text | Image]) -> list[Text | Image]:
-    """Merge adjacent texts."""
+    """Merge adjacent text parts."""
     joined: list[Text | Image] = []
     for _, group in groupby(parts, type):
         alike = list(group)

@@ -1,7 +1,7 @@
 """Function signatures as tools: the schema for the model, and the conversion of its arguments for the call.
 
-The signature is converted to a msgspec struct once, so that checking arguments is a single ``convert``. Only on failure does
-JSON Schema list all problems for the model.
+The signature is converted to a msgspec struct once, so that checking arguments is a single ``convert``. JSON Schema is used
+only on failure, to list all problems for the model.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
 
 
 def _as_path(hint: Any, value: Any) -> Path:
-    """Convert a text from the model to a path."""
+    """Convert a string from the model to a path."""
     if hint is Path:
         return Path(value)
     raise NotImplementedError  # as above
@@ -286,7 +286,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
+    """Describe arguments that are not an object in sentences: the problem, the received text, and the expected form.
 
     Arguments that are not JSON arrive as raw text.
     """
@@ -305,7 +305,7 @@ def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Return the JSON syntax error of a text and its position. Valid JSON should not have been sent as text."""
+    """Return the JSON syntax error in the text and its position. Valid JSON should not have been sent as text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

@@ -22,7 +22,7 @@ world; or touches files that may hold keys."""
 
 
 class Subject(NamedTuple):
-    """Argument that rules in brackets match, such as ``write_file(data/**)``."""
+    """The argument that rules with brackets match, such as ``write_file(data/**)``."""
 
     kind: SubjectKind
     argument: str
@@ -31,12 +31,12 @@ class Subject(NamedTuple):
 
 
 def subject_of(tool: Any) -> Subject | None:
-    """Return the subject of a tool, or None."""
+    """Return the subject of a tool, or None if it has none."""
     return getattr(tool, "subject", None)  # any class may be a tool
 
 
 def kind_of_subject(tool: Any) -> SubjectKind | None:
-    """Return the kind of a tool's subject, or None."""
+    """Return the kind of a tool's subject, or None if it has none."""
     subject = subject_of(tool)
     return None if subject is None else subject.kind
 

@@ -19,7 +19,7 @@ from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
 T = TypeVar("T")
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
-"""Effect of a tool on the world."""
+"""An effect of a tool on the world."""
 
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Tool names that all providers accept."""
@@ -125,7 +125,7 @@ class Inside(Protocol):
 
 
 def no_files() -> None:
-    """Return None, because there are no hidden files in a call without rules."""
+    """Return None, because a call without rules has no hidden files."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
     inside: Inside | None = None
     store_folder: Path | None = None
-    """Folder of run logs, where no built-in tool writes, or None if there is no store."""
+    """Folder of run logs, to which no built-in tool writes, or None if there is no store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
     """Returns the pattern of absolute paths that rules hide from tools that read folder trees, or None."""
 
@@ -175,7 +175,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
         """Call another tool like `call`, but from a plain function, whose thread is blocked until the call has ended.
 
-        On the main thread, plain tools that are called in the meantime run in other threads.
+        On the main thread, plain tools that are called meanwhile run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
@@ -202,7 +202,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         return self.inside
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
+        """Ask the person and wait for the answer; meanwhile, the call's time limit is paused.
 
         ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
         Raises `Declined` if the person declines, its subclass `QuestionCancelled` if they close the question without deciding,
@@ -299,7 +299,7 @@ class Tool(Protocol):
     """Anything that a model may call.
 
     A tool may have a method ``refusal(arguments)``, which returns the error result of `run` for arguments that cannot be valid,
-    otherwise None. Refused calls do not bother the person with a question.
+    otherwise None. For refused calls, the person is not asked.
     """
 
     @property
@@ -316,11 +316,11 @@ class Tool(Protocol):
 
     @property
     def blocking(self) -> bool:
-        """True if calls wait for the person: meanwhile only parallel-safe calls right after them run."""
+        """True if calls wait for the person; meanwhile, only parallel-safe calls right after them run."""
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which a call is abandoned, or None."""
+        """Seconds after which a call is abandoned, or None for no limit."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Run a call. Exceptions become error results, so a tool need not catch any."""

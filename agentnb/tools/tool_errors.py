@@ -123,12 +123,12 @@ def _recorded_answer(asked: AskedQuestion) -> str:
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
-    """Return the result for a tool that did not catch the failure of a call it made."""
+    """Return the result for a tool that did not handle the failure of a call it made."""
     return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 
 def with_edit_note(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
-    """Prepend a note that the person changed the arguments, with the new ones."""
+    """Prepend a note that the person changed the arguments, including the new ones."""
     arguments = msgspec.json.encode(call.arguments).decode()
     note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")
     return msgspec.structs.replace(outcome, parts=(note, *outcome.parts))

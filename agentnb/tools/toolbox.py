@@ -21,7 +21,7 @@ from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
 class Toolbox:
-    """Tools by name, in the given order (a changing order would break prompt caches)."""
+    """Tools by name, in a fixed order, since a changing order would break prompt caches."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -86,7 +86,7 @@ class Toolbox:
         return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox that adds the tools of these words, except those with duplicate names.
+        """Return a toolbox that adds the tools that these words name, except those with duplicate names.
 
         Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """
@@ -101,9 +101,9 @@ class Toolbox:
         return toolbox
 
     def of_word(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools for a word in a file: the tool of this name, or the built-in tools of a group.
+        """Return the tools for a word in a file: the tool with this name, or the built-in tools of a group.
 
-        Tools of this toolbox replace built-in ones of the same name. Tools of MCP servers are items of ``tools=``.
+        Tools in this toolbox replace built-in ones with the same name. Tools of MCP servers are items of ``tools=``.
         """
         own = self._tools.get(word)
         if own is not None:
@@ -120,7 +120,7 @@ class Toolbox:
         return name in self._tools or any(may_be_of(item.name, name) for item in self.servers)
 
     def _tool_of_server(self, name: str) -> ServerTools | None:
-        """Return the tool of this name from the only server that may have it, otherwise None."""
+        """Return the tool with this name from the only server that may have it, or None."""
         candidates = {item.name: item for item in self.servers if may_be_of(item.name, name)}
         return replace(*candidates.values(), tool=name) if len(candidates) == 1 else None
 
@@ -131,7 +131,7 @@ class Toolbox:
 
     @property
     def reads_foreign_text(self) -> bool:
-        """True if it has tools of servers or built-in tools, which read files, pages and command output."""
+        """True if it has servers' tools or built-in tools, which read files, pages and command output."""
         return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:
@@ -141,7 +141,7 @@ class Toolbox:
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by name, or by a word such as ``mcp:clock/now`` whatever the tool's own name, or None."""
+        """Return a tool by name, or by a word such as ``mcp:clock/now`` regardless of the tool's own name, or None."""
         tool = self._tools.get(name)
         if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]

@@ -11,7 +11,7 @@ Word: TypeAlias = Literal["yes", "no", ""]
 
 
 class _Language(NamedTuple):
-    """Phrases of a language, without accents and apostrophes, separated by bars. ``*`` represents each word in ``it``."""
+    """Phrases of a language, without accents and apostrophes, separated by bars. ``*`` stands for each word in ``it``."""
 
     it: str
     polite: str
@@ -85,7 +85,7 @@ def clear_word(text: str) -> Word:
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case, without accents or apostrophes."""
+    """Return the text in lower case, without accents or apostrophes."""
     letters = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
     return "".join([letter for letter in letters if not unicodedata.combining(letter)])
 
@@ -107,7 +107,7 @@ def _any_of(*fields: str) -> str:
 
 
 def _clear(opening: str, action: str) -> re.Pattern[str]:
-    """Return a pattern for a clause: optional openings, then an action; it has at least one of the two."""
+    """Return a pattern for a clause: optional openings, then an action; at least one of the two must be present."""
     first = _any_of(opening)
     return re.compile(f"(?:(?:{first}) )*(?:{first}|{_any_of(action)})")
 

@@ -1,4 +1,4 @@
-"""A person's edits to a draft: validation, adding, moving and renumbering steps, and changing a step in a form."""
+"""A person's edits to a draft: validating it, adding, moving and renumbering steps, and changing a step in a form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
+"""The question of whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def edit_answer(plan: PlanSpec) -> dict[str, Any]:
 
 
 def _line(text: str) -> str:
-    """Return a model's text on one line, so that it cannot pass for a line of the question."""
+    """Return a model's text on one line, so that it cannot be mistaken for a line of the question."""
     return " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""The end of a turn that made a draft: the person is asked about it, and if they approve it runs at once."""
+"""The end of a turn that made a draft: the person is asked about it, and if they approve, it runs at once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from agentnb.tools.tool import Inside
 
 
 class DraftTurn:
-    """Steps before a turn ends: the question about its draft, or a round that tells the model the outcome."""
+    """The last steps of a turn: the question about its draft, or a round that tells the model the outcome."""
 
     def __init__(self, execution: PlanExecution) -> None:
         self._execution = execution
 
     def __call__(self, run: Run) -> Continue | Interlude | None:
-        """Return the next step before the end, or None if no draft is open and every outcome has been reported. An ending."""
+        """Return the next step before the end, or None if no draft is open and every outcome is reported. Used as an ending."""
         if not run.plans:
             return None
         if (news := _find_news(run)) is not None:
@@ -121,6 +121,6 @@ def _who_answered(run: Run) -> str:
 
 
 def _fill_prompt(name: str, **values: Any) -> str:
-    """Return a text for the model, with values inserted; values that are not text become JSON."""
+    """Return a prompt with values inserted; values other than strings become JSON."""
     texts = {key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in values.items()}
     return fill(prompt(name), texts)

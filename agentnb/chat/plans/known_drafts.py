@@ -73,7 +73,7 @@ def _as_carried(draft: PlanRecord, *, whole: bool) -> dict[str, Any]:
 
 
 def reason_of(draft: PlanRecord) -> str:
-    """Return the reason of a declined draft, such as the person's message; empty for other drafts."""
+    """Return the reason why a draft was declined, such as the person's message; empty for other drafts."""
     return (draft.reason or draft.words) if draft.status == "rejected" else ""
 
 

@@ -112,7 +112,7 @@ def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
 
 
 def _shift(inside: Inside, ended: Run, call_id: str) -> None:
-    """Shift the run to the context to which a step of the plan has shifted."""
+    """Shift the run to the context that a step of the plan has shifted to."""
     run: Run = inside.run
     context = contexts_of_log(run).canonical(ended.context_type)
     if context and (context, ended.entity) != (run.context_type, run.entity):
@@ -121,7 +121,7 @@ def _shift(inside: Inside, ended: Run, call_id: str) -> None:
 
 
 def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
-    """True if the plan's approval, by this call if one is given, is in the part of the log that counts."""
+    """True if the part of the log that counts has the plan's approval, by this call if one is given."""
     approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
     return any(call_id is None or event.call_id == call_id for event in approvals)
 

@@ -85,7 +85,7 @@ def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:
-    """Return the worker of a step: the id of a nested run, or the name of a tool."""
+    """Return who carried out a step: the id of a nested run, or the name of a tool."""
     return run.step_records[f"plan/{place}"].nested or ", ".join(step.tools) or step.type
 
 

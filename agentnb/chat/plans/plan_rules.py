@@ -25,7 +25,7 @@ class CheckedPlan(NamedTuple):
 
 
 def check_chat_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
-    """Validate a chat plan from plain data: its steps use only these tools and satisfy the context's rules."""
+    """Validate a chat plan from plain data: its steps must use only these tools and satisfy the context's rules."""
     read, problems = read_for_tools(data, specs)
     if read is None or problems.found:
         return CheckedPlan(None, INVALID, tuple(map(str, problems.found)))

@@ -56,7 +56,7 @@ class PlanTool:
     repeatable = True  # continues the work of a dead process
 
     def __init__(self, execution: PlanExecution, reviewer: str | Model | None, review_failed: Verdict) -> None:
-        """``execution``: runs the plans. The others are as for `Plans`."""
+        """``execution``: runs the plans. The other parameters are as for `Plans`."""
         self._execution = execution
         self._reviewer = reviewer
         self.timeout = execution.max_seconds
@@ -169,7 +169,7 @@ def _close_earlier(inside: Inside, plan_id: str) -> None:
 
 
 def _about(asked: PlanRequest, run: Run) -> dict[str, Any]:
-    """Return the log fields of a plan other than the plan itself."""
+    """Return a plan's log fields, other than the plan itself."""
     return {
         "objective": asked.objective,
         "execution_mode": asked.mode,

@@ -17,5 +17,5 @@ def prompt(name: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Fill in a text's placeholders in a single pass: placeholders in inserted values remain text."""
+    """Fill in the placeholders in a single pass, so that placeholders in inserted values are left as they are."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

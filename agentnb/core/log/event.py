@@ -18,7 +18,7 @@ EndStatus: TypeAlias = Literal["completed", "limited", "stopped", "cancelled", "
 ENDS: frozenset[EndStatus] = frozenset(get_args(EndStatus))
 """The statuses with which a run can end."""
 RoundStatus: TypeAlias = str
-"""The end of a round: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
+"""The status of a round: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
 auto_continue_workflow, todo_nudge, premature_stop_nudge, narration_without_tool_call, invalid_output, duplicate_loop_broken,
 unexpected_empty_tools, or a status defined by a policy."""
 
@@ -26,7 +26,7 @@ unexpected_empty_tools, or a status defined by a policy."""
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
     """Fields shared by all events. ``seq`` counts from 0 without gaps.
 
-    ``at`` is in UTC, or None if a foreign trace has no time.
+    ``at`` is in UTC, or None if another product's trace has no time.
     """
 
     seq: int

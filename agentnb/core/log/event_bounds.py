@@ -1,4 +1,4 @@
-"""Size limits for log events: every event that is written can be read back, however much a tool returned."""
+"""Size limits for log events: every event that is written can be read back, no matter how much a tool returned."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def max_event_bytes(size: int) -> int:
 
 
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
-    """Shorten the event to at most ``most`` bytes, marking cut texts, images and lists.
+    """Shorten the event to at most ``most`` bytes, marking text, images and lists that were cut.
 
     Raises OSError if that is impossible, for example for a long list of todos, which cannot be marked as cut.
     """

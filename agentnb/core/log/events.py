@@ -32,13 +32,13 @@ Consent: TypeAlias = Literal["", "taken", "refused"]
 """The person's decision about approvals and answers in an imported log: ``taken`` accepts them; ``refused`` voids them, and the
 person is asked again. Empty for a log written by the person's own agentnb."""
 Topic: TypeAlias = Literal["", "todos", "filled"]
-"""The subject of a warning that views treat specially; ``filled`` is about gaps filled in a foreign trace."""
+"""The subject of a warning that views treat specially; ``filled`` is for gaps filled in another product's trace."""
 SCHEMA = 9
 """Version of the log schema. Readers reject newer logs and accept older ones.
 
 Each new kind of event increments the version: 2 added questions; 3 compaction and recovery; 4 extra usage; 5 steps, plans,
 findings, other model calls, suspension, and the run's own assessments; 6 tool calls of steps, and grants; 7 advice as values; 8
-outcomes; 9 rules, and ``auto`` as a mode of its own (before, it meant no mode)."""
+outcomes; 9 rules, and ``auto`` as a separate mode (previously, it meant no mode)."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +55,7 @@ class ToolProgress(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
-    """A running tool printed more. Live only; ``text`` is the tail of its output so far."""
+    """A running tool printed more output. Live only; ``text`` is the tail of its output so far."""
 
     call_id: str
     text: str
@@ -82,7 +82,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     benchmark: str = ""
     """The benchmark of the task, or the file if the trace does not name it; empty if task ids are unique."""
     usage: Usage | None = None
-    """Usage of the entire run if the trace reports more than its replies do; else None."""
+    """Usage of the entire run if the trace reports more than its replies do, or None."""
     has_nested_cost: bool = False
     """True if the cost in ``usage`` includes nested runs."""
     stated: Usage | None = None
@@ -115,7 +115,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     guidance: dict[str, str] = msgspec.field(default_factory=dict)
-    """Texts of the initial guidance set, by part."""
+    """Text of the initial guidance set, by part."""
     tags: tuple[str, ...] = ()
     """Free-form labels for finding the run."""
     origin: Origin | None = None
@@ -136,7 +136,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     todos: tuple[Todo, ...] = ()
     """The todo list continued by the run."""
     carried_todos: tuple[Todo, ...] = msgspec.field(default=(), name="resting_todos")
-    """The conversation's todo list if this run has none of its own; passed on to the next run."""
+    """The conversation's todo list if this run does not have one itself; passed on to the next run."""
     compacted: Compacted | None = None
     """The compaction of the continued conversation, if any."""
 
@@ -149,7 +149,7 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
     before: RoundStatus = ""
     """New status of the previous round, if the reason to continue changes it."""
     continuation: str = ""
-    """The message to the model on the person's behalf, if nothing else asks it to continue."""
+    """The message sent to the model on the person's behalf, if nothing else asks it to continue."""
     note: str = ""
     """The status line for the model, for this request only."""
 
@@ -182,7 +182,7 @@ class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_starte
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From now on a summary replaces the middle of the conversation. ``problem``: the reason for a missing summary."""
+    """From now on a summary replaces the middle of the conversation. ``problem``: the reason why there is no summary."""
 
     why: WhyCompacted
     compacted: Compacted
@@ -234,7 +234,7 @@ class ReplyStreamed(Event, frozen=True, kw_only=True, tag="reply_streamed", gc=F
 class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=False):
     """A tool call waits for the person's approval; ``reason`` is the rule of the gate that asks.
 
-    Only written for a call that does not start at once; `ToolStarted` or `CallBlocked` follows.
+    Written only for a call that does not start at once; `ToolStarted` or `CallBlocked` follows.
     """
 
     call: ToolCall
@@ -314,7 +314,7 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
     """A question was closed: answered, ``declined`` or ``withdrawn``.
 
-    ``cancelled``: declined by closing the question without a decision. Versions without this field read it as declined.
+    ``cancelled``: declined by closing the question without a decision. Versions without this field treat it as declined.
 
     A question is withdrawn when its answer is no longer needed: the tool call that asked has ended or was stopped.
     """
@@ -387,8 +387,8 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """Another process resumes the run, because its process died or it was suspended.
 
-    In force from here on: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules; ``guidance``,
-    the guidance set, if changed.
+    From here on, these apply: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules;
+    ``guidance``, the guidance set, if changed.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1)]
@@ -447,7 +447,7 @@ class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", g
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Totals over the events of a stored run, so that a list of runs need read only the first and last lines.
+    """Totals over the events of a stored run, so that listing runs requires only the first and last line of each log.
 
     Valid while the log is unchanged: ``size`` is its length in bytes before the last line. Used only for lists.
     """
@@ -499,7 +499,7 @@ CallEnd: TypeAlias = ToolFinished | CallBlocked
 Found: TypeAlias = LoopDetected | w.FindingMade
 """Events that report findings in a range of rounds."""
 ScopeSet: TypeAlias = RunStarted | w.ContextShifted
-"""Events that set the context type and the entity."""
+"""Events that set the context type and entity."""
 RunEnd: TypeAlias = RunFinished | RunSuspended
 """Events that close the log of a run."""
 ToolsOffered: TypeAlias = RunStarted | w.ToolsChanged

@@ -1,7 +1,7 @@
 """The stored conversation of a log, read without the rest of its run.
 
-Three times as fast as folding a complete run, for tables of messages over thousands of logs. A property test checks that both
-return the same messages.
+Three times as fast as folding a complete run, which matters for tables of messages from thousands of logs. A property test
+checks that both return the same messages.
 """
 
 from __future__ import annotations

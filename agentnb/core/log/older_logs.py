@@ -30,15 +30,15 @@ STATUS_AT_END: Mapping[str, RoundStatus] = {
 }
 """Up to schema 4: status of the last round, by stop reason."""
 FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
-"""Up to schema 6: texts of warnings that identify their topic."""
+"""Up to schema 6: wording of warnings that identifies their topic."""
 NO_PROMPT = "(The trace has no prompt.)"
 """Up to schema 6: text of a placeholder for a missing prompt."""
 AUTO, RULES = "auto", "rules"
-"""The word for no mode: up to schema 8, and the current one (`core.run.approvals`)."""
+"""The words for no mode: the one up to schema 8, and the current one (`core.run.approvals`)."""
 STATUSES_SINCE = 5
 """First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9
-"""First schema in which ``auto`` is a mode; before, it meant no mode."""
+"""First schema in which ``auto`` is a mode; previously, it meant no mode."""
 ADVICE_SINCE = 7
 """First schema whose errors and warnings carry advice as values."""
 HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
@@ -58,7 +58,7 @@ HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (r"()%agent models (\S+)( .*)", lambda _, name, rest: ShowModels(name, rest=rest)),
     (r"()()%agent history( .*)", lambda _, __, rest: ListRuns(rest=rest)),
 )
-"""Patterns of sentences in logs up to schema 6, with their advice. Their groups are the words before, a name, and the words
+"""Patterns of sentences in logs up to schema 6, with their advice. Their groups are the text before, a name, and the text
 after."""
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
-"""Success of a run at its task. ``unknown``: no assessment, or a score between zero and full marks."""
+"""Whether a run succeeded at its task. ``unknown``: no assessment, or a score between zero and full marks."""
 Source: TypeAlias = Literal["trace", "expectation", "check", "label"]
 """Sources of assessments in ascending priority: recorded in the trace, an expectation, a check of the experiment, a manual
 label."""
@@ -38,7 +38,8 @@ class Assessment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def outcome_of(score: float, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> Outcome:
     """Return the outcome for a score. ``threshold``: the minimum score to pass.
 
-    Without a threshold, only full marks pass, and 0 or less fails. A score above full marks is on another scale: unknown.
+    Without a threshold, only full marks pass, and 0 or less fails. A score above full marks is on another scale, so its
+    outcome is unknown.
     """
     if threshold is not None:
         return "passed" if score >= threshold else "failed"
@@ -55,8 +56,8 @@ def with_threshold(assessment: Assessment, threshold: float) -> Assessment:
 def deciding_assessment(assessments: Iterable[Assessment]) -> Assessment | None:
     """Return the assessment that counts, or None if there are none.
 
-    The source with the highest priority wins, regardless of time. Several assessments by that source are combined: their
-    outcome is unknown unless all agree.
+    The source with the highest priority wins, regardless of when it assessed the run. Several assessments by that source are
+    combined: their outcome is unknown unless all agree.
     """
     candidates = [*assessments]
     if not candidates:

@@ -1,8 +1,8 @@
 """Validation of a log that was read: its events must form a run. Live runs skip it, because they write only valid events.
 
-Times may go backwards, as clocks do. The checks cover the assumptions of the fold, tables, cards and requests: the order,
-pairing and ids of events. Bounds on single fields are part of their types; for single events, only rules that no type expresses
-are checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (policies may define their own).
+Times may go backwards, as clocks do. The checks cover what the fold, tables, cards and requests assume: the order, pairing and
+ids of events. Bounds on single fields are part of their types; for single events, only rules that types cannot express are
+checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (policies may define their own).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.errors import TraceError
 
 YEARS = range(1900, 9000)
-"""Years of times that can be displayed in every time zone."""
+"""Years whose times can be displayed in every time zone."""
 
 AnyCallEvent: TypeAlias = e.CallEvent | e.CallEnd
 CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
@@ -45,7 +45,7 @@ def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
 
 
 def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
-    """Check the fields shared by all kinds of events, for all events at once: checking them one by one took most of the
+    """Check the fields shared by all kinds of events, for all events at once: checking them one by one would take most of the
     time.
     """
     if not events or type(events[0]) is not e.RunStarted:
@@ -153,7 +153,9 @@ class _Reading:
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return the checks that a call is open and that it ends: of the event's step if it has one, else of the open round."""
+        """Return two checks, that a call is open and that it ends, for the event's step if it has one, or else for the open
+        round.
+        """
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
     def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
@@ -304,12 +306,12 @@ class _Reading:
         ends(event, event.call.id)
 
     def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the open round has this call, and no result for it yet."""
+        """Check that the open round has this call but no result for it yet."""
         self.call_is_open(event, call_id)
         del self.unanswered[call_id]
 
     def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step made this call, and that it has no result yet."""
+        """Check that the step made this call and that it has no result yet."""
         if self.step_calls.pop(call_id, None) != event.step:
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which is not open in its step {event.step!r}")
         self.calling[event.step] -= 1
@@ -394,7 +396,7 @@ class _Reading:
 
     @checks
     def reply_given(self, event: w.ReplyGiven) -> None:
-        """Check that the message is from the assistant, without calls."""
+        """Check that the message is from the assistant and has no calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
             raise Wrong("a reply without a model must be an assistant message without calls")

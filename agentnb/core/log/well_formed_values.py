@@ -9,7 +9,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_DEPTH = 300
-"""Maximum nesting of data that every reader and writer supports; agentnb itself now writes at most 100 levels."""
+"""Maximum nesting of data that every reader and writer supports; agentnb itself now writes no more than 100 levels."""
 
 
 class Wrong(Exception):
@@ -35,8 +35,8 @@ def _too_deep(name: str) -> Wrong:
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
     """Raise `Wrong` if a schema is nested too deeply.
 
-    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of a
-    check.
+    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of
+    checking them.
     """
     if tools == _Sound.tools:
         return

@@ -1,7 +1,7 @@
 """Serialization of events as lines of JSON.
 
-Each line holds one event and begins with ``kind``, so that a reader can skip it without parsing. Events are redacted on
-reading, once for all readers: a file may hold keys unknown to its writer.
+Each line holds one event and begins with ``kind``, so that a reader can skip it without parsing. Events are redacted when they
+are read, once for all readers: a file may hold keys unknown to its writer.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ DAMAGED = "The log was edited or is damaged; the lines before this one are intac
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
-"""Events that affect how other lines are read, or that are stored under another name or only as the first line."""
+"""Events that affect how other lines are read, are stored under another name, or occur only as the first line."""
 
 
 class _Base(msgspec.Struct):
@@ -214,12 +214,12 @@ def decode_new(lines: list[bytes]) -> list[AnyEvent]:
 
 
 def _is_plain(events: list[AnyEvent]) -> bool:
-    """True if these events are a log of a known version, not continued by another version."""
+    """True if these events are the log of a known version and were not continued by another."""
     return bool(events) and _schema_of(events[0]) <= SCHEMA and not _SPECIAL & {*map(type, events)}
 
 
 def _schema_of(first: AnyEvent) -> int:
-    """Return the schema of a log by its first event; above every known schema if that is not `RunStarted`."""
+    """Return the schema of a log from its first event, or a number above every known schema if that is not `RunStarted`."""
     return first.schema if type(first) is RunStarted else SCHEMA + 1
 
 

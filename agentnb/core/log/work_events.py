@@ -22,7 +22,8 @@ Severity = Literal["notice", "nudge", "block", "stop"]
 class StepStarted(Event, Noted, frozen=True, kw_only=True, tag="step_started", gc=False):
     """A step of a workflow or plan, or a further attempt at it, began. ``parent`` is the enclosing block.
 
-    ``inputs`` are plain data. ``iteration`` counts the executions of the step, ``attempt`` the tries within one, from 1.
+    ``inputs`` are plain data. ``iteration`` counts the executions of the step, and ``attempt`` the tries within one, both from
+    1.
     """
 
     step: str
@@ -68,7 +69,7 @@ class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished",
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """Variables set by a step of a task file."""
     words: tuple[str, ...] = ()
-    """For a failure: the words for it in ``retry.on``, and ``final`` if it must not be retried."""
+    """For a failure: the words that match it in ``retry.on``, and ``final`` if it must not be retried."""
     reason: str = ""
     """The reason for a cancellation while the run continued; empty if the run itself was cancelled."""
 
@@ -80,7 +81,7 @@ class BranchTaken(Event, Noted, frozen=True, kw_only=True, tag="branch_taken", g
     to: str
     reason: str = ""
     count: Count = 0
-    """For a jump to an earlier step, the number of times it has been taken in this loop, including this one; else 0."""
+    """For a jump to an earlier step, the number of times it has been taken in this loop, including this one; otherwise 0."""
 
 
 StepEvent: TypeAlias = StepStarted | StepAttempted | StepSkipped | StepFinished | BranchTaken
@@ -92,7 +93,7 @@ StepEnd: TypeAlias = StepFinished | StepAttempted | StepSkipped
 class ResultGiven(Event, Noted, frozen=True, kw_only=True, tag="result_given", gc=False):
     """A workflow produced its named result: plain data of the template's type.
 
-    ``text``: the result as text, unless that is ``output`` itself or its JSON.
+    ``text``: the result as text, unless it is ``output`` itself or its JSON.
     """
 
     output: Any = None
@@ -187,7 +188,7 @@ class ServerStarted(Event, frozen=True, kw_only=True, tag="server_started", gc=F
 
 
 class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=False):
-    """An MCP server, or some of its tools, changed since first seen: earlier grants do not apply to them."""
+    """An MCP server, or some of its tools, has changed since first seen: earlier grants do not apply to them."""
 
     server: str
     target: str
@@ -201,7 +202,7 @@ class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=F
 
 
 class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", gc=False):
-    """A detector reported a finding in rounds ``first`` to ``last``: ``sentence``, with ``evidence`` as plain data."""
+    """A detector reported a finding for rounds ``first`` to ``last``: ``sentence``, with ``evidence`` as plain data."""
 
     rule: str
     family: str
@@ -224,7 +225,7 @@ class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn
     among: dict[str, float] = msgspec.field(default_factory=dict)
     """Probabilities of all candidate sets."""
     texts: dict[str, str] | None = None
-    """Texts of the set by part, or None in logs of earlier versions, where the initial set stays in force."""
+    """Text of the set by part, or None in logs of earlier versions, where the initial set stays in force."""
     round: Count | None = None
     """Index of the round it was drawn for, or None in logs of earlier versions."""
 

@@ -40,7 +40,7 @@ PLANNING = "llm/core:plan"
 GENERATION = "plan_generation"
 """Operation of a model call that makes a plan."""
 DRAFT, REVIEWED = "draft_only", "pending_review"
-"""Execution mode of a plan that waits for the person, and its outcome until the decision."""
+"""Execution mode of a plan that waits for the person, and the plan's outcome until the person decides."""
 
 handles = Handlers()
 
@@ -170,7 +170,7 @@ class PlanProgress:
         self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
     def _count_reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
-        """Return the number of steps reached before the plan ended; a question or an abort ends it."""
+        """Return the number of steps reached before the plan ended; a question or an abort also ends it."""
         last_number = max((step.number for step in self.steps if step.record is not None), default=-1)
         reached = last_number + 1
         if self.asks or (last_number >= 0 and self.steps[last_number].asks):

@@ -19,7 +19,7 @@ TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation"
 QUESTIONS = (ELICITATION, CLARIFY)
 """Types of steps that ask the person."""
 CALL = "call"
-"""Kind of a logged step for the action of a task: a call to a tool or a model, or a question."""
+"""Kind of a logged step that performs a task's action: a call to a tool or a model, or a question."""
 EXECUTOR = "executor"
 """Operation of a step's model calls, and settings key under which nested runs of a chat's plan log their call."""
 REPLYING = "reply-"
@@ -88,7 +88,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     description: str | None = None
     """For a chat's step: its description."""
     tools: tuple[str, ...] = ()
-    """For a chat's step: its allowed tools, by their registry names."""
+    """For a chat's step: the tools it may use, by their registry names."""
     executor_required: bool = False
     """For a chat's step: True if an agent with these tools executes it."""
     depends_on: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @property
     def kind(self) -> str:
-        """tool, elicitation, clarify_intent, noop or abort."""
+        """The kind of step: tool, elicitation, clarify_intent, noop or abort."""
         return self.type if self.type in _OTHERS else TOOL
 
     @property
@@ -170,7 +170,7 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asks(self) -> bool:
-        """True if it asked the person instead of making a call: because of its type, or of missing arguments."""
+        """True if it asked the person instead of making a call: because of its type or missing arguments."""
         return self.record is not None and self.record.id.rpartition("/")[2].startswith(ASKING)
 
     @property

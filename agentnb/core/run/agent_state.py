@@ -16,7 +16,7 @@ PLAN_TOOL = "agent_create_plan"
 ASKING = "question-"
 """Prefix of the number in the path of a plan step that asks the person instead of making a call."""
 CUT_OFF = frozenset({"cancelled", "time_limit"})
-"""Error codes of calls cut off by the end of the turn: the agent does not think about their results."""
+"""Error codes of calls cut off by the end of the turn: the agent does not go on to think about their results."""
 
 _WITH_WORDS = frozenset({"completed", "limited", "unknown"})
 """End statuses of runs whose last text is for the person."""
@@ -34,8 +34,8 @@ class PlanPosition(NamedTuple):
 class AgentStateMachine(msgspec.Struct, gc=False):
     """The agent's state, switched by the events of its run. Called only by the fold.
 
-    An open question or a pause takes precedence over everything else, and a plan over the tools called by its steps. After the
-    person's answer, if nothing runs, the state remains until the next event.
+    An open question or a pause takes precedence over everything else, and a plan takes precedence over the tools that its
+    steps call. After the person's answer, if nothing runs, the state remains until the next event.
     """
 
     executions: dict[str, tuple[str, int]] = {}
@@ -44,7 +44,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
     _calls: set[tuple[str, str]] = set()
     """Open tool calls by step and id."""
     _held: AgentState | Literal["works"] | None = None
-    """The state kept until the next event, regardless of open calls; ``works``: derived from them."""
+    """The state to keep until the next event, regardless of open calls; ``works``: derive it from them."""
     _waits: bool = False
     """True if a question is open or the run is paused."""
     _has_words: bool = False

@@ -38,7 +38,7 @@ RULES = "rules"
 """The logs' word for no mode."""
 APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"
 ASKED_BY_RULES = "ask"
-"""The rule of questions asked by a run's rules: only their answers are grants."""
+"""The rule name of questions asked because of a run's rules; only answers to these are grants."""
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same pattern for JSON Schema, which has no flags."""
@@ -49,7 +49,7 @@ _ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
 MAX_SAVED = 1_000
 """Maximum characters of a saved rule."""
 CONTINUED = "continued"
-"""Stop reason of a run that waited for its person and is continued by another run."""
+"""Stop reason of a run that waited for the person and was continued by another run."""
 _DEFINITIONS = ("$defs", "definitions")
 """JSON Schema keywords that hold the targets of references."""
 
@@ -82,7 +82,7 @@ def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """Return the open questions that can be answered when their suspended or interrupted run is resumed.
 
-    For a workflow these include its steps' questions, and approvals requested by its steps and their agents.
+    For a workflow, these include its steps' questions, and approvals requested by its steps and their agents.
     """
     if run.is_suspended:
         return list(run.waiting)
@@ -183,7 +183,7 @@ def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
 def _as_part(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the schema for use inside another schema, and the definitions that the other schema must contain.
 
-    A schema with references outside its definitions, which would break there, becomes any object.
+    A schema that refers to anything outside its definitions would break there, so it is replaced with one for any object.
     """
     prefixes = tuple(f"#/{name}/" for name in _DEFINITIONS)
     if not all(isinstance(reference, str) and reference.startswith(prefixes) for reference in _references(schema)):
@@ -241,7 +241,7 @@ def typed_always(reach: GrantReach, rule: str = "") -> str:
 def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     """Return the grant given by an answer to a question, or None.
 
-    An answer without a rule means the first offer for its reach, which is the narrowest.
+    An answer without a rule gives the first offer for its reach, which is the narrowest one.
     """
     judged = question.about
     if question.kind != "approval" or judged is None:
@@ -282,13 +282,13 @@ def allows_all(rule: str) -> bool:
 
 
 def may_be_saved(rule: str) -> bool:
-    """True if a rule shows all that it allows, and no key."""
+    """True if the rule shows everything that it allows and does not show a key."""
     is_shown = len(rule) <= MAX_SAVED and not any(map(is_invisible, rule.replace(" ", "")))
     return is_shown and MASK not in rule and mask_keys(rule) == rule
 
 
 GRANTS_SINCE = 6
-"""First schema in which a grant has an event of its own after the answer."""
+"""First schema in which a grant has a separate event after the answer."""
 
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:

@@ -21,7 +21,7 @@ _whole_float = re.compile(rb"\d\.0[,}\]]")
 def call_key(call: ToolCall) -> tuple[str, bytes]:
     """Return the identity of a call: the tool's name, and its arguments as JSON with sorted keys.
 
-    Missing arguments and ``null`` equal ``{}``, 1.0 equals 1.
+    Missing arguments and ``null`` equal ``{}``, and 1.0 equals 1.
     """
     arguments = call.arguments or {}
     encoded = _encode(arguments)

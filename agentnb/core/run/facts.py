@@ -100,7 +100,7 @@ class RunFacts:
         self._inner_places: dict[str, tuple[int, ...]] = {}
         """Positions of the records of the last reply's calls, and of inner calls, by call id."""
         self._results: dict[str, ToolResult | None] = {}
-        """Result of each call in the conversation, or None while there is no result."""
+        """Result of each call in the conversation, or None if it has none yet."""
         self._compacted: Compacted | None = None
         self._streamed: Sequence[e.ReplyStreamed] = ()
         """The logged parts of an incomplete streamed reply."""
@@ -172,7 +172,7 @@ class RunFacts:
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """Texts of the guidance set in force, by part; empty for runs of older versions and if guidance is off."""
+        """Text of the guidance set in force, by part; empty for runs of older versions and if guidance is off."""
         return MappingProxyType(self._guidance.texts)
 
     guidance_in_force: GuidanceTexts = _read(
@@ -235,7 +235,7 @@ class RunFacts:
 
     @property
     def agent_state(self) -> AgentState | None:
-        """thinking, executing_tool, executing_plan or waiting_on_user.
+        """The agent's state: thinking, executing_tool, executing_plan or waiting_on_user.
 
         ``None`` before the first round or step, and after a run that ended without text for the person.
         """
@@ -475,7 +475,7 @@ class RunFacts:
 
     @property
     def back_edges(self) -> Mapping[str, int]:
-        """Count of each jump back to an earlier step, by ``from -> to``."""
+        """Number of times each jump back to an earlier step was taken, by ``from -> to``."""
         return MappingProxyType(self._back_edges)
 
     @property
@@ -516,12 +516,12 @@ class RunFacts:
 
     @property
     def step_context(self) -> dict[str, Any]:
-        """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they were first completed."""
         return self._outputs.snapshot()
 
     @property
     def progress(self) -> e.Progress | None:
-        """Number of finished steps among those known so far, and titles of the open steps; None if there are no steps."""
+        """Number of finished steps out of those known so far, and titles of the open steps; None if there are no steps."""
         return progress_of(self._steps.values())
 
     # Answer
@@ -533,7 +533,7 @@ class RunFacts:
 
     @property
     def _text_of_work(self) -> str:
-        """The named result of a workflow, or the ``answer`` of a task file; else the output of the last step."""
+        """The named result of a workflow, or the ``answer`` of a task file; otherwise the output of the last step."""
         if self._result is not None:
             return self._result.text or as_text(self._result.output)
         return as_text(self._variables.get("answer")) or self._outputs.text
@@ -545,7 +545,8 @@ class RunFacts:
 
     @property
     def output(self) -> Any:
-        """The answer as data, if the agent has an ``output`` and the answer fits it; for a workflow its ``output``; else None.
+        """The answer as data, if the agent has an ``output`` and the answer fits it; for a workflow, its ``output``; otherwise
+        None.
 
         An instance of the agent's type if the run was started with it. A run read from its log has only the schema, and returns
         plain data: dicts, lists, strings and numbers.
@@ -618,7 +619,7 @@ class RunFacts:
         self._pending.clear()
 
     def _use(self, usage: Usage) -> None:
-        """Add the usage of a model call, unless a foreign trace reports the usage of the entire run."""
+        """Add the usage of a model call, unless another product's trace reports the usage of the entire run."""
         origin = self._opening.origin
         if origin is not None and origin.usage is not None:
             return
@@ -635,7 +636,7 @@ class RunFacts:
         return self._roles.get(name) or role_of(name)
 
     def annotate(self, **changes: Any) -> None:
-        """Set interpretations of the last round; only the fold changes its facts."""
+        """Set the interpretation of the last round; only the fold changes its facts."""
         self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
 
     __hash__ = None  # type: ignore[assignment]  # mutable

@@ -126,7 +126,7 @@ def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
 
 
 def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
-    """Return the compactions, excluding the last while its summary is still being written."""
+    """Return the compactions, without the last one while its summary is still being written."""
     return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
@@ -368,7 +368,7 @@ def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
 
 
 def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
-    """Withdraw the open questions, whose answers are no longer awaited."""
+    """Withdraw the open questions, since their answers are no longer awaited."""
     for question_id in [*run._waiting]:
         _close_question(run, question_id, outcome="withdrawn", closed_at=at)
 

@@ -1,4 +1,4 @@
-"""The fold over inner calls, which are made by tools and stored only in the record of the call whose tool made them.
+"""The fold over inner calls: calls that tools make, stored only in the record of the call whose tool made them.
 
 They count as calls of the run, but are not part of the conversation, and are ignored in the detection of the model's repeated
 calls.
@@ -57,7 +57,7 @@ def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRe
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
-    """Return the positions of step calls if this call is among them, else those of the open round's inner calls."""
+    """Return the positions of step calls if this call is among them, otherwise those of the open round's inner calls."""
     open_calls = run._open_step_calls
     return open_calls if call_id in open_calls else run._inner_places
 

@@ -72,16 +72,16 @@ ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 BROKEN_OFF = "broken_off"
 """Stop reason of a partial reply."""
 PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
-"""Reasons of rounds in which the model reads the person's decision about its draft."""
+"""Reasons for rounds in which the model reads the person's decision about its draft."""
 FINAL_ANSWER = "final_answer"
-"""Reason for the round at a limit that asks for an answer without tools."""
+"""Reason for the round, at a limit, that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
-"""Metadata key, in a reply, of the server traits learned from refusals and applied to its request."""
+"""Metadata key, in a reply, for the server traits that were learned from refusals and applied to its request."""
 BY_SCHEMA = "by_schema"
 """Metadata key of a reply whose text was requested with a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
-"""Metadata key of a reply made by several calls: the token count of the conversation including it. Its usage is the sum of all
-calls."""
+"""Metadata key of a reply made by several calls: the token count of the conversation including the reply, whose usage is the
+sum over those calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
 """Metadata key of a reply with incomplete token counts from the model; the missing counts are estimates."""
 
@@ -159,7 +159,7 @@ class TodoViolation(msgspec.Struct, frozen=True, gc=False):
     """A work call or a completion that does not follow the todo list."""
 
     rule: str
-    """work_without_todo_in_progress or completed_without_in_progress."""
+    """The violated rule: work_without_todo_in_progress or completed_without_in_progress."""
     call_id: str = ""
     """Id of the violating call."""
     todo_id: int | None = None
@@ -170,7 +170,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt to call the model that was followed by another."""
 
     attempt: int
-    """Number of the attempt, from 1; 0 if the call was waiting for others before its first attempt."""
+    """Number of the attempt, from 1; 0 if the call was waiting for other calls before its first attempt."""
     seconds: float
     """The wait before the next attempt."""
     reason: str
@@ -185,11 +185,11 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """A round of the loop: a model call and its tool calls."""
 
     index: int
-    """Counted from 0."""
+    """Index of the round, from 0."""
     reason: str
     """The reason for its start: prompt, tool_results, said, or a policy's reason to continue."""
     started_at: datetime | None
-    """UTC, or None if unknown."""
+    """Time of its start (UTC), or None if unknown."""
     status: RoundStatus = "running"
     """Its status at the end."""
     reply: Message | None = None
@@ -227,7 +227,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """UTC, or None while the round runs or if the time is unknown."""
+    """Time of its end (UTC), or None while the round runs or if the time is unknown."""
     seconds: float | None = 0.0
     """Duration of the round in seconds; 0 while it runs, None if unknown."""
 
@@ -277,7 +277,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_planning_only(self) -> bool:
-        """True if it has tool calls, none of which is work, and completed no todo."""
+        """True if it has tool calls but none of them is work, and it completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property

@@ -21,14 +21,14 @@ _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
 
 
 class Output(NamedTuple):
-    """A text parsed as an answer: its value, and its problems, one sentence each; it fits if there are no problems."""
+    """Text parsed as an answer: its value, and its problems, one sentence each; it fits if there are no problems."""
 
     value: Any = None
     problems: tuple[str, ...] = ()
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Output:
-    """Parse a text as an answer for this schema: pure JSON, or text around a single code block with JSON."""
+    """Parse an answer for this schema: pure JSON, or text around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
         return Output(problems=("it contains no text",))
@@ -68,5 +68,5 @@ def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def answer_of(last: WorkflowRound, text: str) -> str:
-    """Return the text of the last reply; for the continuation of a truncated reply, all of ``run.text``."""
+    """Return the text of the last reply or, if it continues a truncated reply, all of ``run.text``."""
     return text if last.reason == "reply_cut" else last.text

@@ -1,4 +1,4 @@
-"""The fold over the tool calls of steps, in the order of their start, with their results.
+"""The fold over the tool calls of steps, in the order in which they started, with their results.
 
 They belong to a step, not to a round: no model requested them, and they are not part of a conversation.
 """

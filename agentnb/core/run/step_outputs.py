@@ -18,7 +18,7 @@ from agentnb.core.log import work_events as w
 
 Entry = dict[str, Any]
 BLOCKS = ("parallel", "map", "emit")
-"""Kinds of steps whose children run at the same time: either all of them count, or none."""
+"""Kinds of steps whose children run at the same time: either all of them count or none does."""
 WITHOUT_ENTRY = ("call", "on_error")
 """Kinds of steps that are part of another step's work, or of its error handling."""
 OF_TASKS = ("task", "emit", "await")
@@ -146,7 +146,7 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
 
 
 def text_of(entry: Entry) -> str:
-    """Return the output of a step as text; for a block, the texts of its children separated by blank lines."""
+    """Return the output of a step as text; for a block, its children's text separated by blank lines."""
     texts = [as_text(leaf["output"]) for _, leaf in leaves({"": entry})]
     return "\n\n".join(leaf for leaf in texts if leaf)
 

@@ -1,6 +1,6 @@
 """The timeline of a run: its rounds, model calls, attempts, waits, compactions, tool calls, steps and pauses.
 
-Each part has its first and last event, whose times are in ``at`` (None if not in the log). Read by tables, plots and exports.
+Each part has its first and last event, with their times in ``at`` (None if not in the log). Read by tables, plots and exports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log."""
 CLARIFY_BLANK = "clarify_blank"
 """Operation of the canned answer to a blank message, made without a model, and the stop reason of its run."""
 OVERFLOW = "overflow"
-"""Reason for a compaction after a call was refused as too long."""
+"""Reason for a compaction after a call was rejected as too long."""
 TOO_LONG = "The conversation exceeded the model's context window; it was compacted and sent again"
 INTERRUPTED = "interrupted"
 """Problem of a summary whose process died."""
@@ -85,7 +85,7 @@ class ModelCall(Part, frozen=True, gc=False):
 
 
 class Attempt(Part, frozen=True, gc=False):
-    """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` before it, if any."""
+    """An attempt at a round's model call; ``begun`` is the `RetryScheduled` before it, if any."""
 
 
 class Wait(Part, frozen=True, gc=False):
@@ -102,7 +102,9 @@ class Compaction(Part, frozen=True, gc=False):
 
 
 class Tool(Part, frozen=True, gc=False):
-    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a process that died ran it."""
+    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a process that died had
+    started it.
+    """
 
     begun: e.ToolStarted | None
     ended: e.CallEnd | None
@@ -366,6 +368,6 @@ class _Timeline:
 
 @cache
 def _takes(kinds: tuple[type[Part], ...]) -> Handlers:
-    """Return the handlers for parts of these kinds, or for all kinds."""
+    """Return the handlers for parts of these kinds, or for all kinds if none are named."""
     tables = [_TAKES.get(kind, of_rounds) for kind in kinds] if kinds else [of_rounds, *_TAKES.values()]
     return Handlers({kind: take for table in tables for kind, take in table.items()})

@@ -31,7 +31,7 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
-    """Return the number of steps in an execution's plan: the plan among its inputs, else the latest."""
+    """Return the number of steps in an execution's plan: the plan among its inputs, or else the latest one."""
     inputs_plan = inputs.get("plan") if isinstance(inputs, Mapping) else None
     plan_id = inputs_plan.get("id") if isinstance(inputs_plan, Mapping) else None
     if not plan_id and run._plans:

@@ -22,14 +22,14 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     title: str = ""
     parent: str = ""
     status: str = "running"
-    """running, completed, failed, cancelled or skipped."""
+    """Status: running, completed, failed, cancelled or skipped."""
     inputs: Any = None
     nested: str = ""
     """Id of the nested run that executes it, if any."""
     output: Any = None
     error: str = ""
     reason: str = ""
-    """Reason for skipping it, or for its choice of branch."""
+    """Reason why it was skipped, or why it chose its branch."""
     attempts: int = 0
     times: int = 0
     """Number of starts, excluding retries."""
@@ -96,9 +96,9 @@ class StepCall(msgspec.Struct, frozen=True, gc=False):
     """Path of the step."""
     record: CallRecord
     started_at: datetime | None = None
-    """UTC, or None if it has not begun or the time is unknown."""
+    """Time of its start (UTC), or None if it has not begun or the time is unknown."""
     ended_at: datetime | None = None
-    """UTC, or None while it is open or if the time is unknown."""
+    """Time of its end (UTC), or None while it is open or if the time is unknown."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     id: str
     plan: dict[str, Any]
     status: str = "proposed"
-    """proposed, edited, approved or rejected."""
+    """Status: proposed, edited, approved or rejected."""
     by: str = ""
     words: str = ""
     """The person's words, if approved or rejected in words."""

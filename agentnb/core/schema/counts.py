@@ -1,4 +1,4 @@
-"""Integers in events, bounded by the range of a table and checked when a log is decoded."""
+"""Integers in events, bounded by what a table can hold and checked when a log is decoded."""
 
 from __future__ import annotations
 

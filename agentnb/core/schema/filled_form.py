@@ -26,9 +26,9 @@ class FilledForm(NamedTuple):
 
 
 def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:
-    """Build the value of a form for this schema from the typed texts.
+    """Build the value of a form for this schema from the typed text.
 
-    ``initial``: the initial value; ``texts``: the typed texts, by field key. A field that is missing, or has its initial text,
+    ``initial``: the initial value; ``texts``: the typed text, by field key. A field that is missing, or has its initial text,
     keeps its value exactly. An empty field is omitted if the schema allows it, or is the empty string if the key with `EMPTY`
     has any text.
     """
@@ -149,7 +149,7 @@ def _accept_if(value: Any, is_right: bool, words: str, field: FormField, problem
 
 
 def _read(text: str) -> Any:
-    """Parse a JSON text; `_LEFT_OUT` for an invalid text or a value that a log cannot hold."""
+    """Parse JSON text; return `_LEFT_OUT` if it is invalid or has a value that a log cannot hold."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -165,7 +165,7 @@ def _add_others(
     texts: Mapping[str, str],
     problems: dict[str, str],
 ) -> None:
-    """Add properties without a field of their own: the initial ones, or those typed as a JSON object."""
+    """Add properties that have no separate field: the initial ones, or those typed as a JSON object."""
     own_names = {sibling.path[-1] for sibling in fields if not sibling.is_others}
     kept = {name: item for name, item in initial.items() if name not in own_names}
     others = _value(field, kept, texts, problems)

@@ -1,6 +1,6 @@
 """The fields of a form for a JSON Schema of objects, with their initial values.
 
-Forms are bounded for any schema: a part without a field of its own is entered as JSON.
+Forms are bounded for any schema: a part without its own field is entered as JSON.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolve
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
-"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
-own fields."""
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, or an object with
+its own fields."""
 MAX_FIELDS = 40
 """Maximum number of fields in a form; an object with more becomes a single JSON field."""
 MAX_LEVELS = 3
@@ -27,7 +27,7 @@ MAX_NAME_CHARACTERS = 100
 MAX_DEFAULT_CHARACTERS = 2_000
 """Maximum length of a default used as an initial value."""
 LONG_TEXT = 60
-"""Number of characters above which a text gets a multi-line field."""
+"""Number of characters above which text gets a multi-line field."""
 WHOLE = "whole"
 """Key of the single field in an undivided form."""
 OTHERS = "other"
@@ -50,7 +50,7 @@ class FormField:
     """A field of a form with its initial text."""
 
     key: str
-    """Position in the form, such as ``2`` or ``0.1``. Names may be any text, which a page should not have to use as keys."""
+    """Position in the form, such as ``2`` or ``0.1``. Property names may be any text, so a page does not use them as keys."""
     path: tuple[str, ...]
     """The property names leading to its value."""
     kind: FieldKind
@@ -63,20 +63,20 @@ class FormField:
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """Minimum and maximum: of a number, of a text's length, or of the number of choices."""
+    """Minimum and maximum of a number, of the length of text, or of the number of choices."""
     format: str = ""
-    """The checked format of a text, such as ``email``."""
+    """The format that text is checked against, such as ``email``."""
     pattern: str = ""
-    """The pattern for a text."""
+    """The pattern that text must match."""
     may_be_empty: bool = False
-    """True if it may be omitted or the empty string, distinguished by a separate flag."""
+    """True if it may be either omitted or an empty string; a separate flag distinguishes the two."""
     schema: Any = field(default=True, repr=False, compare=False)
     """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The initially selected choices of a multiple-choice field, as the texts of their options."""
+        """The initially selected choices of a multiple-choice field, in the form of their options' ``text``."""
         return (
             tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
         )

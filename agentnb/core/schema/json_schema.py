@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_STEPS = 1_000
-"""Number of steps up to which a schema is quick for any value, so that single values need no check; a self-referential schema
-always exceeds it."""
+"""Number of steps up to which a schema is quick to check for any value, so that individual values need not be measured; a
+self-referential schema always exceeds it."""
 MAX_STEPS_OF_VALUE = 50_000
 _ANY = object()
 """An unknown value: it may have every property and item."""
@@ -55,7 +55,7 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
-    """True if checking a value takes more than ``most`` steps; without a value, if checking some value may."""
+    """True if checking a value takes more than ``most`` steps; if no value is passed, whether checking some value might."""
     todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:
@@ -97,7 +97,7 @@ def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
 
 
 def _resolve_reference(reference: Any, root: Any) -> Any:
-    """Return the target of a reference; a reference to another address counts as endless."""
+    """Return the target of a reference; a reference to another address is treated like a circular one."""
     address, _, fragment = str(reference).partition("#")
     if address and not (isinstance(root, dict) and address == root.get("$id")):
         return True if _METASCHEMA.match(address) else {"allOf": [root, root], "$ref": reference}
@@ -126,14 +126,14 @@ _FORMATS = {
     "uuid": uuid.UUID,
 }
 _ADDRESSES = {"email": is_email, "uri": is_uri}
-"""The checked formats, besides `_FORMATS`: always the same, whatever else is installed."""
+"""The formats that are checked in addition to `_FORMATS`: always the same, whatever else is installed."""
 
 
 _OTHER_FORMATS = (
     *("idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
-"""Formats known to the validator that remain annotations."""
+"""Formats that the validator knows but that remain annotations."""
 FORMATS_IN_WORDS = {
     "email": "an e-mail address",
     "uri": "an address such as https://example.org",
@@ -152,7 +152,7 @@ class SchemaError(NamedTuple):
     message: str
     keyword: str
     unexpected: tuple[str, ...] = ()
-    """Properties that the schema does not allow, if they are the problem."""
+    """The properties that the schema does not allow, if that is the problem."""
 
     @property
     def sentence(self) -> str:
@@ -206,9 +206,7 @@ def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
 
 
 def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
-    """Return the errors of a value, or None if the value does not fit but locating the problem would take longer than checking
-    it.
-    """
+    """Return the errors of a value, or None if it does not fit but locating the problem would take longer than checking it."""
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
@@ -367,7 +365,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Search a text for a pattern from a file. Bounded in time, unlike `re`."""
+    """Search text for a pattern from a file. Bounded in time, unlike `re`."""
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
@@ -399,7 +397,7 @@ def _make_validator(schema: Any, *, formats: bool = False, **options: Any) -> Dr
 
 
 def _missing_reference(error: Exception) -> str:
-    """Return the unresolved reference, if that is the error of the schema."""
+    """Return the reference that cannot be resolved, if that is what is wrong with the schema."""
     from jsonschema_rs import ValidationError, ValidationErrorKind
 
     if not isinstance(error, ValidationError) or not isinstance(error.kind, ValidationErrorKind.Referencing):
@@ -459,7 +457,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
 
 
 def cut(text: str) -> str:
-    """Cut the middle out of a long text, because the library quotes the entire value before its own words."""
+    """Cut out the middle of a long message, because the library quotes the entire value before its own words."""
     half = MAX_OF_A_PROBLEM // 2
     return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
 

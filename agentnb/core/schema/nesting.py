@@ -17,11 +17,11 @@ from agentnb.core.messages import AnyPart, Message, ToolCall
 MAX_DEPTH = 100
 """Maximum levels of objects and lists in a call's arguments, a schema, an answer, or provider metadata."""
 UNREADABLE = "[" * (MAX_DEPTH + 1)
-"""Replacement for arguments too deep to be encoded; as JSON it is too deep itself, and therefore refused as well."""
+"""Replacement for arguments too deep to be encoded; as JSON it is itself too deep, and is therefore refused too."""
 
 _CONTAINERS = (dict, list, tuple)
 _FLAT = frozenset({str, int, float, bool, type(None)})
-"""Types of nearly all contained values: a lookup takes half the time of testing for a container."""
+"""Types of nearly all values in containers: looking them up takes half as long as testing for a container."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOKEN = re.compile(rf"{_QUOTED.pattern}|[\[{{\]}}]", re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
@@ -84,8 +84,8 @@ def cut_deep(text: str, most: int) -> str:
 def bound_message(message: Message) -> Message:
     """Return the message without parts that are too deep; usually the same object.
 
-    Arguments that are too deep become text, which is stored and refused like any other text in their place. Provider metadata
-    that is too deep is dropped.
+    Arguments that are too deep become text, which is stored and refused like any other text in place of arguments. Provider
+    metadata that is too deep is dropped.
     """
     parts = tuple([_bound_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))

@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import unquote
 
 MAX_IN_A_ROW = 100
-"""Maximum number of consecutive references to follow; ends schemas that only refer to themselves."""
+"""Maximum number of consecutive references to follow; stops at schemas that only refer to themselves."""
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords whose values are schemas by name."""
 
 
 def resolve(schema: Any, root: Any) -> Any:
-    """Follow references to parts of the root schema. External and endless ones resolve to True, which allows any value."""
+    """Follow references to parts of the root schema. External and circular ones resolve to True, allowing any value."""
     for _ in range(MAX_IN_A_ROW):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str):

@@ -108,12 +108,12 @@ def _names_secret(text: str, *, is_number: bool) -> bool:
 
 
 def _normalize(text: str) -> str:
-    """Normalize a text to its visible form: without zero-width characters, and with normal letters for wide ones."""
+    """Normalize text to its visible form: without zero-width characters, and with normal letters for wide ones."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def _sentence_before(words: list[str], place: int) -> list[str]:
-    """Return the words before this position in the same sentence: a negation among them counts at any distance."""
+    """Return the words before this position in the same sentence, where a negation counts at any distance."""
     begin = next((index + 1 for index in range(place - 1, -1, -1) if words[index] in _SENTENCE_ENDS), 0)
     return words[begin:place]
 

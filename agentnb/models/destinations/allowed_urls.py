@@ -1,7 +1,7 @@
 """Destinations that the person allowed for models named by files, logs and traces.
 
-Options and names typed in this process count until it ends; answers to questions are kept in the person's own folder, one line
-each, in the form of ``--allow-url``. To withdraw one, delete its line.
+Options and names typed in this process apply until it ends; answers to questions are kept in the person's own folder, one per
+line, in the form of ``--allow-url``. To withdraw one, delete its line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_allowed(wanted: Destination) -> bool:
-    """Return whether the person allowed this destination: in this process, in the environment, or in an earlier answer."""
+    """Return whether the person has allowed this destination: in this process, in the environment, or in an earlier answer."""
     return any(allowed.covers(wanted) for allowed in (*_allowed_here, *_stored_destinations()))
 
 

@@ -47,8 +47,8 @@ def allow_chosen(provider: Provider, options: Options) -> None:
 def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     """Raise `UrlNotAllowed`, with all missing destinations, unless the person allowed the destinations of these models.
 
-    A server on this machine needs no permission if the options name no key. The error's advice includes options that allow the
-    rest.
+    A server on this machine needs no permission if the options name no key. The error's advice includes the options that allow
+    the missing destinations.
     """
     missing = [find_missing(*model) for model in wanted if model[1].key is not None or not is_local(url_of_calls(*model))]
     destinations = tuple(dict.fromkeys(filter(None, missing)))
@@ -66,7 +66,7 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
 def check_recorded(path: str, folder: str | None) -> None:
     """Raise `SettingsError` if recorded runs named by a file or log are not in the folder of that file.
 
-    Links are resolved. ``path`` may be a pattern; ``folder``: None for a log, or for a text without a file.
+    Links are resolved. ``path`` may be a pattern; ``folder``: None for a log, or for text that is not from a file.
     """
     paths = [Path(path).expanduser()]
     if has_magic(path):

@@ -1,4 +1,4 @@
-"""Destinations of calls: an address and the variable of the key sent there. Chosen by a person, never by a file."""
+"""Destinations of calls: an address, and the variable of the key that is sent there. Chosen by a person, never by a file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 class FileModelName(str):
     """A model name read from a file, a log or a trace: its address and its key count only if the person allowed them.
 
-    ``folder``: folder of the file, where recorded runs that it names must be, or None for a log or a text. A plain string is
-    the person's own: a name that was typed, or written in Python. Code that reads a name from anywhere else must wrap it
-    in this class.
+    ``folder``: folder of the file, where recorded runs that it names must be, or None for a log or for text that is not from a
+    file. A plain string is the person's own: a name that they typed or wrote in Python. Code that reads a name from anywhere
+    else must wrap it in this class.
     """
 
     __slots__ = ("folder",)
@@ -37,7 +37,7 @@ class FileModelName(str):
 
 
 class Destination(NamedTuple):
-    """An address for calls, and the variable of the key sent with them, which is empty if no key is sent."""
+    """An address for calls, and the variable of the key sent with them; empty if no key is sent."""
 
     scheme: str
     host: str
@@ -60,9 +60,7 @@ class Destination(NamedTuple):
         return f"{self.address}, with the key in {self.variable}" if self.variable else f"{self.address}, without a key"
 
     def covers(self, other: Destination) -> bool:
-        """Return whether allowing this destination allows the other, which must be the same, or the same address without a
-        key.
-        """
+        """Return whether allowing this destination also allows the other: the same one, or the same address without a key."""
         return self == other or (not other.variable and self[:3] == other[:3])
 
 

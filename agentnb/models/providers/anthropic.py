@@ -68,7 +68,7 @@ BEGUN_BY = {
     "thinking_delta": {"type": "thinking", "thinking": ""},
     "signature_delta": {"type": "thinking", "thinking": ""},
 }
-"""Blocks that these deltas start if no event did."""
+"""Blocks to start for these deltas if no event has started them."""
 IN_AN_ERROR = "error results cannot contain pictures"
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
@@ -113,7 +113,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 
 def _called_tools(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-    """Return the tools that were called: the API requires tools after tool calls, even if none may be called."""
+    """Return the tools that were called: after tool calls, the API requires tools even if none may be called."""
     names = encode_all_messages(messages, (NAME, "called"), _names)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
@@ -123,7 +123,7 @@ def _names(message: Message) -> tuple[str, ...]:
 
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
-    """Return the tools as sent. They come first in the provider's cache, and are marked if no system prompt follows."""
+    """Return the tools as sent. They are first in the provider's cache, and are marked if no system prompt follows."""
     entries: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
@@ -165,7 +165,7 @@ def _output(options: Options) -> dict[str, Any]:
 
 
 def takes_schema(schema: Any) -> bool:
-    """Return whether the API accepts this schema for answers: plain keywords, and objects declared closed."""
+    """Return whether the API accepts this schema for answers: only plain keywords, and objects declared closed."""
     if isinstance(schema, list):
         return all(map(takes_schema, schema))
     if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:
@@ -353,7 +353,7 @@ def as_stream(whole: Any) -> list[Any]:
 
 
 def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage. The API counts cache reads and cache writes apart from the rest of the input."""
+    """Return the usage. The API counts cache reads and cache writes separately from the rest of the input."""
     read, written = count(reported.get("cache_read_input_tokens")), count(reported.get("cache_creation_input_tokens"))
     fresh = count(reported.get("input_tokens"))
     return Usage(

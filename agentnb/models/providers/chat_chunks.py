@@ -29,13 +29,13 @@ from agentnb.models.transport.failure import error_text, read_error
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
 DETAILS = ("reasoning_details", "thinking_blocks")
-"""Fields in which gateways send thinking in a form to be sent back: OpenRouter, LiteLLM."""
+"""Fields in which gateways, such as OpenRouter and LiteLLM, send thinking in a form that can be sent back."""
 SHOWN = ("thinking", "summary", "text")
 """Text fields of a part or detail of thinking."""
 PIECES = (*SHOWN, "data", "signature")
-"""Fields of a detail that come in pieces."""
+"""Fields of a detail that are sent in pieces."""
 THOUGHTS = ("thinking", "reasoning")
-"""Types of content parts that are thinking: Mistral's, Databricks'."""
+"""Types of content parts that are thinking: Mistral's and Databricks'."""
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 """Tags around thinking inside the text."""
 LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))})\s*")
@@ -43,7 +43,7 @@ LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))}
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
-"""Maximum number of checks whether a call is complete, for servers that do not otherwise separate calls."""
+"""Maximum number of times to check whether a call is complete, for servers that do not otherwise separate calls."""
 MAX_BLANK = 1000
 """Maximum number of blank characters before a tag."""
 COUNTS = {
@@ -79,8 +79,8 @@ class _Call:
         return "".join(self.pieces)
 
     def is_followed_by(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment starts another call, despite the same index or id: as shown by its name, or because the
-        arguments have ended.
+        """Return whether the fragment starts another call, despite the same index or id: it has another name, or the arguments
+        have ended.
 
         A repeated name alone proves nothing: some servers repeat it with each fragment.
         """
@@ -90,7 +90,9 @@ class _Call:
         return name != self.name or (_begins(function) and self.is_whole())
 
     def has_rest_of_name(self, call_id: Any, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment continues the name: the server sends ids, and this fragment has no other id."""
+        """Return whether the fragment continues the name: the server sends ids, and this fragment does not have a different
+        one.
+        """
         is_same = self.id and call_id in (None, "", self.id) and self.name
         return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
 
@@ -133,7 +135,7 @@ class ChatReading:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._returned: dict[str, Any] = {}
-        """Thinking fields that the server may expect back, or None for the field with the text."""
+        """Thinking fields that the server may expect back; None for the field that holds the text."""
         self._has_tags = tags
         self._tag: str | None = "" if tags else None
         """End tag of the open tag; empty if a start tag may follow, None if tags are ignored."""
@@ -144,7 +146,9 @@ class ChatReading:
         self._calls: list[_Call] = []
         self._by_index: dict[Any, _Call] = {}
         self._left_open: list[_Call] = []
-        """Calls whose arguments had not ended when another began: fragments with neither index nor id go to them first."""
+        """Calls whose arguments had not ended when another began: fragments with neither index nor id are assigned to them
+        first.
+        """
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -193,7 +197,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk that has no part of the reply: it may be an error, in any form."""
+        """Read a chunk without any part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(read_error(chunk))

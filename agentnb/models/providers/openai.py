@@ -47,14 +47,14 @@ BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between tool results and a user message, where roles must alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
-"""Text of a tool result that has only pictures, which follow in a user message."""
+"""Text of a tool result that contains only pictures, which follow in a user message."""
 
 
 # The request
 
 
 class Form(NamedTuple):
-    """Settings that determine the wire form of a message."""
+    """Settings that determine the wire format of a message."""
 
     own: str
     sees: bool
@@ -65,8 +65,8 @@ class Form(NamedTuple):
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``traits``: those of the server, unless the options set others; ``own``: the metadata key of the server's fields in parts,
-    likewise.
+    ``traits``: those of the server, unless the options set others; ``own``: likewise, the metadata key of the server's fields
+    in parts.
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
@@ -130,14 +130,14 @@ def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def takes_schema(schema: dict[str, Any]) -> bool:
-    """Return whether the API accepts this schema for answers: it requires an object."""
+    """Return whether the API accepts this schema for answers; it requires an object."""
     return schema.get("type") == "object"
 
 
 def _fragment(message: Message, *, form: Form) -> bytes:
     """Return the message as JSON; comma-separated messages where the API requires several; empty if none of it is sent.
 
-    Text-only content is sent as one string: not all servers accept a list, and later text leaves its start unchanged.
+    Text-only content is sent as one string: not all servers accept a list, and text added later leaves its start unchanged.
     """
     if message.role == "assistant":
         return _assistant(message, form)

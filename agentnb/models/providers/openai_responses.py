@@ -1,4 +1,4 @@
-"""``openai-responses:``, the Responses API, with nothing stored on its side: each request is self-contained."""
+"""``openai-responses:``, the Responses API, used so that the server stores nothing: each request is self-contained."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"}
 THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
 BETWEEN_THOUGHTS = "\n\n"
-"""Separator between the parts of a summary, which come without one."""
+"""Separator between the parts of a summary, which are sent without one."""
 
 
 # The request
@@ -119,7 +119,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """Return a part of the model's own message as an input item to send back, or None if it is not sent."""
+    """Return a part of the model's own message as an input item to send back, or None if it is not sent back."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()

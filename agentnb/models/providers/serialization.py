@@ -1,4 +1,4 @@
-"""Serialization shared by all providers: names and ids that all of them accept, text for pictures, calls that were cut off."""
+"""Serialization shared by all providers: accepted names and ids, replacement text for pictures, and calls that were cut off."""
 
 from __future__ import annotations
 
@@ -99,8 +99,7 @@ def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[st
 
 
 def repair_arguments(given: Any) -> tuple[Any, str]:
-    """Return the arguments and a description of their repairs: if they are not a JSON object, they are repaired if that is
-    unambiguous.
+    """Repair arguments that are not a JSON object, if the repair is unambiguous, and return them with a description of it.
 
     Unreadable or ambiguous arguments are returned unchanged and refused later.
     """
@@ -156,7 +155,7 @@ def _in_a_row(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return the dictionary of a Python or JavaScript literal with JSON values only; raise ValueError otherwise."""
+    """Return the dictionary in a Python or JavaScript literal that has only JSON values; raise ValueError otherwise."""
     value = ast.literal_eval(_TOKEN.sub(_in_python, text.strip()))
     if value is not None and not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
         raise ValueError
@@ -193,7 +192,7 @@ _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 def sanitize_reply(reply: Reply) -> Reply:
     """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
-    Raises ValueError if a server sent a wrong type for a name, a text or a number.
+    Raises ValueError if a server sent a name, text or number of the wrong type.
     """
     reply = replace(reply, message=bound_message(reply.message), metadata=bound_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)
@@ -205,14 +204,14 @@ def sanitize_reply(reply: Reply) -> Reply:
 
 
 def count(value: Any) -> int | None:
-    """Return the token count, or None if it is invalid: a bad count must not spoil a good reply that was paid for."""
+    """Return the token count, or None if it is invalid: an invalid count must not discard a good reply that was paid for."""
     if (type(value) is float and value.is_integer()) or (type(value) is str and DIGITS.fullmatch(value)):
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, as expected of the server; else an empty object."""
+    """Return the value if it is an object, as the server should send, or else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -236,7 +235,7 @@ def replacement_text(image: Image, sees: bool) -> str | None:
 
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
-    """Return the texts of these parts, joined, with replacement text for pictures that are not sent."""
+    """Return the joined text of these parts, with replacement text for pictures that are not sent."""
     texts = [
         replacement_text(part, sees) if isinstance(part, Image) else part.text
         for part in parts

@@ -1,4 +1,4 @@
-"""Faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
+"""Faults of the simulated model: each replaces the right move with a wrong one where it applies."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from agentnb.models.simulated.plan_parser import (
 )
 
 ANSWERED = re.compile(r"Done\b|The list has ")
-"""Beginnings of its answers, which identify them."""
+"""Beginnings of its answers, by which they are recognized."""
 _STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
 _TODO = re.compile(r"Todo (\d+): ")
 _REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
@@ -68,7 +68,7 @@ class Observation:
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
-        """True if it adds its steps as todos, which it does unless the plan itself calls the todo tool."""
+        """True if it adds its steps as todos, as it does unless the plan itself calls the todo tool."""
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ class Observation:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """Everything in the plan that it does not do: code that is not a call to its tools, and items without code."""
+        """Everything in the plan that it does not do: code other than calls to its tools, and items without code."""
         return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
@@ -107,8 +107,8 @@ class Observation:
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step: a step to retry, else the first step after the last one made that the list does not show as completed;
-        None if there is none.
+        """The next step: a step to retry or, if there is none, the first step after the last one made that the list does not
+        show as completed; None if there is no such step.
         """
         if self.due_again:
             return self.due_again[0]
@@ -132,7 +132,7 @@ class Observation:
 
     @cached_property
     def answered(self) -> bool:
-        """True if it has answered since its last step."""
+        """True if it has answered after its last step."""
         for message in reversed(self.since):
             if message.role == "assistant":
                 if not message.calls and ANSWERED.match(message.text):
@@ -227,7 +227,7 @@ class Observation:
         return failed
 
     def why_failed(self, entry: Entry) -> str:
-        """Return why the step of this todo failed; empty if it did not."""
+        """Return the reason why the step of this todo failed; empty if it did not."""
         return next((reason for index, reason in self.failed.items() if self.own.get(index) == entry), "")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The personas of the simulated model, as data: their faults, probabilities, and the words that they heed.
+"""The personas of the simulated model, as data: their faults, their probabilities, and the words that they heed.
 
 ``docs/personas.md`` documents these tables; a test compares them.
 """
@@ -15,7 +15,7 @@ from agentnb.errors import UnknownModel, suggest_names
 from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
-"""Alternative phrasings. Each is a set of lower-case words that must all be in the text, anywhere."""
+"""Alternative phrasings. Each is a set of lower-case words that must all occur somewhere in the text."""
 
 OPEN_TODOS: Alternatives = (("todos", "open"), ("todos", "remain"), ("incomplete", "todo"), ("not finished",))
 """Phrasings of a reminder that todos are still open."""
@@ -69,7 +69,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A persona with its probabilities, without a memory: draws depend on the seed and the length of the conversation."""
+    """A persona with its probabilities. It has no memory: draws depend on the seed and the length of the conversation."""
 
     persona: str
     seed: int

@@ -12,7 +12,7 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
-"""Maximum number of characters of an item that become the title of its todo."""
+"""Maximum number of characters of an item used as the title of its todo."""
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
 """Beginnings of results for an empty list."""

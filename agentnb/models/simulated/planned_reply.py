@@ -108,7 +108,7 @@ class _Planning:
         return result
 
     def _errors_of(self, step: Step) -> list[str | None]:
-        """Return the error, or None for success, of each call of a step that has a result."""
+        """For each call of a step that has a result, return its error, or None if it succeeded."""
         calls = [completed for call in step.calls if (completed := self._complete(call)) is not None]
         return [result["error"] for call in calls if (result := self._result_of(call)) is not None]
 

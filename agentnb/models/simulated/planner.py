@@ -21,7 +21,7 @@ COMPLETE = "[WORKFLOW_COMPLETE]"
 """Marker that it adds to an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
-"""Words of a reminder after which it stops, rather than calling the failing tool once more."""
+"""Words in a reminder after which it stops, rather than call the failing tool once more."""
 NO_CALL = "it contains no call in backticks of one of my tools"
 LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
@@ -87,7 +87,7 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 
 
 def last_words(observation: Observation) -> str:
-    """Return the answer; a short one if it has already answered and done nothing since."""
+    """Return the answer, a short one if it has already answered and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
         text = listless(len(observation.plan))
     elif not observation.steps and not observation.odd:

@@ -51,7 +51,7 @@ def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]
 
 
 def _invent_value(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
-    """Return the smallest matching value, with ``words`` as its texts."""
+    """Return the smallest matching value, using ``words`` for its strings."""
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""A model without a language model: it follows the list in the prompt, so that you can see everything else work.
+"""A model without a language model: it follows the list in the prompt, so that you can watch everything else at work.
 
 ``simulated:disciplined`` reads the same requests as any model. Its plan is the newest message with a Markdown list: it adds the
 items as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls of the run's tools,
@@ -52,8 +52,8 @@ class SimulatedModel:
     ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: probability that it acts correctly after all
     when the reminder asks for it. ``p``: probability of its fault per reply; ``mixed``, which has all faults, has ``forget``,
     ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``verdict``: its verdict on plans that it reviews, ``approved``,
-    ``rejected`` or ``needs_changes``. ``price``: price of its estimated tokens, to see budgets at work; `FREE`,
-    ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
+    ``rejected`` or ``needs_changes``. ``price``: price of its estimated tokens, for trying out budgets: `FREE` or, for
+    example, ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ def _review(verdict: str) -> str:
 
 
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:
-    """Return the move, and metadata on how it was chosen if a fault was drawn that applies here."""
+    """Return the move and, if a fault was drawn that applies here, metadata on how it was chosen."""
     right = next_move(observation)
     drawn = who.draw_fault(observation.turn)
     wrong = COMMIT[drawn.fault.option](observation, right) if drawn else None

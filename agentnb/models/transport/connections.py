@@ -47,7 +47,7 @@ _lock = Lock()
 
 
 class Account(NamedTuple):
-    """A provider's unit for counting calls, without the key itself."""
+    """The unit by which a provider counts calls, without the key itself."""
 
     provider: str
     key_name: str
@@ -61,7 +61,7 @@ def _usual(account: Account) -> CallLimiter:
 
 
 class CallLimits:
-    """Limiters by account, which is a key at a provider."""
+    """Limiters by account; an account is a key at a provider."""
 
     def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
         """``make``: creates the limiter of an account; by default agentnb's own."""
@@ -71,7 +71,7 @@ class CallLimits:
         _all_limits.add(self)
 
     def of(self, endpoint: Endpoint) -> CallLimiter:
-        """Return the limiter of this account. Providers that count a key's calls together share the limiter."""
+        """Return the limiter of this account, which is shared by providers that count a key's calls together."""
         account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
         with self._lock:
             if account not in self._limiters:
@@ -79,16 +79,15 @@ class CallLimits:
             return self._limiters[account]
 
     def begin_anew(self) -> None:
-        """Drop all limiters, as after a fork."""
+        """Drop all limiters, for example after a fork."""
         self._lock = Lock()  # a held lock of the parent process cannot be released here
         self._limiters = {}
 
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""Limiters of calls in this context: those of the process, since a provider counts all calls with a key, unless the run's host
-has its own.
-"""
+"""Limiters of calls in this context: those of the run's host if it has its own, or else those of the process, since a provider
+counts all calls with a key."""
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
@@ -139,7 +138,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
     """Return the HTTP settings of every client.
 
     No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are called
-    without the environment's proxy, which is not meant for them.
+    without the environment's proxy, which is not intended for them.
     """
     import httpx2
 

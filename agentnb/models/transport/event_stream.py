@@ -15,7 +15,7 @@ DONE_MARK = "[DONE]"
 """End mark in the streams of OpenAI's APIs."""
 BOM = b"\xef\xbb\xbf"
 MAX_BARE = 100_000
-"""Maximum number of lines kept from outside of events."""
+"""Maximum number of lines outside events to keep."""
 
 
 class EventStream:
@@ -35,7 +35,7 @@ class EventStream:
 
     @property
     def bare(self) -> str:
-        """Text outside of events: an unstreamed reply, a web page, or an error message."""
+        """Text outside events: an unstreamed reply, a web page, or an error message."""
         return "\n".join(self._bare).strip()
 
     async def chunks(self) -> AsyncGenerator[Any]:

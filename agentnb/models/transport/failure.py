@@ -1,4 +1,4 @@
-"""Meanings of providers' errors: one table for all, by HTTP status and by error names inside streams."""
+"""Meanings of providers' errors: one table for all providers, by HTTP status and by error names inside streams."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
 )
 """More specific advice for refusals, by the provider's message."""
 NEVER_DONE = (501, 505)
-"""Statuses of servers that lack the requested feature: a retry changes nothing."""
+"""Statuses of servers that lack the requested feature, so that a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
-"""Statuses of refusals whose message may say more than the status."""
+"""Statuses of refusals whose message may be more informative than the status."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -199,7 +199,7 @@ def read_error(error: Any) -> ProviderError:
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
     """Return the failure for a broken connection: no connection, a timeout, a truncated stream.
 
-    A server on this machine that does not answer at all is not running: the failure is not transient.
+    If a server on this machine does not answer at all, it is not running, and the failure is not transient.
     """
     kind = type(error).__name__
     words = readable(f"{kind}: {error}".rstrip(": "))
@@ -251,7 +251,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _said_wait(message: str) -> float | None:
-    """Return the seconds that the text of a refusal asks to wait, as in ``try again in 1m26.4s``, or None if it states none."""
+    """Return the seconds that a refusal asks to wait, as in ``try again in 1m26.4s``, or None if it states none."""
     if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
         return None
     return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))
@@ -310,7 +310,7 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
 
 
 def _place(location: str, url: str | None) -> str:
-    """Return the URL of a redirect, safe to show: without password, query or fragment, which may hold secrets."""
+    """Return the URL of a redirect without password, query or fragment, which may contain secrets."""
     try:
         parts = urlsplit(urljoin(url or "", location)) if location else None
     except ValueError:
@@ -328,7 +328,7 @@ def words_of(body: object) -> str:
 def error_text(body: object) -> str:
     """Return the text of an error in one of the fields that servers use; empty if there is none.
 
-    A gateway's own text is followed by that of the server behind it, Google's by the names of the quotas.
+    A gateway's own text is followed by that of the server behind it, and Google's by the names of the quotas.
     """
     body = body[0] if isinstance(body, list) and body else body
     if isinstance(body, str) and body.startswith("{"):

@@ -13,11 +13,11 @@ SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
 PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
 """Fields that identify the part of a reply that an event belongs to."""
 NAMES = frozenset({"type", "role", "id", "name", "index"})
-"""Fields of a delta without content."""
+"""Fields of a delta that are not content."""
 AFTER_THE_END = 3.0
 """Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
-"""Maximum number of distinct events without content that count as progress."""
+"""Maximum number of distinct events without content to count as progress."""
 ENDED: Any = object()
 
 
@@ -32,7 +32,7 @@ class IdleTimeout(Exception):
 async def until_idle(
     chunks: AsyncGenerator[Any], seconds: float, ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[Any]:
-    """Yield the chunks; raise `IdleTimeout` after ``seconds`` without a part of the reply.
+    """Yield the chunks; raise `IdleTimeout` after ``seconds`` without any part of the reply.
 
     Once the reply has ``ended``, the wait is short: some servers leave the stream open. The time that the consumer spends on a
     chunk does not count. Comments in the stream, which the libraries skip, yield no chunk and do not reset the timeout.
@@ -76,7 +76,7 @@ class Progress:
 
 
 def _sign(chunk: Any) -> str | None:
-    """Return a key for an event of the reply: None if the event has content, empty if it is not part of the reply."""
+    """Return a key for a chunk: None if it has content, or an empty string if it does not belong to the reply."""
     if not isinstance(chunk, dict):
         return ""
     if isinstance(choices := chunk.get("choices"), list):

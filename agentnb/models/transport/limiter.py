@@ -16,15 +16,13 @@ from typing import Protocol
 from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
 
 LOOK_AGAIN = 1.0
-"""Seconds after which a waiting call checks whether an event loop ended while holding places, since nothing signals that."""
+"""Seconds after which a waiting call checks whether an event loop ended while holding slots, since nothing signals that."""
 MOMENT = 0.001
 """A time in seconds that is too short to wait for."""
 
 
 class NoPlace(Exception):
-    """No place becomes free in time. ``seconds``: time until the limiter opens, 0 if it is open; ``held``: time held up so
-    far.
-    """
+    """No slot became free in time. ``seconds``: time until it opens, 0 if it is open; ``held``: seconds held up so far."""
 
     def __init__(self, seconds: float, held: float) -> None:
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
@@ -40,7 +38,7 @@ class CallLimiter(Protocol):
         """Name for messages to the person: the provider."""
 
     def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
-        """Wait for a place and hold it; yield the seconds that the call was held up.
+        """Wait for a slot and hold it; yield the seconds that the call was held up.
 
         Raises `NoPlace` if these seconds would exceed ``most``, or if the limiter is closed for more than ``longest`` seconds.
         """
@@ -54,7 +52,7 @@ class CallLimiter(Protocol):
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """The place of a call, held or awaited."""
+    """The slot of a call, held or awaited."""
 
     number: int
     """Order of arrival."""
@@ -72,7 +70,7 @@ class Limiter:
 
     A refusal for too many requests halves the limit and closes it for the seconds that the provider asks for; each successful
     call raises it by one, up to the initial limit.
-    An event loop that does not run makes no calls: its places are not counted, and those of a closed loop are released.
+    An event loop that does not run makes no calls: its slots are not counted, and those of a closed loop are released.
     """
 
     def __init__(self, most: int = MAX_AT_ONCE, name: str = "the provider") -> None:
@@ -104,9 +102,9 @@ class Limiter:
 
     @asynccontextmanager
     async def place(self, most: float = math.inf, longest: float = math.inf) -> AsyncIterator[float]:
-        """Wait for a place and hold it; yield the seconds that the call was held up.
+        """Wait for a slot and hold it; yield the seconds that the call was held up.
 
-        These are the seconds in which the limiter was closed, or let fewer calls in after a refusal; waiting while all places
+        These are the seconds in which the limiter was closed, or let fewer calls in after a refusal; waiting while all slots
         are occupied does not count. Raises `NoPlace` if these seconds would exceed ``most``, or if the limiter is closed for
         more than ``longest``.
         """
@@ -118,7 +116,7 @@ class Limiter:
 
     @contextmanager
     def place_at_once(self) -> Iterator[None]:
-        """Hold a place without waiting, even if all are occupied."""
+        """Hold a slot without waiting, even if all are occupied."""
         loop = asyncio.get_running_loop()
         mine = _Place(next(self._numbers), loop, loop.create_future())
         with self._lock:
@@ -168,7 +166,7 @@ class Limiter:
                 raise NoPlace(0.0, held)
 
     async def _enter(self, number: int, seconds: float) -> _Place | None:
-        """Return a place, or None if none becomes free within ``seconds``."""
+        """Acquire a slot, or return None if none becomes free within ``seconds``."""
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:

@@ -1,4 +1,4 @@
-"""Meanings of error texts and error names, from a table that is loaded at the first error."""
+"""Meanings of error messages and error names, from a table that is loaded on the first error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 STATUSES = {"overflow": (None, 400, 413, 422, 500), "quota": (None, 400, 403, 429, 503)}
-"""HTTP statuses by kind; None is for errors inside a stream. For an overflow, some servers use 413 and 422, local ones and
-gateways 500."""
+"""HTTP statuses by kind; None is for errors inside a stream. For an overflow, some servers use 413 and 422, and local servers
+and gateways use 500."""
 
 
 @cache
@@ -26,7 +26,7 @@ def status_of_name() -> dict[str, int]:
 
 
 def is_named(kind: str, name: str) -> bool:
-    """Return whether errors of this name mean missing ``credit`` or an ``overflow``."""
+    """Return whether errors with this name mean missing ``credit`` or an ``overflow``."""
     return name in words_of_servers()["names"][kind]
 
 

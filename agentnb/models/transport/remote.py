@@ -52,17 +52,17 @@ PAUSED = "pause_turn"
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 """Exceptions that a malformed reply causes."""
 WORTH_COUNTING = 500
-"""Minimum characters without a delta for an `Unshown`."""
+"""Minimum number of characters without a delta that yields an `Unshown`."""
 WHOLE = ("content", "choices", "output")
-"""Fields of an unstreamed reply, which has at least one of them."""
+"""Fields of an unstreamed reply, at least one of which is present."""
 
 
 class RemoteModel:
     """A model of a provider, created from its name by `make_model`.
 
-    Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried, see
-    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble` or
-    `BrokenReply`.
+    Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried; see
+    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble`
+    or `BrokenReply`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RemoteModel:
         yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
-        """Return the model's entry in the price table, if the table has been loaded."""
+        """Return the capabilities from the model's entry in the price table, if the table has been loaded."""
         if not prices.is_loaded():
             return Capabilities(has_price=self._has_own_price)
         window, priced = prices.look_up(self._provider.name, self.model, self._endpoint.url)
@@ -149,8 +149,8 @@ class RemoteModel:
         return self._add_cost(Reply(heard, used), used)
 
     def _traits(self) -> Traits | None:
-        """Return the traits of the server: those for its name, overridden by its refusals, which the options override in
-        turn.
+        """Return the traits of the server: those for its name, overridden by what its refusals revealed, overridden in turn by
+        the options.
         """
         usual = self._provider.traits
         own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
@@ -190,7 +190,9 @@ class RemoteModel:
         return self._provider.body(self.model, request, options)
 
     async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
-        """Yield a reply. A refused form of the request is sent again in the other form, once for each trait in ``tried``."""
+        """Yield a reply. If the form of the request is refused, send it again in the other form, once for each trait in
+        ``tried``.
+        """
         while True:
             body = self.body(request)
             options = self._sent_options
@@ -245,8 +247,8 @@ class RemoteModel:
                 raise Refused(read_error(body_data))
 
     def _add_cost(self, reply: Reply, used: Usage) -> Usage:
-        """Return the usage with its cost, priced by the requested model's name, or else by the name in the reply, as with
-        gateways.
+        """Return the usage with its cost, priced by the requested model's name or, failing that (as with gateways), by the
+        name in the reply.
 
         ``used`` includes estimates for tokens that the server did not count. They matter only if there is a price, since a
         budget may depend on it; otherwise the server's own counts are returned.
@@ -314,7 +316,7 @@ def _kind_of(data: Any) -> str:
 
 
 def _read_body(text: str) -> Any:
-    """Return the JSON or text outside of events: an unstreamed reply, or an error, which may have a prefix."""
+    """Return the JSON or text outside events: an unstreamed reply, or an error, which may have a prefix."""
     error = text.removeprefix("error:").strip()
     return _read_json(text) if error == text else {"error": _read_json(error)}
 
@@ -329,7 +331,7 @@ def _read_json(text: str) -> Any:
 
 
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
-    """Return the failure for an attempt's exception, without the key, which servers may repeat.
+    """Return the failure for an attempt's exception, with the key removed, since servers may repeat it.
 
     Any other exception is a bug, and is raised again.
     """

@@ -1,6 +1,4 @@
-"""A limit on unbroken data from a server: libraries hold such data in memory until it ends, which in some streams it never
-does.
-"""
+"""A limit on unbroken data from a server: libraries keep it in memory until it ends, and in some streams it never does."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ MAX_PIECE = 64_000_000
 
 
 class TooMuch(Exception):
-    """The server sent a piece larger than in any reply."""
+    """The server sent a piece larger than any reply would contain."""
 
 
 async def bound(response: Any) -> None:
-    """Limit the body of a response; used as a hook by every client. A compressed body is limited as a whole."""
+    """Limit the body of a response; every client uses this as a hook. A compressed body is limited as a whole."""
     is_stream = "event-stream" in response.headers.get("content-type", "") and "content-encoding" not in response.headers
     response.stream = _body_class()(response.stream, is_stream)
 

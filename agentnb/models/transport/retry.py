@@ -1,4 +1,4 @@
-"""Retries, all in one place: which failures are retried, when, and how often. The SDKs' own retries are off."""
+"""Retries: which failures are retried, when, and how often. The SDKs' own retries are off."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
 
 WORTH_TELLING = 1.0
-"""Minimum seconds of a wait for other calls that is reported."""
+"""Minimum seconds that a wait for other calls must last to be reported."""
 
 
 class AttemptFailed(Exception):
-    """An attempt failed, for this reason. Never leaves `agentnb.models`."""
+    """A failed attempt, with its reason. Never leaves `agentnb.models`."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure.error))
@@ -51,8 +51,7 @@ class RetryPolicy:
     def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
         """Return the seconds to wait after this failed attempt, counted from 1; or None to give up.
 
-        ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
-        from 0
+        ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number, 0
         to 1.
         """
         first, most = (
@@ -72,7 +71,7 @@ class RetryPolicy:
         return seconds if in_time else None
 
     def left(self, waited: float, elapsed: float) -> float:
-        """Return the seconds that a call may still wait for its place."""
+        """Return the seconds that a call may still wait for its slot."""
         return max(0.0, min(self.most_waiting - waited, self.most_seconds - elapsed))
 
 
@@ -83,8 +82,9 @@ async def with_retries(
 ) -> AsyncGenerator[StreamItem]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
-    Waits hold no place in the limiter; a cancellation ends them at once. Time for which the limiter delays a call because other
-    calls were refused counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
+    Waits occupy no slot in the limiter; a cancellation ends them at once. Time for which the limiter delays a call because
+    other calls were refused counts like the call's own waits; before the first attempt it is reported as the `Retry` of
+    attempt 0.
     """
     waited, number, begun, is_reported = 0.0, 1, math.inf, False
     last: Failure | None = None

@@ -47,7 +47,7 @@ def default_group(word: str) -> ToolGroup:
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools for the name of a group or tool; empty for any other word. ``groups``: configured groups instead of the
+    """Return the tools for a group's or tool's name; empty for any other word. ``groups``: configured groups instead of the
     defaults.
     """
     word = registry_name(word)
@@ -61,7 +61,7 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools for an item of ``tools=``: those of a name or a group, or the item itself as a single tool.
+    """Return the tools for an item of ``tools=``: those that a name or group stands for, or the item itself as a single tool.
 
     Tools of an MCP server are known only once a run has connected to it (`Toolbox.servers`).
 
@@ -91,8 +91,8 @@ class KnownSchemas(Mapping[str, dict[str, Any]]):
     def __init__(
         self, own: Mapping[str, dict[str, Any]] | None = None, may_have: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """``may_have``: returns True if a tool with another name may exist, such as one of a server; such a tool accepts any
-        arguments.
+        """``may_have``: returns True if a tool with another name may exist, such as a server's; such a tool is assumed to
+        accept any arguments.
         """
         self._own = own or {}
         self._may_have = may_have
@@ -117,7 +117,7 @@ def _is_builtin(name: object) -> bool:
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Return the logged settings of the built-in tools among these: group settings by tool name."""
+    """Return the settings to log for the built-in tools among these: group settings by tool name."""
     settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
     return {LOGGED: settings} if settings else {}
 
@@ -127,7 +127,7 @@ def builtins_again(
 ) -> list[Tool]:
     """Recreate the logged built-in tools with these names, except those ``given``.
 
-    ``is_trusted``: accept settings that loosen restrictions. Raises `SettingsError` for those only the person can provide.
+    ``is_trusted``: accept settings that loosen restrictions. Raises `SettingsError` for tools that only the person can provide.
     """
     logged = settings.get(LOGGED)
     if not isinstance(logged, dict):
@@ -153,7 +153,7 @@ def names_in_group(word: str) -> list[str]:
 
 
 def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[AnyAdvice, ...]:
-    """Return advice with the most similar tool names. ``otherwise``: advice if there are none."""
+    """Return advice with the most similar tool names. ``otherwise``: the advice if no name is similar."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
         return as_advice(f"It is a group of tools; name its tools: {', '.join(of_group)}")

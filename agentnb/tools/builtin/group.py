@@ -13,14 +13,15 @@ from agentnb.tools.subject import CallNature, Flag
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 NatureOf: TypeAlias = Callable[[Any, Path], CallNature]
-"""Nature of a call, from its arguments and the folder of the run."""
+"""Function that returns the nature of a call from its arguments and the folder of the run."""
 NewText: TypeAlias = Callable[[Mapping[str, Any], str | None], str | None]
-"""Text of a file after a call, from the arguments and the old text (None for a new file), or None if the call fails."""
+"""Function that returns the text of a file after a call, or None if the call fails, from the arguments and the old text (None
+for a new file)."""
 
 
 @dataclass(frozen=True)
 class ToolGroup:
-    """A group of built-in tools and its settings. As an item of ``tools=``, it means all tools of the group."""
+    """A group of built-in tools and its settings. As an item of ``tools=``, it stands for all tools in the group."""
 
     word: ClassVar[str]
     """Name of the group in ``tools=``."""

@@ -37,5 +37,5 @@ class BoundedBody:
 
     @property
     def content(self) -> bytes:
-        """The bytes kept, up to the limit."""
+        """The bytes received, up to the limit."""
         return bytes(self._kept[: self._most])

@@ -1,4 +1,4 @@
-"""Type hints of functions. Libraries often name types that only type checkers import."""
+"""Type hints of functions. Library hints often name types that only type checkers import."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def short_description(text: str) -> str:
 
 
 def shorten(text: str, most: int = MAX_OF_PARAMETER) -> str:
-    """Return the first sentences of a text within the limit, on one line, or the beginning of a longer sentence."""
+    """Return the first sentences of the text that fit, on one line, or the beginning of the first if it is too long."""
     if len(text) <= most:
         return text
     line = " ".join(text.split())
@@ -102,7 +102,7 @@ def _evaluate(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> An
 
 @cache
 def _names_for_checkers(module: str) -> dict[str, Any]:
-    """Return imports of a module under TYPE_CHECKING that are loaded for other reasons. Runs no code."""
+    """Return the imports under a module's TYPE_CHECKING that are already loaded for other reasons. Runs no code."""
     names: dict[str, Any] = {}
     try:
         source = inspect.getsource(sys.modules[module])

@@ -19,7 +19,7 @@ OF_EACH_PROTOCOL = frozenset({"__init__", "_proto_hook", "__subclasshook__"})
 
 
 def path_schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a path, the only type of the standard library that tools accept and msgspec does not: a string."""
+    """Return the schema of a path, a string: the only standard library type that tools accept and msgspec does not."""
     if hint is Path:
         return {"type": "string"}
     raise NotImplementedError  # msgspec turns it into its own error for unknown types
@@ -99,7 +99,9 @@ def _join_types(members: tuple[Any, ...]) -> Any:
 
 
 def excluded_members(hint: Any, *, any_for_object: bool = False) -> list[Any]:
-    """Return the members of a union that JSON cannot represent, except literals, which mark special values of the library."""
+    """Return the members of a union that JSON cannot represent, except literals, which stand for special values of the
+    library.
+    """
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else ()
     return [
         member

@@ -67,7 +67,7 @@ class CallQuestions:
         return dict(answer) if isinstance(answer, Mapping) else None
 
     def _check(self, params: Any) -> None:
-        """Raise `SettingsError` for a question that is refused."""
+        """Raise `SettingsError` if the question is to be refused."""
         if self.asked > MAX_QUESTIONS:
             raise SettingsError(f"it asked more than {MAX_QUESTIONS} questions in one call")
         if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):

@@ -27,7 +27,7 @@ _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "result
 
 
 def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
-    """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value.
+    """Return the outcome of a call: text joined by newlines, pictures, and the structured content as its value.
 
     ``given``: result from the server; ``output_schema``: schema that the server declares. A mismatch is noted in the outcome.
     """
@@ -55,12 +55,12 @@ def outcome_of_parts(parts: tuple[Text | Image, ...], value: Any = None, display
 
 
 def text_of(parts: Iterable[Text | Image]) -> str:
-    """Join the texts among parts with newlines."""
+    """Join the text parts with newlines."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
-    """Return how structured content deviates from the declared schema, or ""."""
+    """Describe how structured content deviates from the declared schema, or return ""."""
     if schema is None:
         return ""
     if content is None:
@@ -84,7 +84,7 @@ def _table(content: Any) -> Table | None:
 
 
 def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
-    """Convert content blocks for the model, merging adjacent texts."""
+    """Convert content blocks for the model, merging adjacent text."""
     return tuple(joined_texts(map(_part, content)))
 
 
@@ -118,7 +118,7 @@ def _word(block: Mapping[str, Any], key: str) -> str:
 
 
 def _truncate(value: Any) -> Any:
-    """Truncate long texts in plain data, such as the bytes of a video."""
+    """Truncate long strings in plain data, such as the bytes of a video."""
     if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
         return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
     if isinstance(value, dict):
@@ -127,7 +127,7 @@ def _truncate(value: Any) -> Any:
 
 
 def _text(text: str) -> Text:
-    """Return a text from the server, shortened to its beginning and end if very long."""
+    """Return text from the server, reduced to its beginning and end if very long."""
     if len(text) > MAX_TEXT_CHARACTERS:
         half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
         text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"

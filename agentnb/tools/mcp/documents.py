@@ -44,13 +44,13 @@ class _Unreadable(Exception):
 
 
 def format_position(source: str, text: str, offset: int) -> str:
-    """Return source, line and column of an offset in a text."""
+    """Return the source, line and column of an offset in the text."""
     column = offset - text.rfind("\n", 0, offset)
     return f"{source}, line {text.count(chr(10), 0, offset) + 1}, column {column}"
 
 
 def read_document(text: str, source: str) -> Document:
-    """Read a document in the format indicated by its name, otherwise by its first line.
+    """Read a document in the format indicated by its name or, failing that, by its first line.
 
     Raises `SettingsError` with the position of a syntax error or a duplicate key.
     """
@@ -72,7 +72,7 @@ def read_document(text: str, source: str) -> Document:
 
 
 def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yield the texts in a value, including keys, with their paths."""
+    """Yield the strings in a value, including keys, with their paths."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):

@@ -22,7 +22,7 @@ _AS_OTHERS_WRITE = (
     (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, empty if unset
     (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )
-"""Environment variables in the syntax of other programs, and their replacement."""
+"""Environment variables in the syntax of other programs, with their replacements."""
 _FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
 _BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
@@ -113,7 +113,7 @@ def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPSe
 
 
 def check_variables(texts: Iterable[str]) -> str:
-    """Return the problem with variables in these texts, such as ``${x y}``, or ""."""
+    """Describe the problem with the variables in this text, such as ``${x y}``, or return ""."""
     return "it contains ${...} without a valid variable name" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
 
@@ -140,7 +140,7 @@ def variables(server: MCPServer) -> list[str]:
 
 
 def _names(text: str) -> Iterator[str]:
-    """Yield the names of the variables in a text, including its default values."""
+    """Yield the names of the variables in the text, including those in default values."""
     for name, default in VARIABLE.findall(text):
         yield name
         yield from _names(default)
@@ -160,7 +160,7 @@ def secrets(server: MCPServer) -> list[str]:
 
 
 def _defaults(text: str) -> Iterator[str]:
-    """Yield the default values of variables in a text."""
+    """Yield the default values of the variables in the text."""
     for _, default in VARIABLE.findall(text):
         yield from _defaults(default) if VARIABLE.search(default) else [default]
 

@@ -1,4 +1,4 @@
-"""MCP servers in the settings of a log: names, commands and addresses. A log alone never starts a server."""
+"""MCP servers in the logged settings of a run: names, commands and addresses. A log alone never starts a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoggedServer:
     target: str
     """Command with arguments, or address, and roots, for display."""
     tools: tuple[str, ...] = ()
-    """Tools that the run named one by one; empty for all."""
+    """Tools that the run named individually; empty for all."""
 
     @property
     def items(self) -> tuple[ServerTools, ...]:
@@ -41,7 +41,7 @@ class LoggedServer:
 
 
 def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
-    """Return these servers in the form logged in the settings, without values of ``env`` and ``headers``."""
+    """Return these servers as logged in the settings, without values of ``env`` and ``headers``."""
     entries: dict[str, dict[str, Any]] = {}
     for item in items:
         if item.server is not None:

@@ -38,14 +38,14 @@ class WrongSetting(SettingsError):
 
 @dataclass(frozen=True)
 class MCPServer:
-    """An MCP server. As an item of ``tools=``, it means all its tools.
+    """An MCP server. As an item of ``tools=``, it stands for all of its tools.
 
-    ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP). ``args``:
-    arguments of the program. ``env``: environment variables besides PATH, HOME and the like. ``headers``: HTTP headers of each
-    request. ``cwd``: folder to start in, by default that of the first run. ``roots``: folders announced to the server as its
-    roots, none by default. ``timeout``: seconds for a call, or None for no limit; each progress report from the server restarts
-    that time, up to ``max_seconds`` in total. In all these texts ``${NAME}`` means an environment variable,
-    ``${NAME:-DEFAULT}`` one with a default value, ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or
+    ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
+    ``args``: arguments of the program. ``env``: environment variables besides PATH, HOME and the like. ``headers``: HTTP
+    headers of each request. ``cwd``: folder to start in, by default that of the first run. ``roots``: folders announced to the
+    server as its roots, none by default. ``timeout``: seconds for a call, or None for no limit; each progress report from the
+    server restarts that time, up to ``max_seconds`` in total. In all of these, ``${NAME}`` means an environment variable,
+    ``${NAME:-DEFAULT}`` one with a default value, and ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or
     ``"http"``, required for a command that begins with a variable. Values of env and headers are never logged. Raises
     `SettingsError` for invalid settings.
     """
@@ -143,7 +143,7 @@ class ServerTools:
     tool: str = ""
     """Tool name on the server; empty for all."""
     server: MCPServer | None = None
-    """The server, or None for a configured server of this name."""
+    """The server, or None for the configured server with this name."""
 
     @property
     def word(self) -> str:
@@ -173,7 +173,7 @@ def servers_among(values: Iterable[Any]) -> tuple[ServerTools, ...]:
 
 
 def is_word(text: str) -> bool:
-    """True if a text is a word for server tools."""
+    """True if the text is a word for server tools."""
     return text.startswith(PREFIX) and is_name(text.removeprefix(PREFIX).partition("/")[0])
 
 
@@ -198,7 +198,7 @@ def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | 
 
 
 def without_defaults(text: str, *, is_target: bool = False) -> str:
-    """Remove default values of variables from a text: they are the person's values.
+    """Remove the default values of variables, which are the person's values, from the text.
 
     ``is_target``: a command or address, in which only the query of an address can contain one.
     """
@@ -215,13 +215,13 @@ def expand_home(path: str | Path) -> Path:
 
 
 def is_address(text: str) -> bool:
-    """True if a text is the address of a server."""
+    """True if the text is the address of a server."""
     scheme, _, remainder = text.partition("://")
     return scheme.lower() in _SCHEMES and bool(remainder)
 
 
 def is_address_or_variable(text: str) -> bool:
-    """True for an address, or a text that begins with a variable: variables are replaced in addresses only, not in commands."""
+    """True for an address, or for text beginning with a variable: variables are replaced only in addresses, not in commands."""
     return is_address(text) or text.startswith("${")
 
 

@@ -1,4 +1,4 @@
-"""MCP configuration files of other programs: positions of the servers, and names of their settings."""
+"""MCP configuration files of other programs: where the servers are in them, and the names of their settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 SECONDS, MILLISECONDS = 1.0, 0.001
 LONGEST_SECONDS = 3_600
-"""Maximum time limit of programs that count in seconds: larger multiples of 1,000 are milliseconds."""
+"""Maximum time limit in programs that count in seconds: larger multiples of 1,000 are taken as milliseconds."""
 
 
 class Product(NamedTuple):
@@ -16,15 +16,15 @@ class Product(NamedTuple):
     places: tuple[str, ...]
     """Paths of keys to its servers, separated by spaces, ``*`` for any key; "" for the document itself."""
     unit: float | None = None
-    """Seconds per unit of ``timeout``, or None if the program has no fixed unit: the number decides."""
+    """Seconds per unit of ``timeout``, or None if the program has no fixed unit, so that the number decides."""
     files: tuple[str, ...] = ()
     """Endings of its file paths, if several programs use the same keys."""
     marks: tuple[str, ...] = ()
-    """Settings unique to it, including ``type WORD``; `BARE` for its variables."""
+    """Settings that are unique to it, including ``type WORD``; `BARE` for its variables."""
     least: float = 0
     """Minimum ``timeout`` that it accepts."""
     is_guess: bool = False
-    """True if the keys also have other uses: servers are then entries with a command or an address."""
+    """True if the keys also have other uses: then only entries with a command or an address are servers."""
 
 
 BARE = "$NAME"

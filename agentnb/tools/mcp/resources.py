@@ -107,17 +107,17 @@ _OF_PROMPTS = (
 
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
-    """Return the contents of a resource as texts and pictures, each labelled with its URI if there are several."""
+    """Return the contents of a resource as text and pictures, each labelled with its URI if there are several."""
     return _label_parts([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
-    """Return the messages of a prompt as texts and pictures, each labelled with its role if there are several."""
+    """Return the messages of a prompt as text and pictures, each labelled with its role if there are several."""
     return _label_parts([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
 
 
 def _label_parts(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
-    """Return the parts after their labels; a single item has no label."""
+    """Return the parts, each item preceded by its label; a single item gets none."""
     if len(each) == 1:
         return each[0][1]
     return tuple([part for label, parts in each for part in (Text(f"{one_line(label)}:"), *parts)])
@@ -131,7 +131,7 @@ class Contents(NamedTuple):
 
 
 def contents_of(contents: Iterable[Any]) -> list[Contents]:
-    """Return the contents of a resource: texts as a model reads them, other contents as bytes.
+    """Return the contents of a resource: text as a model reads it, other contents as bytes.
 
     Raises ValueError for invalid base64.
     """

@@ -1,4 +1,4 @@
-"""Configured MCP servers: added by the person, loaded from a file, or from the environment."""
+"""Configured MCP servers: added by the person, loaded from a file, or read from the environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Configuration:
         """Servers by file, in order of loading."""
 
     def add(self, server: MCPServer) -> None:
-        """Configure a server, replacing any server of the same name."""
+        """Configure a server, replacing any server with the same name."""
         with self._changing():
             self._added[server.name] = server
 
@@ -40,7 +40,7 @@ class Configuration:
             self._of_files[file] = servers
 
     def remove(self, name: str) -> None:
-        """Remove a server; another one of the same name may become visible.
+        """Remove a server; another one with the same name may become visible.
 
         Raises `SettingsError` for an unknown server, or one from the variable.
         """

@@ -51,7 +51,7 @@ _KINDS = {
     bool: "true or false",
 }
 _BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
-"""Text that consists of a variable in Gemini CLI's syntax."""
+"""Text that consists only of a variable in Gemini CLI's syntax."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
@@ -70,7 +70,7 @@ class ServerList(NamedTuple):
 
 
 def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
-    """Return the servers of a document: by name, in the format of a known product, or as a list of items with a ``name``.
+    """Return the servers in a document: by name, in the format of a known product, or as a list of items with a ``name``.
 
     ``source``: file or variable, for errors; ``folder``: base of relative paths. Raises `SettingsError` with the position of
     the problem.
@@ -101,7 +101,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
 
 
 def read_variable(text: str, source: str) -> ServerList:
-    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
+    """Return the servers in a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
     text = text.strip()
     if not text or text.startswith(("[", "{", '"')):
         return read_servers(text, source) if text else ServerList()
@@ -126,7 +126,7 @@ def read_variable(text: str, source: str) -> ServerList:
 
 
 def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
-    """Yield product, name, path and settings of each server."""
+    """Yield the product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
         for path, value in _values_at(document.value, keys):
@@ -143,8 +143,8 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
 
 
 def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Yield the values at a path of keys, with their actual paths. ``*`` matches the working directory if it is a key,
-    otherwise any key.
+    """Yield the values at a path of keys, with the paths where they were found. ``*`` matches the working directory if it is a
+    key, otherwise any key.
     """
     if not keys:
         yield path, value
@@ -155,7 +155,7 @@ def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tup
 
 
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
-    """Yield name, path and settings of each server in an object or list, or of a document that is itself a server."""
+    """Yield the name, path and settings of each server in an object or list, or of a document that is itself a server."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
             names = [fields[key] for key in NAMES if key in fields] if isinstance(fields, dict) else [None]
@@ -248,7 +248,7 @@ class _Entry:
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
-        """Translate the variables in the texts of a value. Numbers in lists and objects become texts."""
+        """Translate the variables in the strings of a value. Numbers in lists and objects become strings."""
         if isinstance(value, list):
             return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
         if isinstance(value, dict):

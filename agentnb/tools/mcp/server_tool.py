@@ -37,10 +37,10 @@ DIED = "The server ended during the call. The call may have taken effect: check 
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
-"""Function that answers a call instead of the server's tool, from the arguments and the server's catalogue."""
+"""Function that answers a call in place of the server's tool, using the arguments and the server's catalogue."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
-"""Changes since the first use: the server with its previous target, the tool with a diff."""
+"""Changes since the first use: the server's with its previous target, the tool's with a diff."""
 
 
 class MCPTool:
@@ -72,7 +72,7 @@ class MCPTool:
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
         """Digest of the tool's definition. Permissions are bound to it."""
         self.changes: Callable[[], Changes] = dict
-        """Returns the changes of the tool and its server since their first use."""
+        """Returns the changes to the tool and its server since their first use."""
 
     @property
     def origin(self) -> ToolOrigin:
@@ -87,7 +87,7 @@ class MCPTool:
 
     def is_of(self, item: ServerTools) -> bool:
         """True if an item for its server includes the tool: by its name on the server, by its name for models, or because the
-        item means all tools.
+        item stands for all tools.
         """
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 
@@ -126,7 +126,7 @@ class MCPTool:
     def refusal(self, arguments: Any) -> ToolOutcome | None:
         """Return the error result for arguments that violate the schema in every interpretation, otherwise None.
 
-        Many servers accept a text such as ``"5"`` for a number.
+        Many servers accept a string such as ``"5"`` for a number.
         """
         schema = self.spec.input_schema
         arguments = with_real_names(schema, arguments)
@@ -190,12 +190,12 @@ def tools_of_server(
 
 
 def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str], str]:
-    """Return the names for models of a server's tools, including those set aside, by server and tool."""
+    """Return a server's tool names as models see them, including those of tools set aside, by server and tool."""
     return wire_names([(live.server.name, name) for name in (*[tool.name for tool in tools], *live.set_aside)])
 
 
 def _read(text: Any) -> Any:
-    """Parse a text as JSON; return other values unchanged."""
+    """Parse a string as JSON; return other values unchanged."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text) if isinstance(text, str) else text
     return text

@@ -37,7 +37,7 @@ def next_offer(own: int, servers: Sequence[str], before: Iterable[str] = (), wan
     """Decide which server tools the next request offers.
 
     ``own``: number of tools in every request; ``before``: server tools of the last request, which stay in order; ``wanted``:
-    tools named one by one by the person, and tools found by the model.
+    tools that the person named individually, and tools that the model found.
     """
     offered = dict.fromkeys(servers)
     kept = [name for name in dict.fromkeys(before) if name in offered or name == FIND_TOOLS]
@@ -95,7 +95,7 @@ class ToolFinder:
 
 
 def _description(servers: Mapping[str, int]) -> str:
-    """Return the description of the tool, with the servers and the number of tools of each."""
+    """Return the description of the tool, with the servers and the number of tools on each."""
     counts = [f"{name} ({count})" for name, count in servers.items()]
     more = len(counts) - MAX_SERVERS_NAMED
     named = ", ".join(counts[:MAX_SERVERS_NAMED]) + (f" and {more} more servers" if more > 0 else "")
@@ -117,7 +117,7 @@ NAME_WEIGHT = 3.0
 SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
 """Weights of a misspelt word and of a synonym."""
 _MIN_SIMILARITY = 80
-"""Minimum similarity in per cent between a word and its misspelling."""
+"""Minimum similarity, in per cent, between a word and a misspelling of it."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
 _IGNORED = (
@@ -149,7 +149,7 @@ _RELATED = (
 
 
 def rank_tools(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
-    """Return the tools that match words of the query in name, title, description or arguments, the best first.
+    """Return the tools whose name, title, description or arguments match words of the query, best first.
 
     Rare words and words of the name count more; misspelt and related words count less.
     """
@@ -171,7 +171,7 @@ def rank_tools(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a text, including identifiers, into lowercase words without endings."""
+    """Split text, including identifiers, into lowercase words without endings."""
     return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _ignored]
 
 

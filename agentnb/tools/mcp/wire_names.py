@@ -1,4 +1,4 @@
-"""Names of MCP tools for models."""
+"""Names under which models see MCP tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
     """Return the name of a tool for models, such as ``mcp_clock_get_current_time``.
 
     Spaces, ``.``, ``/``, ``:`` and other characters that providers refuse become ``_``. A name of more than 64 characters, or
-    with those other characters, ends with a digest: names in one non-Latin script would all be equal.
+    with those other characters, ends with a digest; otherwise, names in a non-Latin script would all be equal.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
     if with_digest or len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
@@ -37,7 +37,8 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
 
 
 def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the names for models of these tools, each identified by server and tool name; conflicting names end with a digest.
+    """Return the names that models see for these tools, each identified by server and tool name; conflicting names end with a
+    digest.
 
     All of them get a digest, since a rule with the short name may mean any of them.
     """
@@ -83,7 +84,7 @@ def registry_name(word: str) -> str:
 
 @lru_cache(maxsize=1024)
 def tool_of_word(word: str) -> str:
-    """Return the name for models of the tool that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
+    """Return the name that models see for the tool that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
     `registry_name`.
 
     A word for all tools of a server is returned unchanged.

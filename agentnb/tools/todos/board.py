@@ -1,4 +1,4 @@
-"""Board with a list of todos: changed by the model through its tool and by the person from any cell, with immediate effect for
+"""Board with a list of todos, which the model changes through its tool and the person from any cell, with immediate effect for
 both.
 """
 
@@ -159,7 +159,7 @@ class TodoBoard(Board):
 
 
 def _initial_list(given: Iterable[Todo | Fields | str]) -> Todos:
-    """Return the initial list of a board. Items without an id get the largest id before them plus one."""
+    """Return the initial list of a board. Items without an id get the largest preceding id plus one."""
     if type(given) is tuple and not given:  # the usual start of a run
         return ()
     refusal = "These todos are invalid"
@@ -245,7 +245,7 @@ def _now() -> datetime:
 
 
 def as_todo_board(board: Board | None) -> TodoBoard:
-    """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
+    """Return the board if it is a `TodoBoard`. Raises `SettingsError` for a custom board."""
     if not isinstance(board, TodoBoard):
         raise SettingsError("This list is on a custom board", "Change it through that board")
     return board

@@ -114,7 +114,7 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
 
 
 def _plain(attribute: str, value: Any) -> Any:
-    """Normalize a value before validation: spelling of choices, and line breaks in single-line texts."""
+    """Normalize a value before validation: spelling of choices, and line breaks in single-line text."""
     if attribute == "dependencies":
         return decode_json(value)
     if not isinstance(value, str):

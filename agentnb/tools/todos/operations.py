@@ -1,4 +1,4 @@
-"""Operations of a model on a list of todos: pure functions from list and input to a new list and a report."""
+"""Operations of a model on a list of todos: pure functions from a list and input to a new list and a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Report:
     headline: str
     """One-line summary."""
     applied: tuple[str, ...] = ()
-    """Applied changes of an update, one line per entry, like the next two fields."""
+    """The changes that an update applied, one line per entry, as in the next two fields."""
     failed: tuple[str, ...] = ()
     redundant: tuple[str, ...] = ()
     """Entries without effect."""

@@ -79,7 +79,7 @@ _EXAMPLES = {
 
 
 class TodoChange(NamedTuple):
-    """The lists immediately before and after a call, as the value of its outcome."""
+    """The lists immediately before and after a call; the value of its outcome."""
 
     before: Todos
     after: Todos

@@ -25,7 +25,7 @@ from agentnb.tools.defaults import MAX_FILE_BYTES
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 ROOT = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Flags that neither block on a pipe nor acquire a controlling terminal."""
+"""Flags for opening a file without blocking on a pipe or acquiring a controlling terminal."""
 _DOTS = frozenset(("", ".", ".."))
 
 Visit = Callable[[int, int], None]
@@ -88,7 +88,7 @@ def _is_of_before_images(name: str) -> bool:
 
 @contextmanager
 def open_folder(place: ConfinedPath, depth: int, *, create: bool = False, visit: Visit | None = None) -> Iterator[int]:
-    """Open the folder of the first ``depth`` components of a path. ``create``: create missing folders."""
+    """Open the folder at the first ``depth`` components of a path. ``create``: create missing folders."""
     try:
         folder = os.open(place.root, FOLDER)
     except OSError as error:
@@ -207,7 +207,7 @@ def read_all(file: int, status: os.stat_result, place: ConfinedPath, most: int =
 
 
 def read_beginning(file: int, most: int) -> bytes:
-    """Read at most ``most`` bytes from the beginning of an open file."""
+    """Read up to ``most`` bytes from the beginning of an open file."""
     pieces, remaining = [], most
     while remaining and (piece := os.read(file, remaining)):
         pieces.append(piece)
@@ -216,7 +216,7 @@ def read_beginning(file: int, most: int) -> bytes:
 
 
 def as_text(data: bytes, shown: str) -> str:
-    """Decode the text of a file unchanged. Raises `ToolRefused` unless it is UTF-8. ``shown``: its path as written."""
+    """Decode a file as UTF-8 text, unchanged. Raises `ToolRefused` if it is not UTF-8. ``shown``: its path as written."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The tool ``edit_file``: replaces a text that occurs exactly once."""
+"""The tool ``edit_file``: replaces text that occurs exactly once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.tool import ToolContext, ToolRefused
 MAX_COUNTED = 1_000
 """Maximum number of occurrences to count."""
 MAX_LINES_NAMED = 5
-"""Maximum number of occurrences reported with their lines."""
+"""Maximum number of occurrences whose lines are reported."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
@@ -72,7 +72,7 @@ def _only_start(text: str, old: str, new: str, place: ConfinedPath) -> int:
 
 
 def _starts(text: str, part: str, most: int) -> list[int]:
-    """Return up to ``most`` positions of a text in another, including overlapping ones."""
+    """Return up to ``most`` positions of ``part`` in the text, including overlapping ones."""
     starts: list[int] = []
     start = text.find(part) if part else -1
     while start >= 0 and len(starts) < most:

@@ -1,4 +1,4 @@
-"""Nature of a file call: sensitive if the name suggests that the file holds keys."""
+"""Nature of a file call, which is sensitive if the name suggests that the file holds keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def may_hold_keys(path: str, work_dir: Path) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _has_key_name(identity: Identity, _changed: int, work_dir: Path) -> bool:
-    """True if a file is also linked under the name of a key file. ``_changed``: its ctime, which changes with each new link."""
+    """True if a file also has a hard link with the name of a key file. ``_changed``: its ctime, which changes with each new
+    link.
+    """
     return identity in {*personal_keys()} or identity in key_identities(str(work_dir), is_key_file)
 
 

@@ -1,4 +1,4 @@
-"""The person's agentnb folder, with permissions and the secret of logs. No tool reads or writes it."""
+"""The person's agentnb folder, which holds permissions and the secret that marks logs. No tool reads or writes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_personal(path: str) -> bool:
 
 
 def leads_into(path: str, folder: Path) -> bool:
-    """True if a path, with links resolved, is in a folder. Ignores letter case, as some file systems do."""
+    """True if a path, with links resolved, is in a folder. Ignores case, as some file systems do."""
     return f"{path}/".casefold().startswith(f"{os.path.realpath(folder)}/".casefold())
 
 

@@ -17,12 +17,12 @@ from agentnb.tools.tool import ToolRefused
 
 NAMES = frozenset({".git", ".agentnb"})
 GIT_PARTS = frozenset({"head", "objects", "refs", "commondir"})
-"""Names that together turn a folder into a git directory."""
+"""Names that together make a folder a git directory."""
 
 SHORT_NAME = re.compile(r"(?:git|agentn)~\d+")
 """Short names (8.3) that Windows creates for protected names, such as ``GIT~1``."""
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-"""Characters that the file system of macOS ignores in names."""
+"""Characters in names that the macOS file system ignores."""
 MAX_LINK_BYTES = 4_096
 """Maximum number of bytes read from a ``.git`` file."""
 
@@ -90,13 +90,13 @@ def lock_git_parts(place: ConfinedPath) -> AbstractContextManager[object]:
 def is_git_dir(has: Callable[[str], bool]) -> bool:
     """True if a folder has the layout of a git directory, such as that of a bare repository or a worktree.
 
-    ``has``: True if a name is in the folder.
+    ``has``: returns True if a name is in the folder.
     """
     return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
 
 
 def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
-    """Return the paths below a folder that must not be written together: agentnb's own, and parts of a new git directory."""
+    """Return those paths below a folder that must not be written together: agentnb's own, and parts of a new git directory."""
     added: dict[str, set[str]] = {}
     forbidden = []
     for path in paths:

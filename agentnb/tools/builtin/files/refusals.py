@@ -1,4 +1,4 @@
-"""Refusals of the file tools: the reason and what to try instead."""
+"""Refusals by the file tools: the reason, and what to try instead."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ def refusing(shown: str) -> Iterator[None]:
 
 
 def outside_work_dir(shown: str) -> ToolRefused:
-    """Return the refusal of a path outside the working directory."""
+    """Return the refusal for a path outside the working directory."""
     advice = "Use a path in the working directory, such as . or data/table.csv. Links are resolved first."
     return ToolRefused("outside_work_dir", f"path is outside working directory: {shown}", advice)
 
 
 def before_images(shown: str) -> ToolRefused:
-    """Return the refusal of a path in a folder of before-images."""
+    """Return the refusal for a path in a folder of files saved before changes."""
     advice = "Read the file itself. Only the person can undo a change."
     return ToolRefused("protected_path", f"{shown} is a backup of a changed file, for the person only", advice)
 
 
 def personal(shown: str) -> ToolRefused:
-    """Return the refusal of a path in the person's agentnb folder."""
+    """Return the refusal for a path in the person's agentnb folder."""
     advice = "Work without it. Only the person decides what agentnb is allowed to do."
     return ToolRefused("protected_path", f"{shown} is in the folder of the person's agentnb permissions", advice)
 
 
 def no_work_dir(why: str) -> ToolRefused:
-    """Return the refusal of any path in a run without an accessible working directory."""
+    """Return the refusal for any path in a run without an accessible working directory."""
     advice = "File tools are unavailable in this run. Tell the person that work_dir= must name an existing directory."
     return ToolRefused("no_work_dir", f"working directory not set: {why}", advice)
 
 
 def invalid_path(shown: str) -> ToolRefused:
-    """Return the refusal of a text that cannot be a path."""
+    """Return the refusal for text that cannot be a path."""
     return ToolRefused("invalid_path", f"{shown!a} is not a valid path", "Use list_files to see the existing names.")
 
 
 def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
-    """Return the refusal of a path whose component ``name`` is missing in an open folder. ``before``: path of that folder."""
+    """Return the refusal for a path whose component ``name`` is missing in an open folder. ``before``: path of that folder."""
     names = {entry.casefold(): entry for entry, _ in zip(os.listdir(folder), range(MAX_COMPARED), strict=False)}
     near = [os.path.join(before, names[match]) for match in get_close_matches(name.casefold(), names)]  # noqa: PTH118
     if near:
@@ -75,37 +75,37 @@ def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
 
 
 def leads_elsewhere(shown: str) -> ToolRefused:
-    """Return the refusal of a link in a resolved path: a circular link, or one created since the path was resolved."""
+    """Return the refusal for a link in a resolved path: a circular link, or one created since the path was resolved."""
     problem = f"{shown} was not opened: part of the path is a circular link or a link that was just created"
     return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 
 
 def not_a_directory(shown: str, part: str) -> ToolRefused:
-    """Return the refusal of a path that leads through a file."""
+    """Return the refusal for a path that leads through a file."""
     return ToolRefused("not_a_directory", f"{part} is a file, not a directory", f"Change the path {shown}.")
 
 
 def not_regular(mode: int, shown: str) -> ToolRefused:
-    """Return the refusal of anything but a regular file."""
+    """Return the refusal for anything but a regular file."""
     kind = KINDS.get(stat.S_IFMT(mode), "not a file")
     advice = "Use list_files for a directory." if stat.S_ISDIR(mode) else "Only regular files can be read and written."
     return ToolRefused("not_regular", f"{shown} is {kind}", advice)
 
 
 def not_text(data: bytes, error: UnicodeDecodeError, shown: str) -> ToolRefused:
-    """Return the refusal of a file that is not valid UTF-8."""
+    """Return the refusal for a file that is not valid UTF-8."""
     problem = f"{shown} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start:,} of {len(data):,} bytes"
     return ToolRefused("not_text", problem, "Read it with a tool or a library for its format or encoding.")
 
 
 def too_large(size: int, most: int, shown: str) -> ToolRefused:
-    """Return the refusal of a file over the size limit."""
+    """Return the refusal for a file over the size limit."""
     advice = "Use search_files to find lines in files up to this size, or read part of it with a command or code."
     return ToolRefused("too_large", f"{shown} has {size:,} bytes, more than {most:,}", advice)
 
 
 def not_unicode(what: str) -> ToolRefused:
-    """Return the refusal of a text that UTF-8 cannot encode."""
+    """Return the refusal for text that UTF-8 cannot encode."""
     problem = f"{what} contains a lone surrogate, which UTF-8 cannot encode"
     return ToolRefused("not_text", problem, "Write the complete character.")
 

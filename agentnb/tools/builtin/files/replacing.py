@@ -117,7 +117,7 @@ def _status(folder: int, place: ConfinedPath) -> os.stat_result | None:
 
 
 def check_mark(text: str, old: bytes | None, place: ConfinedPath) -> None:
-    """Raise `ToolRefused` for a text that contains the mark for keys if it would overwrite a key in the file."""
+    """Raise `ToolRefused` if the text contains the placeholder for keys and would overwrite a key in the file."""
     if MASK not in text or old is None:
         return
     before = old.decode(errors="replace")

@@ -30,7 +30,7 @@ LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_
 MAX_NOTED = 5
 """Maximum number of skipped files named in a result, per kind."""
 GRACE = 5.0
-"""Seconds from the time limit until the process is killed."""
+"""Seconds between the time limit and killing the process."""
 
 
 class Limits(NamedTuple):
@@ -123,7 +123,9 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
 
 
 def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
-    """Format the matches, one per line, with notes about cut and skipped files. ``before``: the path of the searched folder."""
+    """Format the matches, one per line, with notes about truncated and skipped files. ``before``: the path of the searched
+    folder.
+    """
     lines = [
         shown_name(before + match[0]) + (f":{match[1]}: {match[3]}" if len(match) > 1 else "") for match in report["matches"]
     ]
@@ -133,7 +135,7 @@ def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
 
 
 def _notes(report: dict[str, Any], before: str) -> list[str]:
-    """Return a sentence for each kind of cut or skipped files."""
+    """Return a sentence for each kind of truncated or skipped files."""
     at = shown_name(before + report["at"])
     stops = {
         "matches": f"Stopped at {LIMITS.matches} matches; there are more. Narrow the pattern, the glob or the path.",

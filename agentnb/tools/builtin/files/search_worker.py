@@ -1,7 +1,6 @@
-"""Program that searches files, in its own process so that a slow expression can be stopped.
-
-The argument is the descriptor of the folder, standard input a JSON request, the output a JSON report. Links are not followed.
-Standard library only: agentnb is not importable there.
+"""Program that searches files, in its own process so that a slow expression can be stopped. Its argument is the folder's
+descriptor, its standard input a JSON request, and its output a JSON report. Links are not followed. Standard library only:
+agentnb is not importable there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, TypeAlias
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 MAX_KEY_FILES_FROM = 20_000
-"""Maximum number of files searched for key files."""
+"""Maximum number of files examined to find key files."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -40,7 +39,7 @@ class Full(Exception):
 
 
 class Search:
-    """A search. ``report`` holds the matches, and counts of cut and skipped files."""
+    """A search. ``report`` holds the matches, and counts of truncated and skipped files."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request, self.limits = request, request["limits"]
@@ -58,7 +57,7 @@ class Search:
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
-        """Search the folder, or the single file requested in it."""
+        """Search the folder, or only the requested file in it."""
         only = self.request["only"]
         try:
             for name, path, within in [(only, only, folder)] if only else self.walk(folder, "", 0):
@@ -124,7 +123,7 @@ class Search:
                 self._add([path, number, match.start() + 1, self._cut(line.removesuffix("\r"))])
 
     def text_of(self, name: str, folder: int) -> str | None:
-        """Return the text of a file with known keys masked, or None for a file without readable text."""
+        """Return the text of a file with known keys masked, or None if it has no readable text."""
         try:
             file = os.open(name, FILE, dir_fd=folder)
         except OSError:

@@ -40,7 +40,7 @@ def _write(context: ToolContext, path: str, content: str) -> str:
 
 
 def encode_text(text: str, argument: str) -> bytes:
-    """Encode a text. Raises `ToolRefused` if UTF-8 cannot encode it. ``argument``: its name."""
+    """Encode the text. Raises `ToolRefused` if UTF-8 cannot encode it. ``argument``: its name in the call."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -53,7 +53,7 @@ class Status:
 
     @property
     def heading(self) -> str:
-        """Branch and its relation to the upstream, on one line."""
+        """The branch and its relation to the upstream branch, on one line."""
         if not self.commit:
             return f"## No commits yet on {self.branch}"
         if not self.branch:
@@ -110,6 +110,6 @@ def shown_paths(repository: Repository, change: Change) -> str:
 
 
 def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
-    """Return one line per change up to ``most``, and one that counts the rest."""
+    """Return one line per change, at most ``most``, and a line that counts the rest."""
     lines = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in changes[:most]]
     return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])

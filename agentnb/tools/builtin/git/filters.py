@@ -1,4 +1,4 @@
-"""Filters in git attributes: programs that convert a file as git reads or writes it, such as git-lfs."""
+"""Filters in git attributes: programs, such as git-lfs, that convert a file when git reads or writes it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ async def _check_known(repository: Repository, paths: list[bytes]) -> None:
 
 
 async def _ignored_paths(repository: Repository, paths: list[bytes]) -> list[bytes]:
-    """Return those of the paths that are ignored."""
+    """Return the paths that git ignores."""
     # check-ignore refuses literal pathspecs; a path that begins with ./ has no magic.
     stdin = b"".join(b"./" + path + b"\0" for path in paths)
     result = await repository.run("check-ignore", "-z", "--stdin", stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"})

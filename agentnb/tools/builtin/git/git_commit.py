@@ -63,7 +63,7 @@ def _check_staged(repository: Repository, status: Status) -> None:
 
 
 def identity_of(config: GitConfig) -> dict[str, str]:
-    """Return the environment variables for author and committer. Raises `ToolRefused` if they are not configured."""
+    """Return the author and committer environment variables. Raises `ToolRefused` if they are not configured."""
     variables: dict[str, str] = {}
     for role in ("author", "committer"):
         name, address = config.text(f"{role}.name", "user.name"), config.text(f"{role}.email", "user.email")

@@ -55,7 +55,7 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
 
 @asynccontextmanager
 async def _index_copy(repository: Repository) -> AsyncIterator[Path]:
-    """Copy the index temporarily: ``git diff`` refreshes it even with GIT_OPTIONAL_LOCKS=0."""
+    """Make a temporary copy of the index, because ``git diff`` refreshes it even with GIT_OPTIONAL_LOCKS=0."""
     with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
         copy = Path(folder) / "index"
         with suppress(FileNotFoundError):  # nothing staged yet

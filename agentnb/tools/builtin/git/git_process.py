@@ -21,7 +21,7 @@ from agentnb.tools.tool import ToolRefused
 LOOK_SECONDS = 0.3
 """Seconds between checks for a process that waits for the writer of a named pipe."""
 FIFO_WAIT = "wait_for_partner"
-"""Linux kernel function in which opening a named pipe waits."""
+"""Linux kernel function that waits when a named pipe is opened."""
 SECONDS_TO_CLEAN_UP = 2.0
 """Seconds for git to remove its lock files before it is killed."""
 MAX_ERROR_BYTES = 4_000
@@ -29,7 +29,7 @@ WAITS = "git was stopped: it waited for a named pipe (FIFO) in place of one of i
 
 
 WHOLE = Bounds(32_000_000)
-"""Limit on the output to be parsed; more is an error."""
+"""Limit on output that is parsed; more is an error."""
 
 
 class ProcessResult(NamedTuple):

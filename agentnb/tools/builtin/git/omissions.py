@@ -50,5 +50,5 @@ def filters_note(filters: dict[bytes, str]) -> str:
 
 
 def with_notes(text: str, *notes: str) -> str:
-    """Append the non-empty notes to a text, each on its own line."""
+    """Append the non-empty notes to the text, each on its own line."""
     return "\n".join([text, *filter(None, notes)])

@@ -29,7 +29,7 @@ def _escape(character: str) -> str:
 
 
 def confined_path(text: str, work_dir: Path) -> bytes:
-    """Return a path from a model relative to the working folder, with links to folders resolved.
+    """Convert a model's path to one relative to the working folder, with links to folders resolved.
 
     Raises `ToolRefused` for a path outside the working folder, or in ``.git``.
     """
@@ -75,6 +75,6 @@ def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:
 
 
 def join_names(names: list[str], most: int = 20) -> str:
-    """Return names for a sentence, at most ``most`` of them, and the number of the rest."""
+    """Join names for a sentence: at most ``most`` of them, and the number of others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.tools.tool import ToolRefused
 
 OLDEST = (2, 31)
-"""Oldest supported version, the first to read settings from ``GIT_CONFIG_COUNT``."""
+"""Oldest supported version of git, the first to read settings from ``GIT_CONFIG_COUNT``."""
 MAX_NAMES = 2_000
 """Maximum number of settings with names chosen by the repository; more do not fit into an environment."""
 NOTHING, FAILS, SUCCEEDS = os.devnull, "false", "true"
@@ -90,7 +90,7 @@ READING = {"GIT_OPTIONAL_LOCKS": "0"}
 
 
 def protected_settings(configured: Iterable[str]) -> dict[str, str]:
-    """Return the settings that disable programs that git would run. ``configured``: names of all configured settings."""
+    """Return the settings that keep git from running configured programs. ``configured``: names of all configured settings."""
     names = [f"{name.rpartition('.')[0]}.enabled" if name.startswith("hook.") else name for name in configured]
     named = {
         name: value for name in names for pattern, value in NAMED_SETTINGS.items() if re.fullmatch(pattern, name, re.DOTALL)

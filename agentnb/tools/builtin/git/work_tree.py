@@ -1,4 +1,4 @@
-"""The repository around the working folder: location, configuration, and git processes in it."""
+"""The repository around the working folder: its location, its configuration, and git processes in it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FALSE_WORDS = ("", "false", "no", "off", "0")
 
 
 class GitConfig:
-    """Configured values by name; the section and last part of a name are in lowercase. A name without a value, which means
-    true, maps to None.
+    """Configured values by name; the first and last part of a name are lowercase. A name without a value, which means true,
+    maps to None.
     """
 
     def __init__(self, listed: bytes) -> None:
@@ -38,7 +38,7 @@ class GitConfig:
         return iter(self._values)
 
     def text(self, *names: str) -> str:
-        """Return the last value of the first of these names with a value, or "" if all are unset."""
+        """Return the last value of the first of these names that is set, or "" if none is."""
         return next((value for name in names if (value := self._values.get(name))), "")
 
     def is_on(self, name: str) -> bool:
@@ -73,7 +73,7 @@ class Repository:
         is_reading: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> ProcessResult:
-        """Run git in the working folder and return its result for any exit code."""
+        """Run git in the working folder and return its result, whatever the exit code."""
         command: Sequence[str | bytes] = (_git(self.folders), "-C", os.fsencode(self.work_dir), "--no-pager", *arguments)
         environment = protected_environment(self.folders, self.config) | (READING if is_reading else {}) | dict(variables or {})
         return await run_process(command, self.work_dir, environment, stdin, bounds)
@@ -149,7 +149,9 @@ def _nearest_repository(work_dir: Path) -> Repository:
 
 
 def _with_place(repository: Repository, located: bytes) -> Repository:
-    """Return the repository with the paths of its data. Raises `ToolRefused` unless these paths are the repository's own."""
+    """Return the repository with the paths of its data filled in. Raises `ToolRefused` unless these paths are the repository's
+    own.
+    """
     lines = located.split(b"\n")
     if len(lines) != 4:  # the path of the repository has a line break
         raise ToolRefused("git_error", "The path of this repository contains a line break.", NO_REPOSITORY)

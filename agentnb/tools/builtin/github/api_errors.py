@@ -1,4 +1,4 @@
-"""Errors of GitHub calls for the model, with the commands that it passes on to the person."""
+"""Errors of GitHub calls, worded for the model, with commands for it to pass on to the person."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def invalid_state(state: str, known: Iterable[str]) -> ToolRefused:
 
 
 def too_slow(seconds: float) -> ToolRefused:
-    """Return the error for an answer that exceeds the time limit."""
+    """Return the error for a response that exceeds the time limit."""
     return ToolRefused(
         "timeout",
         f"GitHub did not answer within {seconds:g} seconds.",
@@ -61,7 +61,7 @@ def unreachable(host: str, problem: str) -> ToolRefused:
 
 
 def behind_proxy(host: str) -> ToolRefused:
-    """Return the error for a local server that requests would reach through a proxy."""
+    """Return the error for a local server whose requests would go through a proxy."""
     return ToolRefused(
         "unreachable",
         f"{host} was not called: the environment sets a proxy for it, which would see the token.",
@@ -70,7 +70,7 @@ def behind_proxy(host: str) -> ToolRefused:
 
 
 def unexpected_answer(problem: str) -> ToolRefused:
-    """Return the error for an answer that does not match GitHub's API."""
+    """Return the error for a response that does not match GitHub's API."""
     return ToolRefused(
         "unexpected_answer",
         f"GitHub sent an invalid response: {problem}.",
@@ -112,7 +112,7 @@ def _is_rate_limit(status: int, headers: Mapping[str, str]) -> bool:
 
 
 def _retry_time(headers: Mapping[str, str]) -> str:
-    """Return the time of the next attempt as a sentence."""
+    """Return a sentence with the time of the next attempt."""
     seconds = _number(headers.get("retry-after"))
     at = _number(headers.get("x-ratelimit-reset"))
     if seconds is None and at is not None:

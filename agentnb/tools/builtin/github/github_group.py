@@ -120,10 +120,10 @@ def _read(data: Any, kind: type[T]) -> T:
 
 API_URL = "https://api.github.com"
 ANSWER_SECONDS = 15
-"""Seconds to wait for a connection, and for each chunk of the answer."""
+"""Seconds to wait for a connection, and for each chunk of the response."""
 HEADERS = {"Accept": "application/vnd.github+json", "Accept-Encoding": "gzip"}
 MAX_BYTES = 10_000_000
-"""Maximum number of bytes read from an answer, before and after decompression."""
+"""Maximum number of bytes read from a response, before and after decompression."""
 CHUNK_BYTES = 65_536
 
 
@@ -139,7 +139,7 @@ class Api:
         return self._request("GET", path, parameters=parameters)
 
     def post(self, path: str, data: dict[str, Any]) -> Any:
-        """Return the answer to a POST request. Raises `ToolRefused`."""
+        """Return the response to a POST request. Raises `ToolRefused`."""
         return self._request("POST", path, input=data)
 
     def _request(self, verb: str, path: str, **content: Any) -> Any:
@@ -176,14 +176,14 @@ class Api:
         )
 
     def _uses_proxy_in_plain(self) -> bool:
-        """True if a proxy would see the request in plain text, which it does not with HTTPS, since that uses a tunnel."""
+        """True if a proxy would see the request in plain text; HTTPS requests are tunnelled instead."""
         from requests.utils import get_environ_proxies, select_proxy
 
         return self.url.startswith("http:") and bool(select_proxy(self.url, get_environ_proxies(self.url)))
 
 
 def _read_bounded_answers(requester: Any) -> None:
-    """Limit the size of answers. PyGithub allows another connection class only for the entire process."""
+    """Limit the size of responses. PyGithub allows another connection class only for the entire process."""
     kind = requester._Requester__connectionClass
 
     def connect(*place: Any, **options: Any) -> Any:
@@ -227,7 +227,7 @@ def check_url(url: object) -> None:
 
 
 def _is_own_http(parts: SplitResult) -> bool:
-    """True for HTTP on this machine, where the token does not cross a network."""
+    """True for HTTP to this machine, where the token does not cross a network."""
     host = parts.hostname or ""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback

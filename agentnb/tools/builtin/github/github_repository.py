@@ -1,4 +1,4 @@
-"""Repository of a GitHub call: from its arguments, the settings, or the remote ``origin``."""
+"""The repository of a GitHub call, taken from its arguments, the settings, or the remote ``origin``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def check_name(repo: object) -> None:
 
 
 async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
-    """Return the repository of a call, completed by the default or by ``origin``. Raises `ToolRefused` if there is neither."""
+    """Return the repository of a call, completed from the default or from ``origin``. Raises `ToolRefused` if there is
+    neither.
+    """
     if "/" in repo and not owner:
         owner, _, repo = repo.partition("/")
     for argument, value in {"owner": owner, "repo": repo}.items():

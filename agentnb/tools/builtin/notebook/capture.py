@@ -1,4 +1,4 @@
-"""Output capture of code run by a call: printed text, displays and figures, within limits."""
+"""Captures the output of code that a call runs: printed text, displays and figures, within limits."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Output:
         self._size = self._dropped = 0
         self._head = ""
         self._displays: dict[str, str] = {}
-        """Texts of updatable displays, by id."""
+        """Text of updatable displays, by id."""
         self.pictures: list[Text | Image] = []
         self._picture_count = 0
 
     def write(self, text: str) -> bool:
-        """Append a text. Returns True."""
+        """Append text. Returns True."""
         with self._lock:
             self._pieces.append(text)
             self._size += len(text)
@@ -66,7 +66,7 @@ class Output:
             self.draw(picture, text)
 
     def draw(self, value: Any, words: str = "") -> None:
-        """Append the picture of a value, such as a figure; no-op for a value without one."""
+        """Append the picture of a value, such as a figure; do nothing if it has none."""
         picture = picture_of(value)
         if picture is None:
             return
@@ -136,7 +136,7 @@ def _decode_picture(data: Any) -> bytes | None:
 
 @contextmanager
 def capture_output(shell: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
-    """Capture what code prints and displays in the block while ``is_inside`` returns True; pass on other output."""
+    """Within the block, capture what code prints and displays while ``is_inside`` returns True; pass on other output."""
     with ExitStack() as stack:
         for name in ("stdout", "stderr"):
             stack.enter_context(_stream(name, output, is_inside))

@@ -1,4 +1,4 @@
-"""Text output of running cells: printed text and displays, which the kernel keeps only in part."""
+"""Text output of running cells: printed text and displays, only part of which the kernel keeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import Output
 
 MAX_CELLS = 300
-"""Maximum number of cells whose output is kept: the most recent ones."""
+"""Maximum number of cells, the most recent ones, whose output is kept."""
 _ATTRIBUTE = "_agentnb_cell_outputs"
 
 
@@ -35,7 +35,7 @@ class CellOutputs:
                 self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
 
     def end(self) -> None:
-        """End the capture that was started last."""
+        """End the most recently started capture."""
         with self._lock:
             del self._running[-1:]
 
@@ -46,13 +46,13 @@ class CellOutputs:
             return self._running[0] if self._running else None
 
     def printed(self, message_id: str, text: str) -> None:
-        """Append text printed by the cell of this message; no-op for other messages."""
+        """Append text printed by the cell of this message; ignore other messages."""
         output = self._output(message_id)
         if output is not None:
             output.write(text)
 
     def append_display(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Append the text of a display message and return the message: a hook of ipykernel's publisher."""
+        """Append the text of a display message and return the message; a hook for ipykernel's publisher."""
         output, content = self._output(_id_of(message.get("parent_header"))), message.get("content", {})
         data = content.get("data")
         if output is not None and isinstance(data, dict):

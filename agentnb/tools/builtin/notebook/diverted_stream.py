@@ -9,7 +9,7 @@ from typing import Any
 
 
 class DivertedStream(TextIOBase):
-    """Stream wrapper that offers each text to a function and writes rejected ones to the wrapped stream."""
+    """Stream wrapper that offers all text to a function, and writes text that it rejects to the wrapped stream."""
 
     def __init__(self, stream: Any, take: Callable[[str], bool]) -> None:
         self.stream = stream
@@ -18,14 +18,14 @@ class DivertedStream(TextIOBase):
         self._process = os.getpid()
 
     def write(self, text: str) -> int:
-        """Write a text to the function, or to the stream if the function rejects it."""
+        """Pass the text to the function, or write it to the stream if the function rejects it."""
         # A forked process has a copy of the function, invisible to this process.
         if type(text) is not str or os.getpid() != self._process or not self._take(text):
             self.stream.write(text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts."""
+        """Write several strings."""
         for line in lines:
             self.write(line)
 

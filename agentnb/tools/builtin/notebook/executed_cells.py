@@ -102,9 +102,9 @@ def _text(value: Any) -> str:
 MAX_CODE = 4_000
 """Maximum number of characters of a cell's code."""
 MAX_OUTPUT = 2_000
-"""Maximum number of characters of a cell's output, and of a Markdown text."""
+"""Maximum number of characters of a cell's output, and of its Markdown."""
 MAX_ALL = 30_000
-"""Maximum number of characters of all cells, counted from the last."""
+"""Maximum number of characters of all cells together, counted from the last cell."""
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Cell:
     """Markdown between the preceding code cell and this one."""
 
     def lines(self) -> Iterator[str]:
-        """Yield the texts of the cell for a model."""
+        """Yield the lines of the cell for a model."""
         for text in self.markdown:
             yield f"Markdown:\n{_cut(text, MAX_OUTPUT)}"
         yield f"[{self.number}]{' (running now)' if self.is_running else ''}\n{_cut(self.code, MAX_CODE)}"
@@ -173,7 +173,9 @@ def _running(kernel: Kernel) -> int | None:
 
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
-    """Return the output of a cell. ``taken``: its captured output, which replaces all but the results that the kernel keeps."""
+    """Return the output of a cell. ``taken``: its captured output, which replaces everything except the results that the
+    kernel keeps.
+    """
     results = [result for result in [*outputs] if taken is None or result.output_type == "execute_result"]
     texts = [taken or "", *[_text_of(result.output_type, result.bundle) for result in results]]
     if isinstance(error, dict):
@@ -212,7 +214,7 @@ def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
 
 
 def _cut(text: str, most: int) -> str:
-    """Cut a text in the middle to ``most`` characters."""
+    """Shorten text to ``most`` characters by cutting its middle."""
     text = encodable(text)
     if len(text) <= most:
         return text

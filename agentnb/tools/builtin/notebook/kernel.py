@@ -42,7 +42,7 @@ def find_kernel() -> Kernel | None:
 
 
 def the_kernel(tool: str) -> Kernel:
-    """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: name for the message."""
+    """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: its name, for the error."""
     kernel = find_kernel()
     if kernel is None:
         advice = (Plain("Run the agent in a notebook, or omit the tool"), Plain("The tool think works anywhere"))

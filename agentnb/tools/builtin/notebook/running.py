@@ -34,7 +34,7 @@ class ToolFunction:
     """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the notebook function behind the tool, for all callers except the code."""
+        """``own``: the notebook function behind the tool, which all callers except the code get."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]
@@ -86,8 +86,8 @@ def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: st
     """Expose the tools as builtins to the code in the block; variables of the notebook take precedence, and no trace remains
     afterwards.
 
-    A variable that is the function of a tool is replaced with the tool in the meantime. ``own_name``: the tool that runs the
-    code, which is left out.
+    A variable that is the function of a tool is temporarily replaced with the tool. ``own_name``: the tool that runs the
+    code, which is excluded.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}
@@ -172,7 +172,7 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
 
 
 def _compile(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
-    """Compile the code, and its last line on its own if it is an expression with a value to show."""
+    """Compile the code, with the last line separate if it is an expression whose value is to be shown."""
     transformed = shell.transform_cell(source)
     _keep_source(filename, transformed)
     tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename=filename))

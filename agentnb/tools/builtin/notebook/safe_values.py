@@ -1,4 +1,4 @@
-"""Values as text without running their code: no property, ``__repr__`` or ``__len__`` of an unknown class.
+"""Values as text, without running their code: no property, ``__repr__`` or ``__len__`` of an unknown class is called.
 
 Known classes, compared by identity, are Python's own, its containers, and those of pandas and numpy (`tables`). Of any other
 class or subclass, only the type name is shown.
@@ -43,11 +43,11 @@ _namespace_of_type = type.__dict__["__dict__"].__get__
 _module_of_type = type.__dict__["__module__"].__get__
 _flags_of_type = type.__dict__["__flags__"].__get__
 _MADE_BY_PYTHON = 1 << 9
-"""Type flag (Py_TPFLAGS_HEAPTYPE) that static types of C extensions lack."""
+"""Type flag (Py_TPFLAGS_HEAPTYPE) that static types in C extensions lack."""
 
 
 def plain_text(value: Any) -> str:
-    """Return an exact `str` copy of a text that may be an instance of a subclass."""
+    """Return the text as an exact `str`, since it may be an instance of a subclass."""
     return encodable(str.__str__(value))
 
 

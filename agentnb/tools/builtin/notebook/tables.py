@@ -14,9 +14,9 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Maximum number of rows in a head."""
+"""Maximum number of first rows shown."""
 MAX_COLUMNS = 30
-"""Maximum number of columns listed, and shown in a head."""
+"""Maximum number of columns listed, and shown with the first rows."""
 MAX_CELL = 40
 MAX_VALUES = 10
 """Maximum number of values shown from an array."""
@@ -85,7 +85,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_of(value: Any, module: str, *names: str) -> bool:
-    """True if the class of a value is exactly one of these."""
+    """True if the value's class is exactly one of these."""
     kind, namespace = type(value), library(module)
     return any(kind is namespace.get(name) for name in names)
 
@@ -96,7 +96,7 @@ def _axes(value: Any) -> list[Any]:
 
 
 def _arrays(value: Any) -> list[Any] | None:
-    """Return the arrays behind a frame, series or index, or None if one of them has an unknown class."""
+    """Return the arrays underlying a frame, series or index, or None if one of them has an unknown class."""
     if _is_of(value, "pandas", "MultiIndex"):
         parts = [_arrays(level) for level in value._levels]
         return None if any(part is None for part in parts) else [*value._codes]
@@ -114,7 +114,7 @@ def _arrays(value: Any) -> list[Any] | None:
 
 
 def _is_known(array: Any) -> bool:
-    """True if an array and its parts have classes of numpy or pandas."""
+    """True if the array and its parts all have numpy or pandas classes."""
     if _is_of(array, "pandas", "Categorical"):
         return _arrays(array.dtype.categories) is not None
     return _is_array(array) or _is_of(array, "pandas.arrays", *_ARRAYS, *_OF_TIMES)

@@ -46,7 +46,7 @@ def overview(kernel: Kernel) -> str:
 
 
 def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
-    """Return details about these variables, and the names that no variable has."""
+    """Return details about these variables, and the names that do not exist."""
     variables, texts, missing = kernel.snapshot(), list[str](), list[str]()
     for name in dict.fromkeys(names):
         if name in variables:
@@ -57,7 +57,7 @@ def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
-    """Return a line with suggestions for each name that no variable has."""
+    """Return a line with suggestions for each name that does not exist."""
     own = own_names(kernel, kernel.snapshot())
     return "\n".join(f"There is no variable {name!r}. {in_python(suggest_names(name, own))}".rstrip() for name in missing)
 

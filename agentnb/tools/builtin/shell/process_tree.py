@@ -1,4 +1,4 @@
-"""Processes started by a program, from ``/proc``; empty on systems without it."""
+"""Processes started by a program, read from ``/proc``; none on systems without it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _parent_of(number: int) -> int:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the entries of a folder of ``/proc``, empty if the process has ended or belongs to another user."""
+    """Return the entries of a folder in ``/proc``; empty if the process has ended or belongs to another user."""
     try:
         with os.scandir(PROCESSES / folder) as entries:
             return [entry.name for entry in entries]
@@ -64,7 +64,7 @@ def _names(folder: str) -> list[str]:
 
 
 def process_text(path: str) -> str:
-    """Return a file of ``/proc``, empty if the process has ended or belongs to another user."""
+    """Return the text of a file in ``/proc``; empty if the process has ended or belongs to another user."""
     try:
         return (PROCESSES / path).read_text(errors="replace")
     except OSError:

@@ -37,13 +37,13 @@ GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
-"""Maximum number of repositories copied for a command: the one around the folder and the first ones inside."""
+"""Maximum number of repositories copied for a command: the one around the folder, and the first ones found inside it."""
 FAILED_ADVICE = "The command did not run and is not at fault. Ask the person to check the sandbox"
 MAX_INFO_BYTES = 4096
 
 
 class Sandboxed(NamedTuple):
-    """Result of a command in a sandbox. ``note``: a sentence about git data that the command wrote but that was not kept."""
+    """Result of a command in a sandbox. ``note``: a sentence about git data that the command wrote and that was discarded."""
 
     result: ProcessResult
     note: str
@@ -207,7 +207,7 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
 
 
 def _end_of(told: int) -> dict[str, int]:
-    """Return bubblewrap's status report, once the first process of the sandbox and thereby all others have ended.
+    """Return bubblewrap's status report, once the first process of the sandbox, and therefore every other, has ended.
 
     Bubblewrap itself ends a moment earlier.
     """
@@ -224,7 +224,7 @@ def _end_of(told: int) -> dict[str, int]:
 
 
 def _git_settings(program: str | None, work_dir: Path, variables: Mapping[str, str]) -> str:
-    """Return the person's name and address as git configuration. Reading these does not run any program from a repository."""
+    """Return the person's name and email address as git configuration. Reading it runs no program from a repository."""
     if program is None:  # no git, no settings
         return ""
     command = [program, "-C", str(work_dir), "config", "--includes", "-z", "--get-regexp", GIT_SETTINGS]

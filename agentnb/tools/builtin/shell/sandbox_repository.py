@@ -1,4 +1,4 @@
-"""The git repository around a folder, and the paths elsewhere that it refers to, which a sandbox must protect.
+"""The git repository around a folder, and the other paths that it refers to, which a sandbox must protect.
 
 A ``.git`` file may name any folder. Only worktree folders that point back to it, and submodules of a surrounding repository,
 are accepted, since neither can be created from inside a sandbox.

@@ -33,12 +33,12 @@ MAX_CERTIFICATE_BYTES = 2_000_000
 
 @dataclass
 class Findings:
-    """Result of a walk. ``is_whole``: True if the walk was completed."""
+    """Result of a walk. ``is_whole``: True if the walk was complete."""
 
     covered: list[Path] = field(default_factory=list)
     """Key files and sockets."""
     hidden: list[Path] = field(default_factory=list)
-    """Folders of before-images."""
+    """Folders of files saved before changes."""
     repositories: list[Path] = field(default_factory=list)
     is_whole: bool = True
 
@@ -136,7 +136,7 @@ class View:
         self._covered.update(_sockets(), _connection_files())
 
     def words(self, empty: Path, copies: Sequence[GitCopy] = ()) -> list[str]:
-        """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
+        """Return the mounts as arguments for bubblewrap, outer ones first. ``empty``: an empty file."""
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
         mounts += [mount for copy in copies for mount in copy.mounts]
@@ -150,7 +150,7 @@ class View:
         return [word for words in mounts for word in words]
 
     def hides(self, folder: Path) -> bool:
-        """True if this very folder is hidden: empty, and writable for a command."""
+        """True if this folder itself is hidden, so that a command sees it empty and can write to it."""
         return self._mounts.get(folder, ("",))[0] == "--tmpfs"
 
     def _show_python(self) -> None:
@@ -246,7 +246,7 @@ class SandboxView(View):
         self._guard(ProtectedPath(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
-        """Mount the git folders read-only, as mounts of their own so that they cannot be moved away."""
+        """Mount the git folders read-only, as separate mounts so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
             self.show(folder)
         self.repositories.append(repository)
@@ -319,7 +319,7 @@ def _without_dots(path: Path) -> Path:
 
 
 def _hidden_folders() -> Iterator[Path]:
-    """Yield the existing folders of homes, temporary files and sockets."""
+    """Yield the existing folders for homes, temporary files and sockets."""
     named = (*map(Path, HIDDEN), *settings.folders_of_variables(), settings.personal_folder(), Path(tempfile.gettempdir()))
     for folder in named:
         path = folder.resolve()
@@ -328,8 +328,8 @@ def _hidden_folders() -> Iterator[Path]:
 
 
 def _kernel_settings() -> Iterator[str]:
-    """Yield the paths in ``/proc`` that change the machine. Root can write them without capabilities, so they are made
-    read-only.
+    """Yield the paths in ``/proc`` that control the machine. Root can write to them even without capabilities, so they are
+    made read-only.
     """
     with os.scandir(PROCESSES) as entries:
         for entry in entries:
@@ -354,7 +354,7 @@ def _sockets() -> Iterator[Path]:
 
 
 def _connection_files() -> Iterator[Path]:
-    """Yield the connection file that holds this kernel's key, as named on its command line."""
+    """Yield the connection file with this kernel's key, as named on the kernel's command line."""
     for argument in sys.argv[1:]:
         path = Path(argument.rpartition("=")[2])
         try:

@@ -31,7 +31,7 @@ from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 SUSPECT = re.compile(r"\brm\b|mkfs|\bdd\b|chmod|/dev/sd|\)\s*\{")
-"""Pattern for a quick check, which every dangerous command matches."""
+"""Pattern that every dangerous command matches, for a quick first check."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 FORK_BOMB = re.compile(r"([\w:.]+)\s*\(\s*\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
 HOMES = ("~", "$HOME", "${HOME}")
@@ -187,7 +187,7 @@ async def run_command(
 ) -> Sandboxed:
     """Run a command with a time limit. ``kept``, ``descriptors``: as for `run_process`.
 
-    ``starter``: program with arguments that starts the command, unless a sandbox does, in which everything ends with this
+    ``starter``: program with arguments that starts the command, unless a sandbox does; everything in a sandbox ends with this
     process. Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
     """
     work_dir = context.work_dir

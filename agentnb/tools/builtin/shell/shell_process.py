@@ -1,4 +1,4 @@
-"""Programs in their own process group, with limited output, and killed with all their children at the end."""
+"""Runs programs in their own process group, with limited output, and kills them with all their children at the end."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ async def run_process(
 ) -> ProcessResult:
     """Run a program with a time limit, and kill all processes that it started.
 
-    ``descriptors``: inherited by the program, besides its output; ``kept``: buffer that receives output and errors as they
-    arrive, and both become the output of the result. Raises `OSError` or `ValueError` if the program cannot start.
+    ``descriptors``: inherited by the program, besides its output; ``kept``: buffer for output and errors as they arrive; the
+    result then has both as its output. Raises `OSError` or `ValueError` if the program cannot start.
     """
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:

@@ -98,7 +98,7 @@ async def _first_connection(addresses: list[str], port: int) -> Any:
 
 
 def _is_own(stream: Any) -> bool:
-    """True if a connection ends at this machine, through one of its own public addresses."""
+    """True if a connection leads back to this machine, through one of its own public addresses."""
     ends = [stream.get_extra_info(name) for name in ("client_addr", "server_addr")]
     return None not in ends and ends[0][0] == ends[1][0]
 

@@ -80,5 +80,5 @@ def too_slow(address: str, seconds: float) -> ToolRefused:
 
 
 def too_many_redirects(address: str, count: int) -> ToolRefused:
-    """Return the error for an endless chain of redirects."""
+    """Return the error for too many redirects."""
     return ToolRefused("too_many_redirects", f"{address} redirects more than {count} times.", "Use another page.")

@@ -54,7 +54,7 @@ class _Reader(HTMLParser):
         self._left_out = ""
         """Name of the open element whose content is skipped, or ""."""
         self._depth = 0
-        """Number of open elements of that name."""
+        """Number of open elements with that name."""
         self._preformatted = 0
         self._cells = 0
         self._link = ""
@@ -175,7 +175,7 @@ _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-
 
 
 def is_text(content_type: str) -> bool:
-    """True for text types, and for a reply without a type."""
+    """True for text types, and for a response without a type."""
     kind = media_type(content_type)
     return not kind or kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(("+json", "+xml", "+yaml"))
 

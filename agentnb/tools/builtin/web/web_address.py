@@ -76,9 +76,9 @@ def read_address(url: str) -> WebAddress:
 
 
 def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAddress:
-    """Return the target of a redirect. Raises `ToolRefused` for another page and for a refused host.
+    """Return the target of a redirect. Raises `ToolRefused` if it leads to a different page or a refused host.
 
-    The permission of a call covers the page that it names: a redirect may only change http to https, a trailing slash of the
+    Permission for a call covers only the page that it names: a redirect may only change http to https, a trailing slash of the
     path, or the query.
     """
     try:

@@ -13,9 +13,9 @@ from agentnb.tools.builtin.web.fetching import fetch
 
 @dataclass(frozen=True)
 class Web(ToolGroup):
-    """The tool ``web_fetch``, which reads pages of public servers.
+    """The tool ``web_fetch``, which reads pages on public servers.
 
-    ``local``: allow servers of this machine and its network, which are refused otherwise.
+    ``local``: also allow servers on this machine and its network.
     """
 
     word = "web"

@@ -33,7 +33,7 @@ SetAside = dict[str, str]
 def read_leniently(client: Any, set_aside: SetAside) -> None:
     """Make a client accept handshakes, tool lists and results that violate the protocol.
 
-    ``set_aside`` receives the unusable tools of the last list, with the reasons.
+    ``set_aside`` receives the unusable tools of the most recent list, with the reasons.
     """
     connect: Callable[..., Awaitable[Any]] = client._connect
     send: Callable[..., Any]
@@ -74,7 +74,7 @@ def replace_body(response: Any, body: bytes) -> None:
 
 
 def mend_response(response: Any) -> None:
-    """Make the messages of an HTTP response readable for the client: a JSON body, or a line of each event."""
+    """Make the messages of an HTTP response readable for the client, whether in a JSON body or in the lines of its events."""
     read, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
 
     async def read_messages(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
@@ -112,8 +112,8 @@ def _readable_line(line: bytes) -> bytes:
 def readable_message(error: ValidationError) -> dict[str, Any] | None:
     """Convert a JSON-RPC message rejected by the client into a readable one, or return None if that is impossible.
 
-    Levels beyond `MAX_LEVELS` are cut off, lone surrogates replaced, results other than objects wrapped in `BARE`, and errors
-    completed with code and message.
+    Levels beyond `MAX_LEVELS` are cut off, lone surrogates are replaced, results other than objects are wrapped in `BARE`, and
+    missing codes and messages of errors are filled in.
     """
     candidates = [candidate["input"] for candidate in error.errors(include_url=False)]
     line = candidates[0].decode(errors="replace") if isinstance(candidates[0], bytes) else candidates[0]
@@ -145,7 +145,9 @@ def _integer(digits: str) -> int | str:
 
 
 def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the required fields of the handshake. An unknown protocol version is read as the latest known one before it."""
+    """Return the required fields of the handshake. An unknown protocol version is treated as the latest known version before
+    it.
+    """
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as KNOWN
 
     version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
@@ -167,7 +169,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
-    """Return a page of a list with its valid items; the others are set aside with their reasons."""
+    """Return a page of a list with only its valid items; the others are set aside, each with the reason."""
     items, cursor = list[Any](), raw.get("nextCursor")
     for position, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:

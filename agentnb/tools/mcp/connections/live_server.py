@@ -65,18 +65,18 @@ class LiveServer:
         self.version = 0
         """Counter of tool changes."""
         self.facts: ServerFacts | None = None
-        """Facts about the last connection, or None before the first."""
+        """Facts about the most recent connection, or None before the first."""
         self.tools: tuple[t.Tool, ...] = ()
-        """Tools in the last list."""
+        """Tools in the most recent list."""
         self.set_aside: SetAside = {}
-        """Unusable tools in the last list, with the reasons."""
+        """Unusable tools in the most recent list, with the reasons."""
         self.catalogue = Catalogue()
-        """First page of resources and prompts of the last list."""
+        """First page of resources and prompts in the most recent list."""
         self._askers: list[Asker] = []
-        """Askers of the running calls. The last one answers questions that name no call."""
+        """Askers of the running calls. The last of them answers questions that do not name a call."""
         self.work_dir = work_dir
         self.is_retired = False
-        """True if it must not start again, because nothing would end it."""
+        """True if it must not start again, because nothing would ever stop it."""
         self._book = book
         self._connection: Connection | None = None
         self._starting = asyncio.Lock()
@@ -113,8 +113,8 @@ class LiveServer:
     async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
         """Send a request, restarting a dead server first.
 
-        ``asker``: answers questions that the server sends in the meantime, mapping their parameters to the protocol's result.
-        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends in the meantime.
+        ``asker``: answers questions that the server sends meanwhile, mapping their parameters to the protocol's result.
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends before it has answered.
         """
 
         async def send(*, is_again: bool = False) -> T:
@@ -139,7 +139,7 @@ class LiveServer:
         return await self._on_loop(send)
 
     async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
-        """Have the person log in. Calls refused in the meantime share the login.
+        """Have the person log in. Calls that are refused meanwhile share the login.
 
         ``ask`` shows a message and an address to the person. Raises the errors of ``ask``, and `ServerFailed`.
         """
@@ -232,7 +232,7 @@ class LiveServer:
         self.version += 1
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """Return the server's refusal of a failed request, or None for other failures."""
+        """Return the server's refusal if that is why a request failed, or None for other failures."""
         is_refused = any(getattr(cause, "code", None) == REFUSED for cause in leaves(error))
         return self._connection.refusal if is_refused and self._connection is not None else None
 
@@ -260,7 +260,7 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return the reason for a failed request, truncated and printable. The client wraps task errors in groups."""
+    """Return the reason why a request failed, truncated and printable. The client wraps task errors in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if is_no_program(first):

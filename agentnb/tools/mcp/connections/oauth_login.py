@@ -1,4 +1,4 @@
-"""OAuth login to an MCP server through the official SDK, and the requests of a logged-in person."""
+"""OAuth login to an MCP server through the official SDK, and requests on behalf of a logged-in person."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Tokens:
 
 
 class LoggedIn(_Tokens):
-    """Authentication of requests. Renews expired or refused tokens, but does not start a login."""
+    """Authenticates requests. Renews expired or refused tokens, but does not start a login."""
 
     def __init__(self, kept: StoredLogin) -> None:
         super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")
@@ -185,7 +185,7 @@ class Login(_Tokens):
         self._state = ""
         self._is_challenged = False
         self._refusal = ""
-        """Last refusal of a server."""
+        """A server's most recent refusal."""
         self.address: Future[WebAddress] = Future()
         """Address of the login page."""
         self.note = ""
@@ -349,7 +349,7 @@ def _error_text(text: str) -> str:
 
 
 async def _refusal(response: Response) -> str:
-    """Return the refusal of an authorization server, with the error fields of OAuth."""
+    """Return an authorization server's refusal, with the error fields of OAuth."""
     reason = ""
     with suppress(*UNREADABLE):
         answer = await response.aread() and response.json()

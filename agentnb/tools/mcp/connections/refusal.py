@@ -27,10 +27,10 @@ _LOST_SESSION = re.compile(
     r"|\bserver not initialized",
     re.IGNORECASE,
 )
-"""Messages of servers that report a lost session with another status, from examples of the official SDKs, mcp-go and others."""
+"""Messages of servers that report a lost session with another status, modelled on the official SDKs, mcp-go and others."""
 _UNKNOWN_METHOD = re.compile(rf'"code"\s*:\s*{METHOD_NOT_FOUND}\b')
 _SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Scopes that are safe in a command line: the server chooses them, and the person copies them. They cannot be mistaken for
+"""Scopes that are safe on a command line: the server chooses them, and the person copies them. They cannot be mistaken for
 options."""
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 """Bearer scheme in a challenge, which may list several schemes."""
@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
         return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
-        """Return the advice for the person about the server of this name."""
+        """Return advice for the person about the server with this name."""
         if not self.takes_login:
             return (Plain(HEADER[:1].upper() + HEADER[1:]),)
         is_sure = self.scope or "resource_metadata=" in self.challenge
@@ -62,7 +62,7 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(response: Any, server: MCPServer) -> Refusal:
-    """Return the refusal of a response with a status of `NOT_ALLOWED`."""
+    """Return the refusal in a response with a status of `NOT_ALLOWED`."""
     from mcp.client.auth.utils import extract_field_from_www_auth
 
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())

@@ -1,4 +1,4 @@
-"""Offerings of an MCP server: its tools, resources and prompts, and the facts about its connection."""
+"""What an MCP server offers: its tools, resources and prompts, and the facts about its connection."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_PAGES = 100
-"""Maximum number of pages read per list, so that an endless list does not hang a run."""
+"""Maximum number of pages to read per list, so that an endless list does not hang a run."""
 METHOD_NOT_FOUND = -32601
 CONNECTION_CLOSED = -32000
-"""Client error code of a closed connection. Servers use it for their own errors, too."""
+"""Client error code for a closed connection. Servers also use it for their own errors."""
 CLOSED = "Connection closed"
 """Client error message of a closed connection."""
 REFUSED = -32401
 """Error code passed to the client for an HTTP status that refuses access."""
 SESSION_TERMINATED = -32600
-"""Client error code of a request in a session unknown to the server."""
+"""Client error code for a request in a session that the server does not know."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ElicitationFnT
 
 CLOSE_SECONDS = 9.0
-"""Seconds to wait for a server to end: a program is killed earlier, a remote server may never confirm."""
+"""Seconds to wait for a server to end: a program is killed earlier, and a remote server may never confirm."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """HTTP statuses with which servers of the older SSE transport refuse a request."""
 NO_SSE = "the older SSE transport, which the installed version of mcp does not support"
@@ -215,9 +215,7 @@ class Connection:
         return None if self._login is None else self._login.auth
 
     async def take_login(self) -> None:
-        """Use the person's new login. A connection that began without a login is closed, and the next one uses the new
-        login.
-        """
+        """Use the person's new login. A connection that began without one is closed, so that the next uses it."""
         if self._login is None:
             await self.close()
         else:
@@ -242,7 +240,7 @@ class Connection:
         self._over.set()
 
     async def _watch(self, client: Client) -> None:
-        """Watch for tool changes, which servers of the newer protocol announce only to subscribers."""
+        """Watch for tool changes, which servers that use the newer protocol announce only to subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

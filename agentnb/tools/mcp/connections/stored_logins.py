@@ -1,7 +1,7 @@
 """Stored logins of MCP servers: in the system's keyring if available, otherwise in the person's folder.
 
-Files are named after the address, in `settings.personal_folder`, which no tool reads. The file marks tokens stored in the
-keyring.
+Files are named after the address and are in `settings.personal_folder`, which no tool reads. A file also notes if the tokens
+are stored in the keyring.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentnb.tools.mcp.mcp_server import digest
 
 FOLDER = "mcp-logins"
 SECRETS = ("access_token", "refresh_token", "client_secret")
-"""Fields of tokens and clients that are redacted once known."""
+"""Fields of tokens and clients whose values are redacted once known."""
 
 
 class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
