@@ -158,8 +158,7 @@ INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
 
 
 def judge(guidance: Guidance, facts: RoundFacts) -> Followed:
-    """Judge whether a reply with these facts followed the guidance; the result is unknown if the guidance asks for unknown
-    facts."""
+    """Judge whether a reply with these facts followed the guidance, or return unknown if it asks for unknown facts."""
     if guidance.asks or guidance.forbids:
         return _judge_by(_own_rule(guidance), facts)
     return _judge_by_cell(guidance.cell, facts)

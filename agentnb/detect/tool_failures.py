@@ -99,8 +99,7 @@ class ToolFailures(msgspec.Struct, gc=False):
         )
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
-        """True if this new round, before doing any work, completed a todo whose work failed in the last round, and blocked
-        none."""
+        """True if this new round, before any work, completed a todo whose work failed in the last round, and blocked none."""
         ended = self.unfinished.intersection(one.completed)
         return bool(ended) and self.unfinished.isdisjoint(one.blocked) and not one.records[0].is_work
 

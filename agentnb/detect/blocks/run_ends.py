@@ -111,8 +111,8 @@ class EmptyAnswer(EndDetector):
 class ClaimAgainstRecord(EndDetector):
     """A final reply that claims success, contradicted by the run's record.
 
-    Contradictions: a recorded failed outcome, todos that the model listed and left open, or a last round of calls that all
-    failed. A reply that admits a gap or asks a question is not a claim.
+    Contradictions: a recorded failed outcome, todos that the model listed and left open, or a last round of work in which every
+    call failed. A reply that admits a gap or asks a question is not a claim.
     """
 
     rule = "claim_against_record"
