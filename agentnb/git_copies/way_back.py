@@ -68,7 +68,7 @@ class Returned:
 
 
 def transfer_changes(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
-    """Transfer a command's changes from copies of git directories; copies that hold refs must precede those of their worktrees."""
+    """Transfer a command's changes from copies of git directories; copies with refs come before those of their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):
         names = Returned()

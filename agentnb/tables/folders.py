@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_FILES, MANY_BYTES = 200, 50_000_000
-"""Minimum number of files, or of their total bytes, at which a folder is cached by default: reading less takes under a second."""
+"""Minimum number of files, or of their total bytes, for a folder to be cached by default: reading less takes under a second."""
 
 
 def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
