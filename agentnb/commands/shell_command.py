@@ -18,7 +18,7 @@ MAX_DEPTH = 6
 MOVES = ("cd", "pushd", "popd")
 """Builtins that change the folder."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*", re.ASCII)
-"""Commands whose words are separated by blanks and nothing else."""
+"""Commands whose words are separated only by blanks."""
 OF_BASH = "bash(1)"
 """Source of bash's builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")

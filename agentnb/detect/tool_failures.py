@@ -12,7 +12,7 @@ from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, Workflo
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
-"""Usual number of consecutive rounds in which the same tool failed that makes a failure loop."""
+"""Default number of consecutive rounds in which a tool must fail to form a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
 """Error codes of calls that were blocked, cut off or declined, or have no recorded result: the tool did not fail."""
 MAX_ERROR = 500

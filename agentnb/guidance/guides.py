@@ -46,7 +46,7 @@ class FourCells:
     """
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the cell's text at its current level, or None if the model is to finish or correct its last reply."""
+        """Return the cell's text at its current level, or None if the model must finish or correct its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None

@@ -114,9 +114,7 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
 
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
-    """Return the settings of the model call behind a run that executes a chat's plan or a step of it; or nothing for other
-    runs.
-    """
+    """Return the settings of the model call behind a run that executes a chat's plan or one of its steps, if any."""
     return _extensions(run).get(EXECUTOR, {})
 
 

@@ -234,7 +234,7 @@ class Comparison:
 
     @cached_property
     def is_identical(self) -> bool:
-        """True if the runs in every pair are identical, so there is nothing to estimate."""
+        """True if the runs in every pair are identical, so that there is nothing to estimate."""
         pairs = self.pairs
         same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
         return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
