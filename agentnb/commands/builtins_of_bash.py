@@ -24,7 +24,7 @@ ASSIGNED = re.compile(rf"({IDENTIFIER})(\+?=)?")
 
 
 class Reader(Protocol):
-    """Reader of the command, as its builtins use it."""
+    """The reader of a command, as used by the functions for builtins."""
 
     facts: Facts
 

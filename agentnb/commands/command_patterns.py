@@ -1,4 +1,4 @@
-"""Patterns of commands in rules: what they allow, what they forbid, and which pattern a question offers."""
+"""Patterns of commands in rules: what they allow, what they forbid, and which pattern is offered in a question."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def _pattern(words: tuple[Word, ...], assignments: tuple[str, ...] = (), text: s
 
 
 def covers(pattern: str, part: Part) -> bool:
-    """True if an allowing pattern applies to a part of a command: the program in the form that the pattern shows."""
+    """True if an allowing pattern applies to a part of a command, whose program must be used in the form that the pattern
+    shows.
+    """
     if (
         not all(_opens_nothing(operator, target) for operator, target in part.redirections)
         or not part.words
@@ -171,7 +173,7 @@ def _excludes(shown: Sequence[Word], operands: Sequence[Word]) -> bool:
 
 
 def _is_option(shown: Option, option: Option) -> bool:
-    """True if an option of a command matches that of a pattern, even if abbreviated or with a star."""
+    """True if an option of a command matches an option of a pattern, even if abbreviated or with a star."""
     if shown.form is not option.form:
         return False
     if "*" in shown.spelled:
@@ -199,7 +201,7 @@ def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | N
 
 
 def why_refused(pattern: str) -> str:
-    """Return the pattern to suggest instead of one with meaningless options, whose program the table does not list."""
+    """Return the pattern to suggest in place of one with meaningless options, because the table does not list its program."""
     shown = command_pattern(pattern)
     if not any(re.match(r"-[^\s]", word.raw) for word in shown.words):
         return ""
@@ -209,14 +211,14 @@ def why_refused(pattern: str) -> str:
 
 
 def offer_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
-    """Return the narrow pattern that allows every one of these parts of a command, or an empty string."""
+    """Return the narrow pattern that allows all of these parts of a command, or an empty string."""
     asked = list(parts)
     offered = {_offer(part) for part in asked if part.starter not in asked}
     return offered.pop() if len(offered) == 1 and not command.problem else ""
 
 
 def _offer(part: Part) -> str:
-    """Return the pattern for a part: its form, or all of it if it runs code or if its form is not in the table."""
+    """Return the pattern for a part: its form, or the complete part if it runs code or its form is not in the table."""
     pattern = _shown_form(part.words) if part.words else ""
     return pattern if pattern and covers(pattern, part) else ""
 

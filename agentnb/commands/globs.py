@@ -1,4 +1,4 @@
-"""Star patterns as regular expressions whose run time is bounded for any text."""
+"""Star patterns as regular expressions whose run time is bounded for every text."""
 
 from __future__ import annotations
 
@@ -20,5 +20,7 @@ def star_glob(pattern: str, anything: str = ".*") -> str:
 
 
 def names_glob(names: Iterable[str]) -> str:
-    """Return the regular expression for names, each after a slash: ``*`` matches within a name, ``**`` any number of names."""
+    """Return the regular expression for names, each after a slash: ``*`` matches within a name, ``**`` matches any number of
+    names.
+    """
     return "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)

@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A word by which a command starts a program, runs a text, or names a file to write to."""
+    """A word through which a command starts a program, runs a text, or names a file to write to."""
 
     form: str
     name: str
@@ -81,7 +81,7 @@ class Invocation:
 
     @property
     def targets(self) -> list[Word]:
-        """Operands after those that the table skips; empty if there is an option that ends them."""
+        """The operands after those that the table skips; empty if there is an option that ends them."""
         if self.form is None or self.form.ends & self.names:
             return []
         return self.operands[self.form.skip :]
@@ -135,7 +135,7 @@ class _Reader:
             self._into.options.append(Option(self._form, (spec.name,), spec.name))
 
     def _has_entered(self, word: Word) -> bool:
-        """Continue with the form that the first operand names; return True if there is such a form."""
+        """Switch to the form named by the first operand; return False if there is no such form."""
         if self._into.operands or self._form.name not in names_of_forms():
             return False
         inner = program_forms().get(f"{self._form.name} {word.value}")
@@ -290,7 +290,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
 
 
 def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[Word]) -> tuple[list[StartedCommand], bool]:
-    """Return the texts that a shell runs, and whether they are all that it runs."""
+    """Return the texts that a shell runs, and whether there can be no others."""
     if form.operands == "script":
         if "-c" not in invocation.names:
             return [], bool(targets) or bool(invocation.names & {"--version", "--help"})

@@ -73,7 +73,7 @@ class ProgramForm:
     finals: frozenset[str] = frozenset()
     """Options after which no further options are read."""
     modules: frozenset[str] = frozenset()
-    """Options that name a module, which is a program whose words are the operands."""
+    """Options that name a module: a program to which the operands are passed."""
     is_offered: bool = False
     """True if a question may offer a pattern with the started command."""
     is_bundled: bool = False
@@ -86,7 +86,7 @@ class ProgramForm:
         return self.options.get(spelling) or OptionSpec(spelling)
 
     def long_options(self, beginning: str) -> tuple[OptionSpec, ...]:
-        """Return the options that a long option may mean: the exact match, or all those that it abbreviates."""
+        """Return the options that a long option may stand for: the exact match, or all those that it abbreviates."""
         if beginning in self.options or self.has_words:
             return (self.spec(beginning),)
         specs = {self.options[name] for name in self.options if name.startswith(beginning)}

@@ -10,7 +10,7 @@ from agentnb.commands.shell_script import Redirection, Script, SimpleCommand, Wo
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
 LEVELS_OF_A_TEXT = 5
-"""Number of levels that an inner text counts as, since its characters are read again."""
+"""Number of nesting levels that an inner text counts as, since its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
@@ -22,7 +22,7 @@ _RESERVED = """
     ! [[ { } case coproc do done elif else esac fi for function if in select then time until while
 """
 RESERVED = frozenset(_RESERVED.split())
-"""Words that begin or continue a structure."""
+"""Words that begin or continue a compound command."""
 RESERVED_WORD = re.compile(r"[a-z{}!\[]+(?=[ \t\n;&|()<>]|\Z)")
 DECLARATIONS = frozenset(("declare", "export", "local", "readonly", "typeset"))
 DESCRIPTOR = re.compile(r"\d{1,9}|\{[A-Za-z_]\w*\}", re.ASCII)
@@ -61,7 +61,7 @@ def _check_variables(facts: Facts) -> None:
 
 
 class CommandReader(WordReader):
-    """Parser for commands, which collects the simple ones."""
+    """Parser for commands, which collects the simple commands."""
 
     def read_whole(self) -> None:
         """Parse the text to its end."""

@@ -1,4 +1,4 @@
-"""A shell command with all simple commands that it can run, including those started by its programs."""
+"""A shell command with all the simple commands that it can run, including those started by its programs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_DEPTH = 6
 MOVES = ("cd", "pushd", "popd")
 """Builtins that change the folder."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*", re.ASCII)
-"""Commands whose words are separated by blanks and nothing else."""
+"""Commands whose words are separated only by blanks."""
 OF_BASH = "bash(1)"
 """Source of bash's builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
-"""An index that the shell may compute, even within single quotes."""
+"""An index that the shell may evaluate, even within single quotes."""
 BETWEEN_PATHS = re.compile(r"[=:,@\s'\"]+")
 """Characters between paths in a word, as in ``--env-file=.env``."""
 NOT_TAKEN_APART = "it starts other programs in a way that cannot be parsed"
@@ -147,7 +147,7 @@ def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | No
 
 
 def _add_started(part: Part, into: list[Part], depth: int) -> str:
-    """Add the parts that a part starts; return the reason why they may be incomplete, if they may."""
+    """Add the parts that a part starts; return the reason why they may be incomplete, or an empty string."""
     if part.words and not part.invocation.program:
         return COMPUTED_PROGRAM
     started, is_all = find_started(part.invocation)

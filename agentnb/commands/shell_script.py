@@ -14,7 +14,7 @@ class Word:
     value: str | None
     """The text that the program receives, without quotes; or None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
-    """Beginning that every resulting word is certain to have; empty if unknown."""
+    """The beginning that every resulting word is certain to have; empty if unknown."""
     may_split: bool = False
     """True if it may become several words or disappear: an unquoted expansion, a glob, braces."""
 

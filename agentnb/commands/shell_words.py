@@ -24,7 +24,7 @@ ESCAPE = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|
 WHOLE_PARAMETER = re.compile(
     rf"#(?:{IDENTIFIER}(?:\[[@*\w]*\])?|{_SPECIAL}|\d+)?\}}|!{IDENTIFIER}(?:\[[@*]\]|[@*])\}}|!\}}", re.ASCII
 )
-"""Rest of an expansion that yields a length or names."""
+"""The rest of an expansion that yields a length or names."""
 PARAMETER = re.compile(rf"{IDENTIFIER}|\d+|[@*#?$-]")
 OPERATION = re.compile(r":?[-=+?]|##?|%%?|//|/[#%]?|\^\^?|,,?|@[QUuLaAEKk](?=\})|:|\}")
 ARITHMETIC = re.compile(
@@ -104,7 +104,7 @@ class Draft:
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
 
     def value(self, raw: str, start: int = 0) -> Word:
-        """Return the part from ``start`` on as the value of an assignment, which bash does not split."""
+        """Return the text from ``start`` on as the value of an assignment, which bash does not split."""
         mask = self.mask
         end = min((match.start() for match in (ASSIGNED_EXPANSION.search(mask, start),) if match), default=len(mask))
         return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
@@ -155,7 +155,7 @@ class WordReader(ABC):
             raise Unreadable(f"no {sign!r} where bash expects it" if self.peek() else f"it ends before {sign!r}")
 
     def enter(self, levels: int = 1) -> None:
-        """Count this many levels, up to the limit."""
+        """Count this many nesting levels, up to the limit."""
         self.depth += levels
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"more than {MAX_DEPTH} levels")

@@ -36,7 +36,7 @@ class Answers(msgspec.Struct, gc=False):
         return similar_round
 
     def clear(self) -> None:
-        """Forget all answers, because after a message from the person the same answer may be right."""
+        """Forget all answers: once the person has sent a message, the same answer may be right."""
         self._last = ()
 
     def _like(self, length: int, text: str) -> int | None:

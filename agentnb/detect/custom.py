@@ -32,7 +32,7 @@ class FunctionDetector:
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
     def __call__(self, run: RunFacts | None = None, *more: Any) -> Any:
-        """Make a detector; with a run, call the function on it."""
+        """Return a new detector or, if a run is passed, call the function on it."""
         if run is not None:
             return self.function(run, *more)
         return _Recorded(self.name) if self.asks_model else _OfFunction(self)
@@ -41,7 +41,7 @@ class FunctionDetector:
         return f"<detector {self.name}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by name if that name refers to it instead of its function, as after ``@detector``."""
+        """Pickle by name if the name refers to this maker rather than to its function, as after ``@detector``."""
         module = sys.modules.get(self.__module__)
         can_be_imported = self.__module__ != "__main__" or hasattr(module, "__file__")  # not defined in a notebook
         try:
@@ -68,7 +68,7 @@ class _OfFunction:
 
 
 class _Recorded:
-    """Reads a model-asking detector's findings from the log, without asking again."""
+    """Reads the recorded findings of a detector that asks a model, without asking again."""
 
     def __init__(self, rule: str) -> None:
         self._rule = rule
@@ -81,7 +81,7 @@ class _Recorded:
 
 
 def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
-    """Convert a function's return value to findings: None, a sentence, a `Finding`, or several of these.
+    """Convert a function's return value (None, a sentence, a `Finding`, or several of these) to findings.
 
     Raises `SettingsError` for anything else.
     """
@@ -109,7 +109,8 @@ def detector(
 ) -> FunctionDetector | Callable[[Callable[..., Any]], FunctionDetector]:
     """Make a detector from a function of the run so far, called after each finished round.
 
-    In a workflow's run, it is called after each call of a step (``run.step_calls``); findings count these calls, not rounds.
+    In a workflow's run, it is called after each call of a step (``run.step_calls``); findings are then numbered by call, not by
+    round.
 
     It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
     ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word

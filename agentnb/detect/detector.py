@@ -1,4 +1,4 @@
-"""Detectors, which look for one kind of finding while a run is folded, live or from its log."""
+"""Detectors, each of which looks for one kind of finding while a run is folded, live or from its log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.errors import SettingsError
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A detector's finding about the rounds ``first`` to ``last``. Raises `SettingsError` for fields that no log can hold."""
+    """A detector's finding about the rounds ``first`` to ``last``. Raises `SettingsError` for fields that a log cannot hold."""
 
     rule: str
     family: str
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Detector(Protocol):
-    """Looks for findings of one kind, with bounded state and thresholds. Each run gets its own instance."""
+    """Looks for findings of one kind, using thresholds and bounded state. Each run gets its own instance."""
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Process an event that the run has just applied, and return new findings."""

@@ -13,7 +13,7 @@ from agentnb.core.guidance import Followed, Guidance
 CELLS = ("todos_tools", "todos_text", "tools", "text")
 """The four cells of the matrix, by open todos and by tool use in the previous round."""
 INTERVENTION = "intervention"
-"""The cell of an intervention: the loop continues without a cause from the model."""
+"""The cell of an intervention, in which the loop continues although the model gave no cause."""
 WORKFLOW = "workflow"
 ALREADY_SAID = "already_said"
 TOOL_FAILED = "tool_failed"
@@ -27,7 +27,7 @@ CONTEXT_SHIFT = "context_shift"
 
 
 class RoundFacts(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a round by which guidance is judged. Custom guidance names them in ``asks`` and ``forbids``."""
+    """The facts of a round by which guidance is judged. Custom guidance refers to them in ``asks`` and ``forbids``."""
 
     replied: bool
     called: bool
@@ -55,13 +55,13 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     ended_blocked: bool = False
     """True for a text-only reply while every open todo is marked blocked: only reporting is left to do."""
     acted: bool = False
-    """True if it calls a work tool, other than repeating calls with unchanged results."""
+    """True if it calls a work tool other than by repeating calls with unchanged results."""
     worked_anew: bool = False
     """True if such a call ran."""
     marked: bool = False
     """True if the model completed a todo after work that ran since it last completed or blocked one."""
     begun: bool = False
-    """True if the model marked a todo in-progress, one at a time."""
+    """True if the model marked todos in-progress, one at a time."""
     begun_beside: bool = False
     """True if it began a todo without finishing those in progress, unless they may run in parallel."""
     planned: bool = False
@@ -152,13 +152,13 @@ RULES: dict[str, Rule | None] = {
         "no new work was done, and no todo was completed after its work",
     ),
 }
-"""Default rule of each cell; None: the guidance asks for nothing."""
+"""Default rule of each cell; None if its guidance asks for nothing."""
 INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
-"""Cells that only inform, and are not judged."""
+"""Cells that only inform, so are not judged."""
 
 
 def judge(guidance: Guidance, facts: RoundFacts) -> Followed:
-    """Judge whether a reply with these facts followed the guidance; unknown if it asks for unknown facts."""
+    """Judge whether a reply with these facts followed the guidance, or return unknown if it asks for unknown facts."""
     if guidance.asks or guidance.forbids:
         return _judge_by(_own_rule(guidance), facts)
     return _judge_by_cell(guidance.cell, facts)
@@ -185,7 +185,7 @@ def _judge_by(rule: Rule, facts: RoundFacts) -> Followed:
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:
-    """Return the names in ``asks`` and ``forbids`` that are not facts, such as mistyped ones."""
+    """Return the names in ``asks`` and ``forbids`` that are not facts, for instance because of a typo."""
     return [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]
 
 

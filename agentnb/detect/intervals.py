@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 Z95 = 1.959963984540054
-"""Standard deviations on either side that cover 95 per cent of a normal distribution."""
+"""Number of standard deviations on either side that cover 95 per cent of a normal distribution."""
 
 
 RESAMPLES = 2_000
@@ -23,7 +23,7 @@ class Share(NamedTuple):
 
 
 def wilson(part: float, whole: float, z: float = Z95) -> Share:
-    """Return ``part / whole`` with its Wilson interval, which is sound for small numbers and for shares of 0 and 1.
+    """Return ``part / whole`` with its Wilson interval, which is reliable even for small numbers and for shares of 0 and 1.
 
     Source: Wilson (1927), Journal of the American Statistical Association 22; the same as
     ``proportion_confint(method="wilson")`` of statsmodels.
@@ -40,9 +40,9 @@ def wilson(part: float, whole: float, z: float = Z95) -> Share:
 def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable] | None = None) -> Share:
     """Return the mean over tasks of their runs' means; the interval treats tasks, not runs, as independent.
 
-    ``clusters``: the tasks' labels, equal for tasks that belong together. For passes and fails the interval is Wilson's for the
-    effective number of runs: as many as would be equally uncertain. If all tasks pass alike, this is the number of tasks. For
-    other values, it is a t interval.
+    ``clusters``: the tasks' labels, equal for tasks that belong together. For pass/fail values, the interval is Wilson's for
+    the effective number of runs: as many as would be equally uncertain. If all tasks pass alike, this is the number of tasks.
+    For other values, it is a t interval.
     """
     labels = range(len(values)) if clusters is None else clusters
     means = [(fmean(task), label) for task, label in zip(values, labels, strict=True) if task]
@@ -77,15 +77,16 @@ def t95(freedom: int) -> float:
 
 
 def f1_interval(hits: int, misses: int, false: int) -> Share:
-    """Return F1 with an interval derived from that of the Jaccard index J, which is a share: F1 = 2 J / (1 + J)."""
+    """Return F1 with an interval derived from that of the Jaccard index J, which is a proportion: F1 = 2 J / (1 + J)."""
     jaccard = wilson(hits, hits + misses + false)
     return Share(*[None if bound is None else 2 * bound / (1 + bound) for bound in jaccard])
 
 
 def mean_interval(values: Sequence[float]) -> Share:
-    """Return the mean with the percentile interval of 2,000 resamples with a fixed seed; a single value has no interval.
+    """Return the mean with the percentile interval of 2,000 resamples with a fixed seed; a single value gets no interval.
 
-    Sound for skewed values, such as rounds and tokens of runs, although too narrow for only a few values. Source: Efron (1979).
+    Suitable for skewed values, such as the rounds and tokens of runs, but too narrow if there are few values. Source: Efron
+    (1979).
     """
     if not values:
         return Share(None, None, None)
@@ -120,8 +121,8 @@ def difference(one: Share, other: Share) -> Share:
 
 
 def auc(values: Sequence[tuple[float, bool]]) -> float | None:
-    """Return the probability that a positive has a higher value than a negative, with ties as half, or None unless there are
-    both.
+    """Return the probability that a positive has a higher value than a negative, counting a tie as half. Returns None unless
+    there are both.
     """
     positive = [value for value, is_positive in values if is_positive]
     negative = [value for value, is_positive in values if not is_positive]

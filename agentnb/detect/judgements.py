@@ -1,4 +1,4 @@
-"""Judgements about a run: a fold that receives each event after the run itself, and keeps what policies ask about.
+"""Judgements about a run: a fold that receives each event after the run itself, and keeps what policies query.
 
 Its state is bounded, whatever the length of the run. It counts and compares; policies and detectors set the thresholds.
 """
@@ -30,7 +30,7 @@ MATRIX_CELLS = "cells"
 
 
 MAX_COMPARED = 4_000
-"""Maximum number of characters of a result that are searched for words in the answer."""
+"""Maximum number of characters of a result that are searched for words found in the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
 """Reason of a round that merely follows tool results; not counted, because no decision was made."""
@@ -60,8 +60,8 @@ class Judgements(msgspec.Struct, gc=False):
     count together, as `MATRIX_CELLS`.
     """
     planning_only: int = 0
-    """Number of rounds since the last work that had only planning calls and completed no todo. Text-only rounds neither count
-    nor reset."""
+    """Number of rounds, since work was last done, with only planning calls and no completed todo. Text-only rounds neither
+    count nor reset."""
     planning_since: int = 0
     """Index of the first of these rounds, or of the last round with calls if there are none."""
     repeated: int = 0
@@ -83,7 +83,7 @@ class Judgements(msgspec.Struct, gc=False):
     _todos: tuple[Todo, ...] = ()
     _todos_begun: frozenset[tuple[int, str]] = frozenset()
     _todos_before: Sequence[tuple[int, tuple[Todo, ...]]] = ()
-    """For each change in the open round: its call's position in the reply, and the list before it."""
+    """For each list change in the open round, the position of its call in the reply, and the list before the change."""
     _work_since_mark: bool = False
     """True if work ran since the model last completed or blocked a todo."""
 
@@ -93,7 +93,7 @@ class Judgements(msgspec.Struct, gc=False):
         return self.ignored.get(MATRIX_CELLS, 0)
 
     def since_progress(self, reasons: Iterable[str]) -> int:
-        """Return the number of rounds with these reasons since a work tool ran, a todo was completed or the person spoke."""
+        """Return the number of rounds with these reasons since a work tool ran, a todo was completed, or the person spoke."""
         return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
@@ -147,7 +147,7 @@ def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> No
 def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
     """Record work that ran while no todo was in progress.
 
-    The list is taken as of the call's position in the reply, since parallel calls all run after the todo tool.
+    Uses the list as it was at the call's position in the reply, since parallel calls all run after the todo tool.
     """
     records, position = run.last_round.records, run.place_of_call(call_id)
     if position is None:
@@ -199,7 +199,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _worked_since(self: Judgements, run_round: WorkflowRound) -> bool:
-    """True if work ran after the round's last list change that ended a todo."""
+    """True if work ran after the last change in this round that ended a todo."""
     return any(record.is_work and record.ran for record in run_round.records[self._todos_before[-1][0] :])
 
 
@@ -268,7 +268,7 @@ def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bo
 
 
 def _is_repeat(self: Judgements, record: CallRecord, run_round: WorkflowRound, run: RunFacts) -> bool:
-    """True if a call was made in an earlier round with the same result, or blocked because of that.
+    """True if a call was made in an earlier round with the same result, or blocked for that reason.
 
     While todos are open, a failure may be retried once, in a round after the next.
     """
@@ -289,7 +289,7 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
 
 
 def _uses_results(run_round: WorkflowRound, run: RunFacts) -> bool:
-    """True if an answer uses a word of the previous round's work results that the prompt lacks, or no such word exists."""
+    """True if an answer uses a word of the previous round's work results that the prompt lacks, or if there is no such word."""
     records = run.rounds[run_round.index - 1].records if run_round.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
     prompt, answer = run.prompt.lower(), {*_WORDS.findall(run_round.text.lower())}
@@ -306,7 +306,7 @@ def _words(*texts: str) -> set[str]:
 
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
-    """Return whether the model, in the finished round, began a todo, began one beside others, and added new ones."""
+    """Return whether the model, in the finished round, began a todo, began one while others were in progress, and added any."""
     before, after = self._todos_before[0][1], self._todos
     begun_before, begun_after = _in_progress(before), _in_progress(after)
     exclusive = {todo.id for todo in after if not todo.can_run_parallel}

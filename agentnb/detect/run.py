@@ -1,7 +1,6 @@
 """`Run`, the class that users hold: the facts of a run (`agentnb.core.run.facts`) and judgements about them.
 
-A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged in the same
-way.
+All runs are judged in the same way: live, loaded from a log, read from a foreign trace, or folded from replayed events.
 """
 
 from __future__ import annotations
@@ -74,14 +73,14 @@ OF_POLICIES = frozenset(
         "take_unlogged",
     }
 )
-"""Names for policies and the loop, hardly ever needed by people; hidden from `dir`."""
+"""Names meant for policies and the loop, rarely needed by people; hidden from `dir`."""
 
 NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_threshold"})
 """State that `==` ignores."""
 
 
 class _Refused:
-    """Refuses a former name, and states the replacement to write instead.
+    """Refuses a former name, stating its replacement.
 
     Implemented as a descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times
     per round.
@@ -100,8 +99,8 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 class Run(RunFacts):
     """A run of an agent, up to its latest event, as read by users, policies, guides and gates.
 
-    Their access takes constant time, whatever the length of the run. A decision that reads only a run is the same live, in a
-    resumed run and in a replay.
+    Each access takes constant time, whatever the length of the run. A decision based only on the run is the same in a live run,
+    a resumed run and a replay.
     """
 
     __slots__ = ("_consents", "_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
@@ -118,7 +117,7 @@ class Run(RunFacts):
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent], detectors: Iterable[DetectorMaker] = ()) -> Self:
-        """Return the judged run of these events; ``detectors`` look for more findings."""
+        """Return the judged run of these events; ``detectors`` look for additional findings."""
         run = cls(detectors)
         run.extend(events)
         return run
@@ -133,7 +132,7 @@ class Run(RunFacts):
         """True if the run's approvals, answers and settings count as the person's own.
 
         True while this process writes the log, and if the person's agentnb wrote all of the log; False for runs from elsewhere,
-        for changed logs, and for logs of earlier versions, which have no marks.
+        for changed logs, and for logs of earlier versions, which lack the mark.
         """
         if not isinstance(self._consents, bool):
             self._consents = self._consents(self)
@@ -165,7 +164,7 @@ class Run(RunFacts):
 
     @property
     def tool_words(self) -> list[str]:
-        """The words that select its tools again: its own by name, those of MCP servers by word."""
+        """The words that select its tools again: its own tools' names, and a word for each MCP server."""
         extensions = self.settings.get("extensions", [])
         added = {name for extension in extensions for name in extension.get("tools", ())}
         servers = [word for server in servers_of_log(self.settings).values() for word in server.words]

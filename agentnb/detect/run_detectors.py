@@ -1,4 +1,4 @@
-"""Findings of a run, by a preset's name or with your own detectors."""
+"""Detection of findings in a run, by a preset's name or with your own detectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
 
 
 def _check_makes(maker: Any) -> None:
-    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, not a maker."""
+    """Raise `SettingsError` for a function that needs arguments, because it is itself a detector rather than a maker."""
     try:
         signature = inspect.signature(maker)
     except (TypeError, ValueError):  # not implemented in Python
@@ -49,7 +49,7 @@ def _check_makes(maker: Any) -> None:
 
 
 def detect_name(detectors: Detectors) -> str:
-    """Return the name of these detectors in tables."""
+    """Return the name to use for these detectors in tables."""
     if isinstance(detectors, str):
         return detectors
     if callable(detectors):
@@ -59,7 +59,7 @@ def detect_name(detectors: Detectors) -> str:
 
 
 def findings(run: RunFacts, detectors: Detectors = DEFAULT) -> list[Finding]:
-    """Return these detectors' findings in a run, live or recorded by any product, by folding its events anew.
+    """Return these detectors' findings in a run, live or recorded by any product, by folding its events again.
 
     Exceptions of a detector propagate.
     """

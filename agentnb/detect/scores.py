@@ -1,4 +1,4 @@
-"""Quality of detectors: their findings against labels, always beside run length and naive rules."""
+"""Scores for detectors: their findings compared with labels, always alongside run length and naive rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAMILIES = ("loop", "stall", "limit")
 RUN_LENGTH = "run_length"
 ALL = "all"
 Labels: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
-"""True for each run that repeats itself: by run id, or in the order of the runs. Runs without a label are skipped."""
+"""True for each run that repeats itself, by run id or in the order of the runs. Runs without a label are skipped."""
 
 
 class Labelled(NamedTuple):
@@ -123,7 +123,7 @@ def sweep(
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
-    """Return the number of rounds that has the best F1 as the threshold for positives; the lowest if there are several."""
+    """Return the number of rounds that, as the threshold for positives, gives the best F1; the lowest if several tie."""
     examples = [*runs]
     lengths = sorted({len(example.run.rounds) for example in examples})
     return max(

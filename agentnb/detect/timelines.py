@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Detection(NamedTuple):
-    """A detector's finding; rounds as indexes. Findings with the same first round are merged, with the last sentence."""
+    """A detector's finding; rounds as indexes. Findings with the same first round are merged, keeping the last sentence."""
 
     preset: str
     rule: str
@@ -103,8 +103,8 @@ def detections(run: RunFacts, presets: Presets = (DEFAULT,)) -> list[Detection]:
 def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     """Return a row per finding of these detectors, in order of detection; rounds count from 1.
 
-    ``round`` is the round after which it first appeared, ``first`` and ``last`` the rounds it covers; ``times`` counts its
-    detections, each with a further round, and ``severity`` is the latest.
+    ``round`` is the round after which it first appeared, ``first`` and ``last`` the rounds it covers; ``times`` is how often it
+    was detected, each time one round longer, and ``severity`` is the latest.
     """
     import pandas as pd
 

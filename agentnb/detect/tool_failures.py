@@ -12,7 +12,7 @@ from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, Workflo
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
-"""Usual number of consecutive rounds with a failure of the same tool that form a failure loop."""
+"""Default number of consecutive rounds in which a tool must fail to form a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
 """Error codes of calls that were blocked, cut off or declined, or have no recorded result: the tool did not fail."""
 MAX_ERROR = 500
@@ -29,20 +29,20 @@ _QUOTED = re.compile(r"\w{4,}")
 
 
 def is_failure(record: CallRecord) -> bool:
-    """True if a tool was called and failed, in whatever way."""
+    """True if a tool was called and failed in any way."""
     result = record.result
     return result is not None and result.is_error and not record.rule and result.error_code not in NO_FAILURE
 
 
 class ToolFailures(msgspec.Struct, gc=False):
-    """Counts of failing tools, with bounded state: all but `rounds` cover only the last rounds."""
+    """Counts of failing tools, with bounded state: everything but `rounds` covers only the last few rounds."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
     tools: tuple[str, ...] = ()
     """The tools that failed in the last round, in the order of their calls."""
     in_a_row: dict[str, int] = {}
-    """Consecutive rounds with failures, by tool; a round in which it also succeeded ends the row."""
+    """Number of consecutive rounds with failures, by tool; a round in which the tool also succeeded ends the streak."""
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class ToolFailures(msgspec.Struct, gc=False):
             self.in_a_row = self._rows(one)
 
     def _rows(self, run_round: WorkflowRound) -> dict[str, int]:
-        """Return the rows after this round. A blocked or interrupted call leaves its tool's row as it is."""
+        """Return the streaks after this round. A blocked or interrupted call leaves its tool's streak as it is."""
         rows: dict[str, int] = {}
         for record in run_round.records:
             before = self.in_a_row.get(record.call.name, 0)
@@ -91,7 +91,7 @@ class ToolFailures(msgspec.Struct, gc=False):
         return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in _work_of(one))
 
     def mentions_failure(self, text: str) -> bool:
-        """True if an answer mentions a failure in English words, or quotes half of an error's words."""
+        """True if an answer mentions a failure in English words, or quotes half the words of an error."""
         words = {*_QUOTED.findall(text.lower())}
         errors = [{*_QUOTED.findall(error.lower())} for error in self.errors]
         return bool(_FAILURE.search(text)) or any(
@@ -99,12 +99,12 @@ class ToolFailures(msgspec.Struct, gc=False):
         )
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
-        """True if this new round, before any work, completed a todo whose work failed in the last one, and blocked none."""
+        """True if this new round, before any work, completed a todo whose work failed in the last round, and blocked none."""
         ended = self.unfinished.intersection(one.completed)
         return bool(ended) and self.unfinished.isdisjoint(one.blocked) and not one.records[0].is_work
 
     def failed_again(self, one: WorkflowRound, about: Collection[str] = ()) -> bool:
-        """True if all work of this new round failed and used only tools in a failure loop, or tools of ``about``.
+        """True if all work of this new round failed and used only tools in a failure loop, or in ``about``.
 
         Marking a todo as blocked deals with the failure.
         """

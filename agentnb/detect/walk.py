@@ -1,4 +1,4 @@
-"""Walk over the rounds of a recorded run, and its shadow: the same replies and results with different guidance."""
+"""The rounds of a recorded run in turn, and its shadow: the same replies and results with different guidance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.detect.run import Run
 BEFORE_THE_REPLY = e.BeforeReply | e.ExtraUsage | e.RunRecovered | e.RunSuspended | e.Warned | w.WorkEvent
 """Kinds of events in a round that precede its request, or the last attempt at it."""
 DECIDED = frozenset({e.GuidanceGiven, *e.Found.__args__})
-"""Kinds of events with guidance and findings; a shadow run makes its own."""
+"""Kinds of events that hold guidance and findings, which a shadow run produces itself."""
 
 
 class RoundEvents(msgspec.Struct, frozen=True):
@@ -71,9 +71,10 @@ def run_before(run: RunFacts, one: RoundEvents) -> Run:
 
 
 Vary: TypeAlias = Callable[[e.AnyEvent], "e.AnyEvent | None"]
-"""Returns a recorded event as the shadow should apply it, such as with other settings; None omits it."""
+"""Returns a recorded event as the shadow should apply it, for example with other settings, or None to omit it."""
 JudgeCall: TypeAlias = Callable[[e.CallEvent], "tuple[ToolResult, str] | None"]
-"""Judges the event's call, which the recorded run admitted, started or blocked; returns the result and rule of a block."""
+"""Judges the call of an event, which the recorded run admitted, started or blocked. If it should be blocked, returns the result
+and rule."""
 
 
 def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:
@@ -84,7 +85,7 @@ class ShadowRun:
     """A run folded beside a recorded one: the same replies and results, different reasons and guidance.
 
     Before each round of the recorded run, `open_round` records the new decision; `close_round` copies the model's answer.
-    ``run`` is read by policies, guides and detectors as if it had happened.
+    Policies, guides and detectors read ``run`` as if it had happened.
     """
 
     def __init__(self, detectors: Iterable[DetectorMaker] = (), vary: Vary = _as_recorded) -> None:
@@ -93,7 +94,7 @@ class ShadowRun:
         self._caught_up: RoundEvents | None = None
 
     def catch_up(self, one: RoundEvents) -> None:
-        """Copy the events before this round: messages from the person, changes to the list."""
+        """Copy the events before this round: messages from the person and changes to the list."""
         if self._caught_up is not one:
             self._caught_up = one
             self.take_over(one.before)
@@ -113,7 +114,7 @@ class ShadowRun:
         continuation: str | None = None,
         note: str | None = None,
     ) -> None:
-        """Copy the events before this round and begin it, as recorded or with these fields changed."""
+        """Copy the events before this round and begin it as recorded, or with these fields changed."""
         self.catch_up(one)
         words = {"reason": reason, "before": round_status, "continuation": continuation, "note": note}
         self._apply(replace(one.start, **{name: text for name, text in words.items() if text is not None}))
@@ -131,7 +132,7 @@ class ShadowRun:
     def close_round(self, one: RoundEvents, judge: JudgeCall | None = None) -> None:
         """Copy this round's events, except for the recorded guidance.
 
-        ``judge``: returns the result and the rule for a call to block; nothing else of such a call is copied.
+        ``judge``: returns the result and the rule if a call should be blocked; nothing else of that call is copied.
         """
         self.take_over(one.prepared)
         self.take_over(one.answered if judge is None else self._replace_blocked(one.answered, judge))

@@ -16,7 +16,7 @@ from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of
 from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
-"""Pass rates that bound the minimum effect; the effect is the same for p and 1 - p."""
+"""Pass rates that bound the minimum effect, which is the same for p and 1 - p."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
@@ -25,7 +25,7 @@ DRAWS = "their random draws differ between variants"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The plan of an experiment, with estimates; an estimate without a basis is None."""
+    """The plan of an experiment, with estimates, each None if there is no basis for it."""
 
     tasks: int
     variants: tuple[str, ...]
@@ -39,28 +39,28 @@ class Design:
     seconds: float | None
     """Estimated from the pilot and the number of concurrent runs."""
     minimum_effect: float | None
-    """Smallest difference in the primary between two variants that is detected with 80 per cent power."""
+    """Smallest difference in the primary between two variants that would be detected with 80 per cent power."""
     assumption: str
-    """Basis of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate`` (all
+    """Basis of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers vary as in the pilot), ``pass_rate`` (all
     tasks pass equally often), ``any_rate`` (the same, at the worst pass rate), ``by_round`` (no runs are compared), or
     ``unknown``.
     """
     unseeded: tuple[str, ...]
-    """Models that take no seed, so their draws differ between variants."""
+    """Models that take no seed, so that their draws differ between variants."""
     clusters: int = 0
-    """Number of clusters of tasks, which are the units of the test; a task without a cluster counts as a cluster of its own."""
+    """Number of clusters of tasks, which are the units of the test; a task without a cluster is a cluster of its own."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, set if the pass rate is unknown."""
     budget: float | None = None
     """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
-    """Maximum US dollars reserved for each active run, which is the most it can still spend, or None if unknown."""
+    """Maximum US dollars reserved for each active run, which is the most that it can still spend, or None if unknown."""
     looks: tuple[Look, ...] = ()
     """Planned looks. The minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
     """The sandbox of each external agent, by variant."""
     left_out: tuple[str, ...] = ()
-    """Files and folders of the tasks that are not copied for the runs."""
+    """Files and folders in the tasks' folders that are not copied for the runs."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -118,7 +118,7 @@ def describe_shape(design: Design) -> str:
 
 
 def describe_effect(design: Design) -> str:
-    """Format the minimum effect with its power: ``unknown`` if there is no estimate, a range if there is no pass rate."""
+    """Format the minimum effect with its power: ``unknown`` if there is no estimate, a range if the pass rate is unknown."""
     if design.minimum_effect is None:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
@@ -151,8 +151,8 @@ def describe_price(price: float) -> str:
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
     """Return a problem if there are too few tasks for a comparison.
 
-    Too few clusters are always a problem. Too few unclustered tasks are a problem only if a comparison is planned, so that a
-    few tasks can be tried out.
+    Too few clusters are always a problem. Too few unclustered tasks are a problem only if a comparison is planned, so that it
+    is possible to try out a few tasks.
     """
     clusters, is_clustered = len(_sizes(tasks)), any(task.cluster for task in tasks)
     if variants < 2 or clusters >= MIN_TASKS or not (is_clustered or is_planned):
@@ -184,7 +184,7 @@ def design_of(
 ) -> Design:
     """Build the design. Without a pilot, estimates that need one are None.
 
-    ``is_by_round``: whether guidance sets are drawn for each round, so that no complete runs are compared.
+    ``is_by_round``: whether guidance sets are drawn for each round, in which case no complete runs are compared.
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
@@ -211,7 +211,7 @@ def design_of(
 def _minimum_effects(
     sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
 ) -> tuple[str, Sequence[float | None]]:
-    """Return the basis of the minimum effect, and its bounds, where None means an effect that no test can show."""
+    """Return the basis of the minimum effect, and its bounds; a bound of None is an effect that no test can show."""
     of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
     if pass_rate is not None:
         return "pass_rate", [of_passes(pass_rate)]

@@ -1,4 +1,4 @@
-"""Experiments, which measure on the same tasks, in random order, which variant works."""
+"""Experiments, which compare variants on the same tasks, in random order, to find out which works."""
 
 from __future__ import annotations
 
@@ -72,23 +72,24 @@ SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_s
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Compares variants on the same tasks: every task runs under every variant, in random order, even if runs fail.
+    """Compares variants on the same tasks: every task runs under every variant, in random order, whether or not runs fail.
 
     ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
     checks, ``cluster`` for related tasks, and ``work_dir``, a folder that is copied for each run), functions that return such a
     row for a seed, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its
     name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, also
-    ``home``, the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent, or the settings of one, that
+    ``home``, the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent (or its settings) that
     variants change. ``models``: names or objects that every variant runs with; by default each variant has its own model.
     ``repeats``: runs of a task per variant and model. ``seed`` determines order and draws. Each task and repeat has its own
     seed, which all variants share unless ``seeds="independent"``, and which is passed to models that take one. ``primary``: the
-    check that decides; ``checks``: further checks. A check is a name (`answered`, `passed`, `score`, `todos_closed`,
-    `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a `Judge`.
-    ``folder``: where rows and logs are stored, by default ``.agentnb/experiments/ID``; False to keep them in memory only.
+    check that decides the comparison; ``checks``: further checks. A check is a name (`answered`, `passed`, `score`,
+    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a
+    `Judge`. ``folder``: where rows and logs are stored, by default ``.agentnb/experiments/ID``; False to keep them in memory
+    only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or any object with its `submit`, or a Dask
     client, with ``places`` concurrent runs. ``budget``: US dollars for all runs; a run starts only if the active runs cannot
-    exhaust it. ``approve``: decides about calls that need permission; by default ``never``, or ``auto`` for external agents,
+    use it up. ``approve``: decides about calls that need permission; by default ``never``, or ``auto`` for external agents,
     which run inside bubblewrap unless ``outside_sandbox`` is set. ``aa``: allow variants with equal content, to measure the
     effect of chance. ``check_seconds``: time limit for each check of a run; if it is exceeded, the check's value is unknown.
     ``looks``: the number of planned looks, or the shares of the tasks after which they happen, such as ``[0.5, 1.0]``. `run`
@@ -126,7 +127,7 @@ class Experiment:
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this object extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
-    """The extensions of the original, each with more tasks and more repeats."""
+    """The extensions of the original, each with its additional tasks and repeats."""
     _source: str = field(default="", repr=False, compare=False)
     """The YAML source; empty for an experiment written in Python."""
 
@@ -209,7 +210,7 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells that have no row, up to the next planned look, on the running event loop; return the results.
+        """Run all cells without a row, up to the next planned look, on the running event loop; return the results.
 
         If it is interrupted, killed or stopped, call it again to continue. ``watch`` is called with the `Progress` after each
         cell; ``show=False`` displays no progress. Raises `ExperimentProblems` before anything runs.
@@ -234,7 +235,7 @@ class Experiment:
         return self.start(watch=watch, show=show).wait()
 
     def extend(self, *, tasks: Any = None, repeats: int = 0) -> Experiment:
-        """Return the experiment with more tasks or repeats. After the first run, all results report this as a deviation."""
+        """Return the experiment with more tasks or repeats. After the first run, every result reports this as a deviation."""
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
         if type(repeats) is not int or repeats < 0:
@@ -308,7 +309,7 @@ class Experiment:
         return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
-        """Return placeholder rows for cells that have no row."""
+        """Return placeholder rows for cells without a row."""
         work, rows = self._work, self._records.rows()
         return tuple(
             [
@@ -382,7 +383,7 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """The schedules of the planned looks, followed by those of extensions, which use all tasks of the last look."""
+        """The schedules of the planned looks, followed by those of extensions, which cover all tasks of the last look."""
         repeats = (self._original or self).repeats
         count = sum(map(len, self._stages))
         schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
@@ -464,7 +465,7 @@ class Experiment:
 
     @cached_property
     def _pilot_records(self) -> Records:
-        """The records of the pilot, outside the experiment's folder so that none of its tables includes them."""
+        """The records of the pilot, stored outside the experiment's folder so that none of its tables includes them."""
         if self._original is not None:
             return self._original._pilot_records
         records = self._records
@@ -546,7 +547,7 @@ class Experiment:
         return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, seconds, is_outside)
 
     def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
-        """Return the maximum cost of a run by variant and model, if budgets, the pilot or rows provide a bound."""
+        """Return the maximum cost of a run by variant and model, where budgets, the pilot or rows provide a bound."""
         # The cost of a judge is known only from rows.
         variants = self._read.variants if are_free((), (), self._read.checks) else ()
         return known_bounds(variants, self._models, [*self._pilot_rows(), *rows])
@@ -585,7 +586,7 @@ def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
 
 
 def _find_retries(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
-    """Return the cells that are marked for a retry and have not run since, with the number of their next attempt."""
+    """Return the cells that are marked for a retry and have not been run since, with the number of their next attempt."""
     marks: dict[str, int] = {}
     for note in plan.notes:
         if note.kind == "retried":

@@ -1,4 +1,4 @@
-"""Pilot runs: estimates of variance, clustering, cost and time from a few runs, leaving out the variants' means."""
+"""Pilot runs: estimates of variance, clustering, cost and time from a few runs, without the variants' means."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pilot:
     runs: int
     tasks: int
     components: Components | None
-    """Variance components of the differences between two variants, for the pair that differs most, or None if the pilot is too
+    """Variance components of the differences between two variants, for the pair that differs most; None if the pilot is too
     small.
     """
     clustering: float | None
@@ -36,8 +36,8 @@ class Pilot:
     reasons: tuple[tuple[str, str], ...] = ()
     """Incomplete runs, each with its reason."""
     pass_rate: float | None = None
-    """Share of runs that pass, across all variants, kept half a run away from 0 and 1, or None if the primary is another
-    number.
+    """Share of runs that pass, across all variants, kept at least half a run away from 0 and 1; None if the primary is not
+    pass/fail.
     """
 
     def deviation(self, repeats: int) -> float | None:

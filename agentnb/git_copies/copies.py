@@ -1,8 +1,7 @@
 """A copy of a git directory, for commands in a sandbox.
 
-Objects are not copied: the command reads them in place, and writes new ones separately. Folders such as hooks are
-links into a mount of the original, since mounting each of them would take milliseconds. Links left by a command are
-never followed.
+Objects are not copied: the command reads them in place, and writes new ones separately. Folders such as hooks are links into a
+mount of the original, since mounting each one separately would take milliseconds. Links left by a command are never followed.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ HEX = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 REF = re.compile(
     r"refs/(?:stash|(?:heads|tags|remotes|notes)/(?![./])(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|$)|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+)"
 )
-"""Names of refs that a command may change. Refs such as ``refs/replace`` change the meaning of others."""
+"""Names of refs that a command may change. Refs such as ``refs/replace`` change the meaning of other refs."""
 
 
 class Signature(NamedTuple):
-    """Identity of a file's content as long as nobody writes to it."""
+    """Identifies the content of a file for as long as nobody writes to the file."""
 
     number: int
     size: int
@@ -48,7 +47,7 @@ class GitCopy:
     target: Path
     identity: tuple[int, int]
     shared: GitCopy | None = None
-    """The copy with refs and objects, if that is a different one."""
+    """The copy that holds the refs and objects, if that is a different one."""
     mounts: list[tuple[str, str, str]] = field(default_factory=list)
     links: dict[str, Path] = field(default_factory=dict)
     """The links in the copy."""
@@ -79,7 +78,7 @@ class GitCopy:
 def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Container[Path] = ()) -> GitCopy | None:
     """Copy a git directory, or return None if it cannot be copied, for example because of linked refs or a reftable.
 
-    ``own``: those of its worktree folders that are copied as well.
+    ``own``: the worktree folders that are also copied.
     """
     entries = {entry.name: entry for entry in entries_of(source)}
     names = ("objects", "refs") if shared is None else ()
@@ -160,7 +159,7 @@ def files_below(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.DirEnt
 
 
 def read_refs(folder: Path) -> dict[str, str]:
-    """Return the values of all refs of a git directory; ``ref: ...`` for a symbolic ref."""
+    """Return the values of all refs in a git directory; a symbolic ref has the value ``ref: ...``."""
     refs = read_packed_refs(folder)
     for name, entry in files_below(folder / "refs", "refs/"):
         content = read_plain(entry.path, 4096)
@@ -202,7 +201,7 @@ def _copy_file(copy: GitCopy, name: str) -> bool:
 
 
 def _copy_logs(copy: GitCopy) -> None:
-    """Copy the logs that git reads; in all others, a command sees only the lines it writes itself."""
+    """Copy the logs that git reads; of any other log, a command sees only the lines that it writes itself."""
     copy.logs = read_logs(copy.source, ("HEAD", "refs/stash", copy.head.removeprefix("ref: ")))
     for name, content in copy.logs.items():
         path = copy.target / "logs" / name

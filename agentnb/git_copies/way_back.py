@@ -1,4 +1,4 @@
-"""Transfer of changes from the copy of a git directory to the original after a command.
+"""Transfer of changes, after a command, from the copy of a git directory back to the original.
 
 Transfers new objects, verified against their names; refs and logs; the files `HEAD`, `ORIG_HEAD` and `index`. Only
 names that the command changed are updated, and only if nobody else has changed them in the meantime. Git itself
@@ -68,7 +68,7 @@ class Returned:
 
 
 def transfer_changes(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
-    """Transfer a command's changes from copies of git directories; those with the refs come before their worktrees."""
+    """Transfer a command's changes from copies of git directories; copies with refs come before those of their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):
         names = Returned()
@@ -83,7 +83,7 @@ def transfer_changes(copies: Iterable[GitCopy], program: str, work_dir: Path) ->
 
 
 class _Return:
-    """The transfer of one copy."""
+    """The transfer of a single copy."""
 
     def __init__(self, copy: GitCopy, git: Git, names: Returned) -> None:
         self._copy, self._git, self._names = copy, git, names
@@ -217,8 +217,8 @@ class _Return:
                 self._lost.update(re.findall(f"^{HEX}$", copy.head))
 
     def _replace(self, name: str, content: bytes, changed: int, old: Signature | None) -> bool:
-        """Replace a file as git does, under its lock; return False if someone else is writing it, or has written it
-        since it was copied.
+        """Replace a file as git does, under its lock; return False if someone else is writing to it, or has done so since it
+        was copied.
         """
         path = self._copy.source / name
         lock = path.with_name(f"{path.name}.lock")
@@ -248,7 +248,7 @@ class _Return:
         return not is_born or self._git.run("rev-parse", "--verify", "--quiet", name)[0]
 
     def _is_index(self, content: bytes) -> bool:
-        """True if an index has only paths that git would put there, and no new submodule."""
+        """True if an index contains only paths that git would put there, and no new submodule."""
         path = self._copy.target.with_name(f"index-{self._mark}")
         path.write_bytes(content)
         is_readable, paths = self._git.run("ls-files", "--stage", "-z", GIT_INDEX_FILE=str(path))

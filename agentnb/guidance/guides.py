@@ -20,14 +20,14 @@ Guide: TypeAlias = Callable[[Run], "Guidance | None"]
 """Called at the start of a round; the texts from all guides are combined, in order, into one reminder."""
 
 IGNORED_A_LEVEL = 2
-"""Number of consecutive times that guidance must be ignored before it is escalated by a level."""
+"""Number of times in a row that guidance must be ignored before it is escalated by one level."""
 
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons for a round in which the model continues a truncated reply, which should not be interrupted."""
 WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
-"""These, and the reasons for a round in which the model resends a refused answer or reports on its draft: text alone
-is correct there, and rewording is not a repeat.
+"""These reasons, and those for a round in which the model resends a refused answer or reports on its draft: text alone is
+correct there, and rewording is not a repeat.
 """
 
 
@@ -39,14 +39,14 @@ def cell_of(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FourCells:
-    """The matrix: the text of the current cell, in every round but the first.
+    """The matrix: the text of the current cell.
 
-    Omitted for agents without tools, and in the first round, where it would tell a model that has done nothing yet
-    that it used no tools.
+    Omitted for agents without tools, and in the first round, where it would reproach a model that has done nothing yet for
+    using no tools.
     """
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the cell's text at its current level, or None if the model is to finish or correct its last reply."""
+        """Return the cell's text at its current level, or None if the model must finish or correct its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
@@ -93,7 +93,7 @@ class FailedTools:
     """
 
     loop_from: int = LOOP_FROM
-    """Number of consecutive rounds with failures of a tool that make a failure loop."""
+    """Number of consecutive rounds with failures of the same tool that counts as a failure loop."""
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`, or None for an agent without tools."""

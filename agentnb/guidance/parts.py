@@ -36,8 +36,8 @@ _OTHER_NAMES = {
 
 
 def part_name(heading: object) -> str:
-    """Return the part that a heading names: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an
-    unknown part.
+    """Return the part named by a heading; ``Final warning`` names ``final_warning``. Raises `SettingsError` for an unknown
+    part.
     """
     if not isinstance(heading, str):
         raise SettingsError(f"{heading!r} is not the name of a part", f"The parts are {', '.join(PARTS)}")

@@ -9,7 +9,7 @@ _TAG = re.compile(r"<([\s/\u200b-\u200f\u2060\ufeff]*system-reminder)", re.IGNOR
 
 
 def system_reminder(content: str) -> str:
-    """Wrap the content in tags, the same for all models, that mark it as not from the person.
+    """Wrap the content in tags, the same for all models, that mark it as not written by the person.
 
     Tags in the content itself, such as in a todo's title, are escaped.
     """

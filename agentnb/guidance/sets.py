@@ -28,9 +28,9 @@ BUILT_IN = (MATRIX, OFF)
 class GuidanceSet:
     """A named set of guidance texts, one per part: the four cells, three levels of intervention, and the other parts.
 
-    ``parts``: the texts by name; a missing part is taken from the built-in set, and for an empty one nothing is sent.
-    ``version`` is a hash of the complete content: equal texts have equal versions, whatever the name. Raises
-    `SettingsError` for an unknown part or variable.
+    ``parts``: the texts by name; a missing part is taken from the built-in set; an empty part sends nothing. ``version`` is a
+    hash of the complete content: equal texts have equal versions, whatever the name. Raises `SettingsError` for an unknown part
+    or variable.
 
     GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
     """
@@ -91,7 +91,7 @@ class GuidanceSet:
 
     @property
     def as_texts(self) -> GuidanceTexts:
-        """The set in the form in which it is logged."""
+        """The set in the form used in logs."""
         return GuidanceTexts(self.name, self.version, {name: text for name, text in self.parts.items() if text})
 
     def own_parts(self) -> list[str]:
@@ -127,8 +127,8 @@ def built_in(name: str) -> GuidanceSet:
 
 
 def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | None = None) -> GuidanceSet:
-    """Return the set with this name, from ``known`` or built-in; a `GuidanceSet` is returned unchanged. Raises
-    `SettingsError` with similar names.
+    """Return the set with this name, from ``known`` or built-in; a `GuidanceSet` is returned unchanged. Raises `SettingsError`,
+    suggesting similar names.
     """
     if isinstance(guidance, GuidanceSet):
         return guidance

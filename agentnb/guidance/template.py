@@ -15,7 +15,7 @@ from agentnb.errors import SettingsError, suggest_names
 NO_TODO = "(no todo is open)"
 """Text inserted if no todo is open."""
 NO_TOOL = "(no tool failed)"
-"""Text inserted for the name of a failed tool if no tool failed."""
+"""Text inserted in place of a failed tool's name if no tool failed."""
 NO_NAME = "a tool without a name"
 MAX_TOOLS = 5
 """Maximum number of failed tools to name."""
@@ -52,7 +52,7 @@ def _completing_call(run: Run, about: _About) -> str:
 
 
 def failing(run: Run, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
-    """Return the tools in a failure loop, or else all that failed in the previous round."""
+    """Return the tools in a failure loop, or, if there are none, all that failed in the previous round."""
     failures = run.judged.failures
     return failures.looping(loop_from) or failures.tools
 
@@ -82,8 +82,8 @@ VARIABLES: dict[str, Callable[[Run, _About], object]] = {
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""Variables of guidance texts. A function of the run, and of the tools that the text is about, returns the value of
-each. ``round`` counts from 1.
+"""Variables of guidance texts, each with a function that returns its value for a run and the tools that the text is about.
+``round`` counts from 1.
 """
 
 

@@ -34,7 +34,7 @@ MAX_DIRECTORY_BYTES = 20_000_000
 MAX_DEPTH = 3
 """Maximum nesting of archives. All except the outermost are held in memory."""
 _STREAMED = frozenset({"lines", "zip"})
-"""Kinds of files that are read piece by piece, so they may exceed the limit for files read in one go."""
+"""Kinds of files that are read piece by piece, and so may exceed the limit for files read in one go."""
 _BUFFER_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
@@ -178,7 +178,7 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 class _Bounded(io.RawIOBase):
-    """Reader for a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, if it is to be checked."""
+    """Reader for a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, or None to skip the check."""
 
     def __init__(self, inner: BinaryIO, expansion: Expansion, name: str, checksum: int | None) -> None:
         self._inner, self._expansion, self._name, self._checksum = inner, expansion, name, checksum
@@ -199,7 +199,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """Guards the reading of an archive's directory, which `zipfile` reads in one go, whatever size the archive states."""
+    """Limits the reading of an archive's directory, which `zipfile` reads in one go, whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name

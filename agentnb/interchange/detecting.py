@@ -59,7 +59,7 @@ def _detect(source: RunSource, presets: Presets, processes: int, problems: list[
 
 
 def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[DetectedRun], list[Problem]]:
-    """Return the detections in these files' runs, and any problems in reading them."""
+    """Return the detections in these files' runs, and any problems encountered in reading the files."""
     problems: list[Problem] = []
     return [run for file in files for run in in_file(file, presets, problems)], problems
 

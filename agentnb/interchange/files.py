@@ -30,13 +30,13 @@ ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
     | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
-"""Endings of the files that are read in a folder; a file named explicitly is read whatever its ending."""
+"""Extensions of the files that are read in a folder; a file named explicitly is read whatever its extension."""
 MAX_WARNINGS = 10
 """Maximum number of skipped files with individual warnings; the rest are counted."""
 
 
 class Runs(list[Run]):
-    """The runs of a source, and the `problems`, which are the parts that could not be read."""
+    """The runs of a source, and its `problems`: the parts that could not be read."""
 
     def __init__(self, runs: Iterable[Run] = (), problems: Iterable[Problem] = ()) -> None:
         super().__init__(runs)
@@ -48,7 +48,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[False] 
 @overload
 def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) -> FollowedRun: ...
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
-    """Return the run in a file of any format that agentnb reads. A log without an end gives an ``interrupted`` run.
+    """Return the run in a file of any format that agentnb reads. A log without an end yields an ``interrupted`` run.
 
     If the file has nested runs or forks, the outer run is returned; if runs continue each other, the last. ``strict=False``
     skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process is writing. Raises
@@ -142,7 +142,8 @@ def _apply_labels(runs: Iterator[Run], labels: Labels | None, threshold: float |
 def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
     """Yield the runs of a source one at a time.
 
-    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always complete.
+    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; runs from other files are always
+    complete.
     """
     beside = FolderLabels()
     for part in parts_of(source):
@@ -170,11 +171,11 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
 
 
 class SourceFile(NamedTuple):
-    """A file in a source. Its path is stored as text, because a source may have a hundred thousand files."""
+    """A file in a source. Its path is stored as text because a source may have a hundred thousand files."""
 
     name: str
     is_named: bool = False
-    """True if it was named explicitly, so it must be a trace."""
+    """True if it was named explicitly, and so must be a trace."""
     is_log: bool = False
     """True if it must be an agentnb log."""
     root: Path | None = None
@@ -199,8 +200,8 @@ class SourceFile(NamedTuple):
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     """Yield the files in a store, folder, glob or path, ordered by name. Raises `StoreError` if nothing matches.
 
-    A folder that matches a glob is searched for files, unless its name has the ending of a file. Reading runs of an unfinished
-    experiment is recorded in the experiment's folder.
+    A folder that matches a glob is searched for files, unless its name has the extension of a file. If runs of an unfinished
+    experiment are read, this is recorded in the experiment's folder.
     """
     folders: set[str] = set()
     for file in _files_of(source):
@@ -302,7 +303,7 @@ def _of_path(
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs in a file, or in the files of an archive with no known format."""
+    """Yield the runs in a file, or in the files of an archive that has no known format."""
     try:
         trace_format = format_of(file)
     except UnknownFormat:

@@ -21,7 +21,7 @@ from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
-"""The treatment of a run whose id is in the store: keep both, skip it, replace the stored run, or merge their messages."""
+"""What to do with a run whose id is in the store: keep both, skip it, replace the stored run, or merge their messages."""
 CHOICES: tuple[str, ...] = get_args(Existing)
 IMPORTED = " (Imported)"
 """Suffix for the title of a conversation that is stored under another id."""
@@ -34,14 +34,14 @@ class Imported(NamedTuple):
     """The id of the run in the store."""
     what: Literal["added", "new", "skipped", "replaced", "merged"]
     messages: int
-    """Number of messages that are new in the store."""
+    """Number of messages that are new to the store."""
 
 
 def import_traces(source: RunSource, store: Store, existing: Existing | None = None) -> list[Imported]:
     """Copy the runs in ``source`` to ``store`` as logs, and return the result for each.
 
     ``existing``: what to do with runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
-    runs; ``replace`` replaces these; ``merge`` adds messages with new ids, for SAM conversations, whose messages have ids. By
+    runs; ``replace`` replaces them; ``merge``, for SAM conversations, whose messages have ids, adds messages with new ids. By
     default, such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` if a run to be changed is still
     running.
     """

@@ -1,4 +1,4 @@
-"""Reads the parts of a large JSON document one at a time: members of an object, and items of lists.
+"""Reads a large JSON document one part at a time: members of an object, and items of lists.
 
 Only brackets, commas and strings are scanned; the caller decodes each part. Only one part and one block are in memory at a
 time.
@@ -14,7 +14,7 @@ BLOCK_BYTES = 1_000_000
 """Bytes per read, doubled for as long as a part continues."""
 _NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
 _NEXT_COMMA = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\],])', re.DOTALL)
-"""Patterns that, starting outside strings, match up to the next bracket, or the next comma or bracket."""
+"""Patterns that start outside strings and match up to the next bracket, or up to the next comma or bracket."""
 _KEY = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
 
 
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     key: str
     """Name of the member, or of the member whose list holds the item; empty for an item in a top-level list."""
     place: int | None
-    """Index in the list, or None for other members, or for an empty list."""
+    """Index in the list; None for other members and for an empty list."""
     data: bytes
 
 

@@ -1,4 +1,4 @@
-"""Labels that people gave to runs in files, from a ``labels.csv`` next to the files and from the caller."""
+"""Labels that people have given to runs, from a ``labels.csv`` next to the files and from the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FolderLabels:
         self._known: dict[tuple[str, Path | None], Assessments] = {}
 
     def of(self, folder: str, root: Path | None) -> Assessments:
-        """Return the labels for runs in a folder's files, from the folder and its parents up to the named ``root``.
+        """Return the labels for the runs in a folder's files, from the folder and its parents up to the named ``root``.
 
         Labels closest to the files take precedence.
         """

@@ -1,4 +1,4 @@
-"""The log of a run within an HTML page, compressed so that its text cannot become markup, which `load_trace` reads."""
+"""The log of a run within an HTML page, compressed so that its text cannot become markup. `load_trace` reads it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def packed_log(events: Iterable[AnyEvent]) -> str:
 
 
 def holds_log(page: bytes) -> bool:
-    """True if this part of a page shows that the page has a log."""
+    """Return True if this part of a page shows that the page contains a log."""
     return b'content="agentnb"' in page
 
 

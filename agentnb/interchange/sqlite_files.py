@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_STEPS = 500_000_000
-"""Maximum instructions of SQLite's virtual machine per file, which take about 10 s."""
+"""Maximum number of instructions of SQLite's virtual machine per file; they take about 10 s."""
 STEPS_BETWEEN_CHECKS = 100_000
 _TRIES = 3
 _COPIED = "copy.db"

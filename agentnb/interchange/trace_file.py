@@ -39,9 +39,9 @@ from agentnb.store.bounds import (
 Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
 """The kind of a file. ``json`` is a single document; ``lines`` means JSON Lines with two or more records."""
 LARGE_BYTES = 100_000_000
-"""Size above which a document is recognized by its `outline`, and read in parts by formats that are able to."""
+"""Size above which a document is recognized by its `outline`, and read in parts by formats that support it."""
 MAX_OUTLINE_ITEMS = 50
-"""Number of items of each list in an `outline`; if items are large, two."""
+"""Number of items of each list in an `outline`; two, if items are large."""
 START_BYTES = 65_536
 """Number of bytes at the start of a file used to recognize its kind."""
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
@@ -109,7 +109,7 @@ class TraceFile:
         expansion: Expansion | None = None,
         beside: Callable[[str], TraceFile | None] = lambda name: None,
     ) -> None:
-        """``opener``: opens the file for reading, as often as needed; ``path``: None within an archive.
+        """``opener``: opens the file for reading; may be called repeatedly; ``path``: None within an archive.
 
         ``depth``: number of enclosing archives; ``expansion``: bytes to which the outermost one expands; ``beside``: returns
         the file at a relative path, or None.
@@ -162,7 +162,7 @@ class TraceFile:
 
     @cached_property
     def first(self) -> Any:
-        """The document, or the first record of JSON Lines, or None for other kinds, or for invalid JSON.
+        """The document, or the first record of JSON Lines; None for other kinds and for invalid JSON.
 
         A large document is represented by its `outline`.
         """
@@ -174,7 +174,7 @@ class TraceFile:
 
     @property
     def first_record(self) -> Any:
-        """The first record of JSON Lines or of a list; for any other document, the document itself."""
+        """The first record of JSON Lines or of a list, or, for any other document, the document itself."""
         return self.first[0] if isinstance(self.first, list) and self.first else self.first
 
     @cached_property
@@ -275,7 +275,7 @@ class TraceFile:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines that are not blank, with their numbers counted from 1.
 
-        Raises `BoundExceeded` if a line is too long, or if there are too many.
+        Raises `BoundExceeded` if a line is too long or if there are too many lines.
         """
         with self.open() as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
@@ -289,8 +289,8 @@ class TraceFile:
         """Yield the records of JSON Lines with their line numbers.
 
         A truncated last line is noted and skipped; any other invalid line is a `problem`. ``one_by_one``: the caller drops each
-        record before the next, so a file of any size can be read; otherwise raises `BoundExceeded` if the file is too large to
-        hold.
+        record before taking the next, so a file of any size can be read; otherwise raises `BoundExceeded` if the file is too
+        large to hold.
         """
         held = HeldData(self.name)
         for number, line in self.lines():
@@ -321,7 +321,7 @@ class TraceFile:
     ) -> RunWriter:
         """Return a writer for a run in this file. ``position``: the run's position, if the file holds several.
 
-        ``benchmark``: the benchmark of the task, or None, meaning the file name, if the trace does not name it.
+        ``benchmark``: the benchmark of the task; None, if the trace does not name it, means the file name.
         """
         benchmark_name = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
         return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark_name), **about)

@@ -1,6 +1,6 @@
 """Worker processes that read files and send back only the results.
 
-They are new interpreters on all systems (``spawn``), because the process of a notebook has threads, which a fork would break.
+They are new interpreters on all systems (``spawn``), because a notebook's process has threads, which a fork would break.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from agentnb.interchange.files import SourceFile
 from agentnb.store.folder_cache import stamp_of
 
 BATCH_BYTES = 2_000_000
-"""Bytes of files in a worker's batch, which take some tenths of a second. A larger file is a batch by itself."""
+"""Bytes of files in a worker's batch, which take some tenths of a second. A larger file is a batch of its own."""
 BATCH_FILES = 256
 BATCHES_AHEAD = 3
-"""Number of batches that are read ahead for each process."""
+"""Number of batches to read ahead for each process."""
 
 ReadFiles: TypeAlias = Callable[[Sequence[SourceFile]], Any]
-"""A function that reads files in a worker process, which sends back its result."""
+"""Reads files in a worker process, which sends back the result."""
 Waiting: TypeAlias = "deque[Run | Future[Any]]"
 
 
@@ -113,7 +113,7 @@ _jobs: list[ReadFiles | SettingsError] = []
 
 
 def _begin(job: bytes) -> None:
-    """Load the job. Errors are raised with the first files, because an error here would merely end the worker."""
+    """Load the job. Errors are reported with the first files, because an error here would merely end the worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt reaches all processes: the parent handles it
     try:
         _jobs.append(pickle.loads(job))

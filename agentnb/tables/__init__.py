@@ -1,8 +1,8 @@
 """Runs as pandas tables: one function per table, with its columns described by `columns`.
 
-Each function takes a run, several runs, a path, a folder, a glob or a store, from agentnb or another product, and
-returns a new DataFrame. Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds,
-durations seconds; rounds count from 1, as in the cards; unknown values are missing, never 0.
+Each function takes a run, several runs, a path, a folder, a glob or a store, from agentnb or another product, and returns a new
+DataFrame. Strings are ``str``, counts that may be unknown are ``Int64``, times are in UTC with microseconds, and durations are
+in seconds; rounds count from 1, as on cards; unknown values are missing, never 0.
 """
 
 from typing import TYPE_CHECKING

@@ -114,7 +114,7 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
 
 
 def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
-    """Return the rows; raises `Damaged` if any contains a key that became known after they were written."""
+    """Return the rows. Raises `Damaged` if any contains a key that became known after the rows were written."""
     redactor = FileRedactor()
     for column in rows.columns:
         for chunk in column.chunks:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS, MAX_READ_BYTES = 200_000, 256_000_000
 """Number of rows, or bytes of logs, at which a part is closed; a part with less than half of that is merged with new rows."""
 BATCH_ROWS, BATCH_READ_BYTES = 20_000, 16_000_000
-"""Number of rows, or bytes of logs, at which rows are written, and so the maximum held in memory."""
+"""Number of rows, or bytes of logs, after which rows are written to disk, and so the maximum held in memory."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,7 +71,7 @@ class PartWriter:
         self._file: Any = None
         self._name = ""
         self._unwritten = self._rows = self._read = 0
-        """Log bytes of the unwritten rows; number of rows and log bytes of the open part."""
+        """Log bytes of the unwritten rows; then the number of rows and the log bytes of the open part."""
 
     def take_over(self, part: Part, held: set[str]) -> None:
         """Copy the rows of a part's unchanged files. Raises `Damaged` if the part is damaged."""

@@ -30,7 +30,7 @@ class Column(NamedTuple, Generic[R]):
     meaning: str
     """Description, in one sentence."""
     source: str
-    """Event field, such as ``model_replied.usage.input``, or how agentnb computes the value."""
+    """An event field, such as ``model_replied.usage.input``, or how agentnb computes the value."""
     unit: str = ""
     """Unit of the numbers; empty for text."""
 
@@ -41,7 +41,7 @@ def _declarations() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = MappingProxyType({})) -> list[Column[R]]:
-    """Return the columns of a table from ``columns.toml``; ``functions`` compute those that are not an attribute of the row."""
+    """Return the columns of a table from ``columns.toml``; ``functions`` compute those that are not attributes of the row."""
     return [
         Column(
             name,
@@ -94,8 +94,6 @@ def count_or_unknown(run: Run, count: int) -> int | None:
 
 
 def success_of(record: CallRecord) -> bool | None:
-    """True if the call succeeded, False if it failed, or None while it is open or if another product's trace lacks
-    its result.
-    """
+    """True if the call succeeded, False if it failed, None while it is open or if another product's trace lacks its result."""
     unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
     return None if unknown else record.success

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A finding, and the run that it was made in."""
+    """A finding, and the run in which it was made."""
 
     run: DetectedRun
     found: Detection
@@ -34,7 +34,7 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:
-    """Return one row per finding of these detectors in any runs, in the order of the runs; rounds count from 1.
+    """Return one row per finding of these detectors in the runs, in the order of the runs; rounds count from 1.
 
     The columns are those of `agentnb.detect.timeline`, preceded by the run and its model. ``presets``: the name of a
     preset, your own detectors, or several of these. ``processes``: number of worker processes that read the files,

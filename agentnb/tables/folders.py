@@ -1,4 +1,4 @@
-"""Tables of complete folders: from the cache beside the logs for large folders, otherwise from the logs."""
+"""Tables of complete folders: from the cache beside the logs for large folders, otherwise from the logs themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_FILES, MANY_BYTES = 200, 50_000_000
-"""Minimum number of files, or of their bytes, for a folder to be cached by default: reading fewer takes less than a second."""
+"""Minimum number of files, or of their total bytes, for a folder to be cached by default: reading less takes under a second."""
 
 
 def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) ->
 
 
 def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCache | None:
-    """Return the cache of a folder or a store, or None for other sources and, unless ``always``, if there are few files."""
+    """Return the cache of a folder or a store. Returns None for other sources and, unless ``always``, for small folders."""
     if find_spec("pyarrow") is None:
         if always:
             raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
@@ -67,7 +67,7 @@ def _are_large(names: Iterable[str]) -> bool:
 
 
 def _frame(cache: TableCache, state: CacheState, table: Table[Any]) -> pd.DataFrame:
-    """Return the table with its rows in the order of the files. Raises `Damaged` for a damaged part."""
+    """Return the table with its rows in the order of the files. Raises `Damaged` if a part is damaged."""
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
@@ -96,8 +96,8 @@ def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tupl
 
 
 def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield a part's ranges of files that are consecutive in the folder: the first file's position, the first row,
-    the number of rows.
+    """Yield the ranges of a part's files that are consecutive in the folder: the first file's position, the first row and the
+    number of rows.
     """
     begin = first = end = 0
     following: int | None = None

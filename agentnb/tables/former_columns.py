@@ -1,4 +1,4 @@
-"""Former names of columns, which still work for one release, with a warning that gives the new name."""
+"""Former names of columns, which still work for one release, with a warning that states the new name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def with_former_columns(frame: pd.DataFrame, former: Mapping[str, str]) -> pd.DataFrame:
-    """Return the table so that these former column names, mapped to current ones, can be read as ``frame["name"]``.
+    """Return the table so that these former column names, mapped to the current ones, still work as in ``frame["name"]``.
 
     Data frames derived from the table are ordinary ones.
     """

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLANNING_ONLY = "planning_only"
-"""Reason of a round that comes after too many rounds with planning only, and rule of such a loop."""
+"""Reason of a round that follows too many planning-only rounds, and the rule of such a loop."""
 
 
 LOOP, STALL = "loop", "stall"
 FAMILIES = {PLANNING_ONLY: STALL}
-"""Families of the rules in agentnb's own policies that are not about loops."""
+"""Families of those rules in agentnb's own policies that are not about loops."""
 
 
 class Row(NamedTuple):
@@ -59,7 +59,7 @@ def find_loops(run: Run) -> list[Row]:
 
 
 def find_new_loops(event: AnyEvent, run: Run) -> list[Row]:
-    """Return the findings that the run's last event, this one, adds."""
+    """Return the findings added by this event, which must be the run's last."""
     if isinstance(event, FindingMade):
         return [_of_finding(run, event)]
     if isinstance(event, LoopDetected):

@@ -38,11 +38,11 @@ class Call(NamedTuple):
     """The reply's stop reason, or None if unknown or if there is no reply."""
     metadata: dict[str, Any]
     not_waited: float
-    """Seconds that were left of the last wait when the person stopped the run, otherwise 0."""
+    """Seconds left of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
     """An error that did not end the run."""
     model: str = ""
-    """The model, if it is not the run's."""
+    """An error that did not end the run, if any."""
     author: str = ""
     """Author of the reply, if several agents share a conversation."""
     nested_run: str | None = None
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     context: str = ""
     """The context type in force when it started."""
     execution_mode: str = ""
-    """Execution mode of the plan for which the call is made, or which it follows."""
+    """Execution mode of the plan that the call is made for or follows."""
     call_id: str = ""
     """The tool call that made it, if any."""
     conversation: str = ""
@@ -114,7 +114,7 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
 
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
-    """Return the settings of the model call behind a run that executes a chat's plan or a step of it; empty for other runs."""
+    """Return the settings of the model call behind a run that executes a chat's plan or one of its steps, if any."""
     return _extensions(run).get(EXECUTOR, {})
 
 
@@ -193,7 +193,7 @@ def _of_summary(call: Call, part: ModelCall) -> Call:
 
 
 def _not_waited(one: WorkflowRound, part: ModelCall) -> float:
-    """Return the seconds that were left of a stopped call's last wait."""
+    """Return the seconds left of a stopped call's last wait."""
     if one.reply is not None or one.status != "cancelled" or not part.retries or one.ended_at is None:
         return 0.0
     last = part.retries[-1]

@@ -67,7 +67,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     calls: CountsByName
     """Counts of success among calls, by tool."""
     guidance: CountsByName
-    """Counts of guidance that was followed, by guidance set."""
+    """Counts of whether guidance was followed, by guidance set."""
     groups: dict[str, tuple[str, ...]]
     """The run's values for each grouping."""
 
@@ -117,12 +117,12 @@ class Group:
 
     @cached_property
     def successes(self) -> Counts:
-        """Counts of success among calls; in a tool's group, among calls of that tool."""
+        """Counts of success among calls; in a tool's group, only calls of that tool."""
         return self._sum((member.calls for member in self.members), TOOL)
 
     @cached_property
     def verdicts(self) -> Counts:
-        """Counts of guidance that was followed; in a guidance set's group, guidance of that set."""
+        """Counts of whether guidance was followed; in a guidance set's group, only guidance of that set."""
         return self._sum((member.guidance for member in self.members), GUIDANCE)
 
     def _sum(self, counted: Iterable[CountsByName], kind: str) -> Counts:
@@ -223,7 +223,7 @@ def _facts(run: Run) -> Iterator[Facts]:
 
 
 def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
-    """Return the facts with the outcome given by the current labels, which may differ from the cached one."""
+    """Return the facts with the outcome according to the current labels, which may differ from the cached one."""
     decided = deciding_assessment(given)
     outcome = "unknown" if decided is None else decided.outcome
     return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
@@ -236,7 +236,7 @@ def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""Cached facts of each run; the table itself has groups of runs."""
+"""Facts of each run to be cached; the rows of the table itself are groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

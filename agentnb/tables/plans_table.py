@@ -56,5 +56,5 @@ TABLE = Table("plans", COLUMNS, _rows, fold_events)
 
 
 def plans(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per plan, in order of creation. A plan that is proposed again keeps the same row."""
+    """Return one row per plan, in order of creation. A plan that is proposed again keeps its row."""
     return frame_of(source, TABLE, cache)

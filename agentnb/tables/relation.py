@@ -24,13 +24,13 @@ MAX_MISSING_BYTES = 256_000_000
 
 
 def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
-    """Return a table of a folder or a store as a DuckDB relation of the default connection, with its rows in any
+    """Return a table of a folder or a store as a DuckDB relation on the default connection, with its rows in no particular
     order.
 
-    First, the cache beside the logs is created or renewed, in bounded memory, waiting for any other process that is
-    doing so. The relation's files are kept for an hour after the logs have changed. Raises `NotAvailable` unless both
-    DuckDB and pyarrow are installed, `SettingsError` for an unknown table, `StoreError` if the source is not a folder
-    or the cache is not writable.
+    First creates or renews the cache beside the logs, in bounded memory, waiting for any other process that is doing the same.
+    The relation's files are kept for an hour after the logs have changed. Raises `NotAvailable` unless both DuckDB and pyarrow
+    are installed, `SettingsError` for an unknown table, `StoreError` if the source is not a folder or the cache is not
+    writable.
     """
     if name not in TABLES:
         raise SettingsError(f"There is no table {name!r} for a relation", suggest_names(str(name), TABLES))

@@ -41,9 +41,7 @@ class Row(NamedTuple):
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens of the conversation, including the reply; as recorded for replies that took several calls, otherwise
-        computed.
-        """
+        """Tokens of the conversation including the reply, as recorded if the reply took several calls, otherwise computed."""
         recorded = self.round.metadata.get(CONTEXT_TOKENS)
         if isinstance(recorded, int) and not isinstance(recorded, bool):
             return recorded

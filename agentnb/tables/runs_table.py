@@ -61,7 +61,7 @@ def _stated_usage(run: Run) -> Usage:
 
 
 def _replies(run: Run) -> str | None:
-    """Return, as JSON, the model calls that other runs may share."""
+    """Return, as JSON, the model calls that the run may share with other runs."""
     if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
@@ -74,7 +74,7 @@ def _replies(run: Run) -> str | None:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a setting if it is a number, or None, since logs may contain any value."""
+    """Return a setting if it is a number, otherwise None, since logs may contain any value."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -132,7 +132,7 @@ def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 
 def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with every reply counted in the own usage of only one run: the first that has it."""
+    """Return the table with every reply counted only once as own usage: for the first run that has it."""
     import pandas as pd
 
     kept = frame.pop("replies").dropna()

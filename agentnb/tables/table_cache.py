@@ -54,8 +54,8 @@ class TableCache:
     """The cache of one table of one folder."""
 
     def __init__(self, home: Path, kind: str, table: Table[Any], files: Sequence[SourceFile]) -> None:
-        """``kind``: distinguishes different ways of reading the same folder; ``files``: the folder's files, in the
-        order of their rows.
+        """``kind``: distinguishes between ways of reading the same folder; ``files``: the folder's files, in the order of their
+        rows.
         """
         inside = f"{home}{os.sep}"
         self.files = {file.name.removeprefix(inside): file for file in files}
@@ -66,11 +66,11 @@ class TableCache:
         self._made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> CacheState:
-        """Return the cache, renewed. If the cache is not writable or another process is renewing it, more files are
-        missing from it.
+        """Return the cache after renewing it. If it is not writable, or another process is renewing it, more files are missing
+        from it.
 
-        ``wait``: whether to wait for the other process. Raises an error in reading a file if it makes the complete
-        source unreadable.
+        ``wait``: whether to wait for the other process. An error in reading a file propagates if it makes the complete source
+        unreadable.
         """
         stamps = self._stamps()
         index = self._index()
@@ -102,7 +102,7 @@ class TableCache:
     # The index
 
     def _index(self) -> Index:
-        """Return the index; an empty one if it is missing, lacks a part, or belongs to another folder or version."""
+        """Return the index, or an empty one if it is missing, lacks a part, or belongs to another folder or version."""
         empty = Index(self._made_by, made_of(self._home))
         try:
             index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
@@ -172,9 +172,7 @@ class TableCache:
                 yield name, problems, chain([] if first is None else [first], runs)
 
     def _clear(self, used: set[str], retired: set[str]) -> None:
-        """Remove parts that no reader can still be using; for those that have just been retired, the waiting time
-        starts now.
-        """
+        """Remove parts that no reader can still be using. The waiting time of newly retired parts starts now."""
         remove_torn(self._folder)
         with suppress(OSError):
             for path in self._folder.glob("*.parquet"):
@@ -185,7 +183,7 @@ class TableCache:
 
 
 def _is_whole(part: Part, stamps: Mapping[str, Stamp]) -> bool:
-    """True if none of a part's files has changed or is missing."""
+    """True if none of a part's files is missing or has changed."""
     return all(stamps.get(entry.name) == entry.stamp for entry in part.entries)
 
 

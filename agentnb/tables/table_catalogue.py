@@ -40,7 +40,7 @@ NAMES = tuple(TABLES)
 
 
 class Row(NamedTuple):
-    """A column of a table."""
+    """A row that describes one column of a table."""
 
     table: str
     column: Column[Any]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
-"""Rules broken in a round, by call and todo id; the id is None for a call that is work."""
+"""Rules broken in a round, by call and todo id; the id is None for a work call."""
 
 
 class Row(NamedTuple):
@@ -124,5 +124,5 @@ TABLE = Table("todos", COLUMNS, _rows)
 
 
 def todos(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per change of a todo, and one per breach of the list's discipline, in order."""
+    """Return one row per change of a todo, and one per breach of the list's rules, in order."""
     return frame_of(source, TABLE, cache)

@@ -1,4 +1,4 @@
-"""A test server that speaks the providers' HTTP APIs: `LoopbackServer`, the lines of its script, and faults."""
+"""A test server that implements the providers' HTTP APIs: `LoopbackServer`, the lines of its script, and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids like the providers', identical each time a server starts, and seals that identify a server's own content."""
+"""Ids like the providers', the same each time a server starts, and seals that identify a server's own content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ids:
 
 
 def make_seal(content: Any) -> str:
-    """Encode content as text that proves its origin: only servers of this package can make it, and any of them can open it."""
+    """Encode content as text that proves its origin: only servers of this package can make it, and any of them can read it."""
     inner = canonical(content)
     return base64.b64encode(hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() + inner).decode()
 

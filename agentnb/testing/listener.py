@@ -21,7 +21,7 @@ Post: TypeAlias = Callable[[str, bytes, dict[str, str]], tuple[Received | None, 
 Get: TypeAlias = Callable[[str, dict[str, str]], Delivery]
 
 LOOK_EVERY = 0.02
-"""Seconds between checks, during a pause, that the client is still connected."""
+"""Seconds between checks, during a pause, of whether the client is still connected."""
 THREAD = "agentnb-loopback"
 PATIENCE = 5.0
 """Maximum seconds to wait for a thread when closing."""

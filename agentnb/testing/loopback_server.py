@@ -1,4 +1,4 @@
-"""A local server that answers like the providers, and is as strict."""
+"""A local server that answers like the providers, and is just as strict."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class LoopbackServer:
     Each request, to any of the APIs, takes one line of the script: any line of a `ScriptedModel`, an `Answer`, a
     `Misbehaviour`, or a function of the request's body. A function in place of the list answers every request, and may be
     called from several threads at once. Requests that a provider would refuse are refused with the provider's message and take
-    no line; so are requests after the last line, unless ``repeat`` restarts the script.
+    no line. Requests after the last line are refused too, unless ``repeat`` restarts the script.
 
     Only ``key`` is accepted, or any key if it is not set. ``minimal=True`` imitates a small compatible server, which refuses
     fields outside the minimal list and requires a key only if ``key`` is set. ``like="mistral"``, or the name of another server
-    that agentnb knows, makes it as particular as that server. ``lenient=True`` also answers requests that have problems, where
+    that agentnb knows, makes it behave like that server. ``lenient=True`` also answers requests that have problems, where
     possible, and records them with the request. ``requests`` holds the received requests, ``problems`` all their problems.
     """
 
@@ -100,7 +100,7 @@ class LoopbackServer:
         return [problem for received in self.requests for problem in received.problems]
 
     def model(self, provider: str = "", **options: str | float) -> str:
-        """Return the model name to use for this provider, or for the imitated server, including any options.
+        """Return the model name to use for this provider or for the imitated server, with any options.
 
         For example ``server.model("openai", stream="no")``.
         """

@@ -8,8 +8,8 @@ from agentnb.testing.ids import canonical
 
 
 class Memory:
-    """Records blocks that have no seal, paused replies of the Messages API, and the reasoning before each item of the Responses
-    API. Thread-safe.
+    """Records blocks that have no seal, paused replies of the Messages API, and which reasoning preceded each item of the
+    Responses API. Thread-safe.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ LOOK_BACK = 20
 
 
 class Piece(NamedTuple):
-    """A block of a request, in the order in which providers cache them: tools, system, messages."""
+    """A block of a request. Providers cache blocks in the order tools, system, messages."""
 
     content: bytes
     marked: bool
@@ -35,7 +35,7 @@ class PromptCache:
         self._written: set[bytes] = set()
 
     def keep(self, count: Count) -> None:
-        """Cache the prefixes of an answered request, for later ones to read."""
+        """Cache the prefixes of an answered request, so that later requests can read them."""
         self._written.update(count.beginnings)
 
     def of_messages(self, body: dict[str, Any]) -> Count:

@@ -9,7 +9,7 @@ from typing import Any
 HIDDEN = "…"
 SECRET = frozenset({"authorization", "x-api-key"})
 MAX_SHOWN = 200
-"""Maximum characters shown of a name or of the problems."""
+"""Maximum number of characters shown of a name or of the problems."""
 
 
 @dataclass

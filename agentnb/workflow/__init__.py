@@ -1,1 +1,1 @@
-"""Workflows: agents, conditions, loops, parallel blocks and people, declared in YAML and run by a single engine."""
+"""Workflows: agents, conditions, loops, parallel blocks and questions to people, declared in YAML, run by a single engine."""

@@ -1,4 +1,4 @@
-"""A plan: read from YAML, JSON or plain data, checked, written and run."""
+"""A plan: reading it from YAML, JSON or plain data, checking, writing and running it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, given: str | Path | Mapping[str, Any]) -> Plan:
-        """Parse a plan in either form from YAML or JSON text (fenced or not), a file, or plain data.
+        """Parse a plan in either form from a file, plain data, or YAML or JSON text (fenced or not).
 
         Empty fields become None. Raises `WorkflowProblems` for unreadable input; `validate` returns all other
         problems.

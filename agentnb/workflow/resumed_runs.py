@@ -1,4 +1,4 @@
-"""Runs based on other runs: resumed in another process, or started at a later step with outputs from earlier."""
+"""Runs based on other runs: resumed in another process, or started at a later step with the outputs of earlier steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]
 def needed_again(
     model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
 ) -> dict[str, Any]:
-    """Return the settings to log about the model, the agents and scripts without which the run cannot be resumed."""
+    """Return the settings to log about the model, agents and scripts that are needed to resume the run."""
     settings = dict(agent_settings or {})
     gates = [name_of_gate(gate) for gate in settings.pop("gates", None) or ()]
     name = str(model) if isinstance(model, str) else None if model is None else model.name
@@ -55,7 +55,7 @@ def needed_again(
 
 
 def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-    """Return the run's events with the outputs of the steps before ``first``; empty if ``first`` is None."""
+    """Return the events of the run ``of`` with the outputs of the steps before ``first``; empty if ``first`` is None."""
     if first is None:
         return ()
     if isinstance(declared, TaskFile):
@@ -76,7 +76,9 @@ def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | No
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the first step of a rerun and the events copied from the earlier run; (None, ()) for a run from the start."""
+    """Return the first step of a rerun and the events copied from the earlier run; (None, ()) for a run that starts at the
+    beginning.
+    """
     rerun = run.settings.get("rerun")
     if not isinstance(rerun, dict):
         return None, ()

@@ -1,4 +1,4 @@
-"""A workflow: read from YAML, checked and run."""
+"""A workflow: reading it from YAML, checking and running it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WorkflowSettings(TypedDict, total=False):
 
 
 class WorkflowKeywords(RunKeywords, WorkflowSettings, total=False):
-    """Keywords of every function that starts a workflow: options of the run, and settings of the workflow."""
+    """Keywords of every function that starts a workflow: options of the run and settings of the workflow."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,10 @@ class Workflow:
     ) -> Workflow:
         """Read a workflow (``workflow:``) or a task file (``stage:``) from YAML text or a path.
 
-        ``agents``: Python agents by name, which are added to those of the file or replace them. ``tools``: all
-        functions that its agents, tool steps and tasks may name; without them, names are resolved when it runs.
-        ``inputs``: names of inputs that a task file receives in addition to its declared variables. ``strict``: treat
-        warnings as problems. ``checks_actions``: let tasks use only these tools and agentnb's own actions. Raises
-        `WorkflowProblems` with every problem and its line.
+        ``agents``: Python agents by name, which are added to those of the file or replace them. ``tools``: all functions that
+        its agents, tool steps and tasks may name; if omitted, names are resolved when it runs. ``inputs``: names of inputs that
+        a task file receives in addition to its declared variables. ``strict``: treat warnings as problems. ``checks_actions``:
+        let tasks use only these tools and agentnb's own actions. Raises `WorkflowProblems` with every problem and its line.
         """
         own_tools, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
@@ -202,14 +201,13 @@ class Workflow:
     async def run(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Run to completion on the running event loop; plain tools run in threads.
 
-        Keywords are the settings of `orchestration` and the options of a run, as for `Agent.run`. ``model``: the
-        model of agents that do not name one; ``replies``: scripted replies by step path or agent name, in place of
-        models; ``inputs``: values of ``$inputs.name``, or the variables of a task file, whose ``query`` is the
-        prompt; ``actions``: functions, other than tools, that tasks may call by name. ``rerun_from`` and ``of``:
-        begin at the step with this id, with the outputs of earlier steps from that run. ``suspend``: if nobody can
-        answer a question, end as ``waiting_on_user`` and resume with the answer (`recover`). ``run.text`` is the
-        result that ``output:`` names, or else the output of the last step. Raises `WorkflowError` on failure;
-        ``error.run`` is the run, with the outputs so far.
+        Keywords are the settings of `orchestration` and the options of a run, as for `Agent.run`. ``model``: the model for
+        agents that do not name one; ``replies``: scripted replies by step path or agent name, in place of models; ``inputs``:
+        values of ``$inputs.name``, or the variables of a task file, whose ``query`` is the prompt; ``actions``: functions,
+        other than tools, that tasks may call by name. ``rerun_from`` and ``of``: begin at the step with this id, using that
+        run's outputs of earlier steps. ``suspend``: if nobody can answer a question, end as ``waiting_on_user``, to be resumed
+        with the answer (`recover`). ``run.text`` is the result that ``output:`` names, otherwise the output of the last step.
+        Raises `WorkflowError` on failure; ``error.run`` is the run, with the outputs so far.
         """
         orchestration, prompt, options = self._prepare(prompt, options, keywords, "workflow.run(prompt")
         return raise_if_failed(await orchestration.run(prompt, options))
@@ -253,9 +251,9 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``
-        and ``gates``: for its agents and steps; ``settings``: data to log; ``checks_files``: whether to check its
-        files. Raises `SettingsError`.
+        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings`` and
+        ``gates``: those for its agents and steps; ``settings``: data to log; ``checks_files``: whether to check its files.
+        Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -282,7 +280,9 @@ class Workflow:
         return Orchestration(make=make, check=self._price_check(team, inner), server_tools=servers, **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
-        """Return a check for prices that a budget needs. ``inner``: the runs of the files that the workflow runs."""
+        """Return a check that models have the prices that a budget needs. ``inner``: the runs of the files that the workflow
+        runs.
+        """
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
         def check(budget: Budget) -> None:
@@ -343,9 +343,7 @@ class Workflow:
                 raise SettingsError(f"replies: there is no agent or step {name}", suggest_names(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
-        """True if replies with this name may be for an agent or a step: one of its own, one of ``agents``, or one of
-        another file.
-        """
+        """True if replies with this name may be for an agent or a step of this workflow, of ``agents``, or of another file."""
         last = name.rpartition("/")[2]
         if any(isinstance(step, WorkflowStep) for step in self._steps):
             return True
@@ -353,7 +351,7 @@ class Workflow:
         return name in known_names or last in known_names or last.isdecimal()
 
     def _log_settings(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
-        """Return the settings to log, which suffice to draw and resume the run."""
+        """Return the settings to log, which are sufficient to draw and resume the run."""
         workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
         if self.spec.is_typed:
             workflow["from"] = CELL
@@ -387,12 +385,12 @@ class Workflow:
 
 
 class _NestedWorkflows:
-    """Workflows in files that another workflow's steps run, loaded with it or on demand."""
+    """Workflows in other files that a workflow's steps run, loaded with it or on demand."""
 
     def __init__(
         self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]
     ) -> None:
-        """``spec``: the parent workflow; ``settings``: those of `Workflow.orchestration`."""
+        """``spec``: the parent workflow; ``settings``: the settings passed to `Workflow.orchestration`."""
         self._source = spec.source
         self._nested = spec.nested
         self._agents = agents

@@ -1,4 +1,4 @@
-"""Building blocks of detectors: repeated calls, cycles, windows, texts, errors, limits; their thresholds are arguments."""
+"""Building blocks of detectors: repeated calls, cycles, windows, texts, errors and limits. Thresholds are arguments."""
 
 from agentnb.detect.blocks.call_windows import FrequentCall, FrequentStep, MostlyReading, RepeatedBatch
 from agentnb.detect.blocks.chunks import RepeatedChunks

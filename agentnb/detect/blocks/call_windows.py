@@ -85,11 +85,11 @@ class RepeatedBatch(RoundDetector):
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
-        """End the row."""
+        """End the streak."""
         self._batch, self._count = frozenset(), 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare a round's calls with the previous round's. A round without calls ends the row."""
+        """Compare a round's calls with the previous round's. A round without calls ends the streak."""
         batch = frozenset([call_key(record.call) for record in one.records])
         if not batch or not batch <= self._batch:
             self._count, self._first = 0, one.index

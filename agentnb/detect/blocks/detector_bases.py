@@ -36,7 +36,7 @@ class RoundDetector:
         raise NotImplementedError(f"{type(self).__name__} must implement finished")
 
     def spoke(self, message: Message) -> None:
-        """Process a message from the person, which is new input and ends all rows of repeats."""
+        """Process a message from the person, which is new input and ends all streaks."""
 
     def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Return a finding about the rounds ``first`` to ``last``."""
@@ -44,17 +44,17 @@ class RoundDetector:
 
 
 class RowDetector(RoundDetector):
-    """Counts consecutive rounds. Any message from the person ends the row."""
+    """Counts consecutive rounds. Any message from the person ends the streak."""
 
     def __init__(self) -> None:
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
-        """End the row."""
+        """End the streak."""
         self._count = 0
 
     def _counted(self, run_round: WorkflowRound) -> int:
-        """Add a round to the row, starting one if necessary; return the row's length."""
+        """Add a round to the streak, starting one if necessary; return the streak's length."""
         if not self._count:
             self._first = run_round.index
         self._count += 1

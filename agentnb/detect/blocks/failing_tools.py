@@ -24,14 +24,14 @@ class FailingTool(RoundDetector):
     def __init__(self, rounds: int | Ladder = 4, severity: Severity = "nudge") -> None:
         self.rounds = ladder_of(rounds, severity)
         self._rows: dict[str, tuple[int, int]] = {}
-        """First round and count of the current row, by tool."""
+        """First round and length of the current streak, by tool."""
 
     def spoke(self, message: Message) -> None:
-        """End the rows."""
+        """End the streaks."""
         self._rows = {}
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Count a round's failing tools. A success, or a round without the tool, ends its row."""
+        """Count a round's failing tools. A success, or a round without the tool, ends its streak."""
         records = one.records
         if not records:
             return ()
@@ -84,7 +84,7 @@ class RoundsWithErrors(RowDetector):
 
 
 class Condensations(RoundDetector):
-    """``times`` compactions in a row without a finished round between them."""
+    """``times`` compactions in a row with no finished round between them."""
 
     rule = "condensations"
     family = "stall"

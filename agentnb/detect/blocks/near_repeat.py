@@ -26,13 +26,13 @@ MAX_COMPARED = 1_000
 MAX_ERROR = 500
 """Maximum number of characters of an error to compare."""
 MAX_REMEMBERED_ROWS = 16
-"""Maximum number of rows to remember."""
+"""Maximum number of streaks to remember."""
 _WORDS = re.compile(r"\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class _Words(NamedTuple):
-    """Word sets by which two calls and their results are compared."""
+    """The sets of words by which two calls and their results are compared."""
 
     call: frozenset[str]
     letters: frozenset[str]
@@ -42,7 +42,7 @@ class _Words(NamedTuple):
 
 
 class _Row:
-    """Nearly identical calls to a tool: the first and the last of them, with their rounds."""
+    """Nearly identical calls to a tool: the first and the last one, with their rounds."""
 
     __slots__ = ("count", "first", "first_words", "last", "last_words", "tool")
 
@@ -55,10 +55,10 @@ class NearRepeat(RoundDetector):
     """Nearly the same call ``times`` times, each of which failed in the same way or returned nothing.
 
     Two calls to a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
-    them; punctuation and mere descriptions of a command do not count. Each call is compared with the first and the last of its
-    row. Two failures are the same if their words are, ignoring numbers and words quoted from the calls. Any other result ends
-    all rows. A new call that returned nothing ends only rows of failures: it may have fixed the failure. Waiting calls and
-    transient failures are skipped.
+    them; punctuation and descriptions of a command do not count. Each call is compared with the first and the last of its
+    streak. Two failures are the same if their words are, ignoring numbers and words quoted from the calls. Any other result
+    ends all streaks. A new call that returned nothing ends only streaks of failures: it may have fixed the failure. Waiting
+    calls and transient failures are skipped.
     """
 
     rule = "near_repeat"
@@ -68,11 +68,11 @@ class NearRepeat(RoundDetector):
         self._rows: deque[_Row] = deque(maxlen=MAX_REMEMBERED_ROWS)
 
     def spoke(self, message: Message) -> None:
-        """End all rows."""
+        """End all streaks."""
         self._rows.clear()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
-        """Process the calls of a round. Near-identical calls of one reply count once."""
+        """Process the calls of a round. Near-identical calls within one reply count once."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
             result = record.result
@@ -105,7 +105,7 @@ class NearRepeat(RoundDetector):
         return self.found(row.first, index, severity, sentence, call_evidence(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:
-        """Return the newest row that the call extends."""
+        """Return the newest streak that the call extends."""
         for row in reversed(self._rows):
             if row.tool == tool and self._is_near(row.last_words, words) and self._is_near(row.first_words, words):
                 return row

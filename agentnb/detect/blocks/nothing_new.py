@@ -34,14 +34,14 @@ class NothingNew(RoundDetector):
     def __init__(self, times: int = 3, *, waits: int = 30, retries: int = 5) -> None:
         self.times, self.waits, self.retries = times, waits, retries
         self._seen: dict[Signature, int] = {}
-        """Round in which each signature was new."""
+        """The round in which each signature first appeared."""
         self._by_call: dict[Key, int] = {}
         """Last result of each remembered call."""
         self._new: deque[Signature] = deque(maxlen=MAX_REMEMBERED_CALLS)
-        """Consecutive new calls right before the stretch."""
+        """Consecutive new calls immediately before the stretch."""
         self._stretch: set[Signature] = set()
         self._repeats = self._first = self._excused = 0
-        """Number of calls in the stretch, its first round, and the number of its legitimate repeats."""
+        """Number of calls in the stretch, its first round, and its number of legitimate repeats."""
 
     def spoke(self, message: Message) -> None:
         """Forget all calls: the person's message is new input."""
@@ -50,7 +50,7 @@ class NothingNew(RoundDetector):
         self._end_stretch()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Process the calls of a round. Identical calls of one reply count once."""
+        """Process the calls of a round. Identical calls within one reply count once."""
         records = one.records
         if not records:
             return ()
@@ -88,7 +88,7 @@ class NothingNew(RoundDetector):
         return self._tell(record, (first, index), call_count // len(self._stretch))
 
     def _made_before(self) -> list[Signature]:
-        """Return the calls of the stretch that were new right before it, and were made only once so far."""
+        """Return the calls of the stretch that were new immediately before it and have been made only once so far."""
         return [*takewhile(self._stretch.__contains__, reversed(self._new))]
 
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:

@@ -16,9 +16,9 @@ from agentnb.detect.blocks.signatures import call_evidence, key_as_written, outc
 from agentnb.detect.detector import Finding
 
 Compared = Literal["call", "name", "as_written"]
-"""Comparison of calls: name and arguments with sorted keys, the name alone, or the arguments as they were written."""
+"""How calls are compared: by name and arguments with sorted keys, by name alone, or by the arguments as written."""
 Results = Literal["ignored", "same", "errors", "invalid"]
-"""Results that count: all; the same as before; errors only; only calls that did not fit the tool's schema."""
+"""Results that count: all; only the same as before; only errors; only calls that did not fit the tool's schema."""
 
 
 def _comparison_key(record: CallRecord, how: Compared) -> Any:
@@ -38,7 +38,7 @@ class RepeatedCall(RoundDetector):
     """The same call in a row. ``times``: the count that triggers a finding, or a severity for each of several counts.
 
     ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it a
-    different call. A message from the person ends the row.
+    different call. A message from the person ends the streak.
     """
 
     rule = "repeated_call"
@@ -64,11 +64,11 @@ class RepeatedCall(RoundDetector):
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
-        """End the row."""
+        """End the streak."""
         self._last, self._count = None, 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Count the calls of a round. A round without calls leaves the row as it is."""
+        """Count the calls of a round. A round without calls leaves the streak as it is."""
         findings: tuple[Finding, ...] = ()
         thought = thought_of(one) if self.with_thought else ""
         for record in one.records:
@@ -153,7 +153,7 @@ class CycledCalls(RoundDetector):
 
 
 class AlternatingCalls(RoundDetector):
-    """Two different calls in turn, ``calls`` calls long: A B A B A B."""
+    """Two different calls alternating, for ``calls`` calls in total: A B A B A B."""
 
     rule = "alternating"
 

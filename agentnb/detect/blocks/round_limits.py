@@ -1,4 +1,4 @@
-"""Round limits, like those of other products: the point at which a run would have been ended regardless."""
+"""Round limits like those of other products: the point at which they would have ended a run regardless."""
 
 from __future__ import annotations
 

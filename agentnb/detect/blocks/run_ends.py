@@ -16,7 +16,7 @@ from agentnb.detect.detector import Finding
 from agentnb.detect.tool_failures import is_failure
 
 OVER = frozenset({"completed", "unknown"})
-"""Statuses of runs that ended by themselves; many products' traces do not record how a run ended."""
+"""Statuses of runs that ended of their own accord; traces of many products do not record how a run ended."""
 MAX_READ = 4_000
 """Maximum number of characters read from a last reply, half of them at the end."""
 _CLAIM = re.compile(
@@ -41,7 +41,7 @@ _EXIT_CODE = re.compile(r"exit (code|status) \d+|^\[.*$", re.IGNORECASE | re.MUL
 
 
 class EndDetector(RoundDetector):
-    """Base of detectors that examine a finished run. A message from the person starts the work anew."""
+    """Base of detectors that examine a finished run. A message from the person starts new work."""
 
     family = "end"
 
@@ -72,10 +72,10 @@ class EndDetector(RoundDetector):
 
 
 class EmptyAnswer(EndDetector):
-    """An empty last reply although a call or an open todo preceded it.
+    """An empty last reply although the run has made a call or has an open todo.
 
     A reply with only thinking counts as empty. Not reported after a text answer, unless todos are open, nor for a reply that
-    announced calls, which the trace has lost.
+    announced calls that the trace lacks.
     """
 
     rule = "empty_answer"
@@ -98,7 +98,7 @@ class EmptyAnswer(EndDetector):
         return NOTHING
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Examine the last reply."""
+        """Examine the final reply."""
         has_open_todos = self.has_open_todos(run)
         if not is_empty_answer(last) or last.stop_reason in ASKED_FOR_TOOLS or not (self._is_working or has_open_todos):
             return NOTHING
@@ -109,10 +109,10 @@ class EmptyAnswer(EndDetector):
 
 
 class ClaimAgainstRecord(EndDetector):
-    """A last reply that claims success, contradicted by the run's record.
+    """A final reply that claims success, contradicted by the run's record.
 
-    Contradictions: a recorded failed outcome, todos that the model listed and left open, or last calls that all failed with no
-    call after them. A reply that admits a gap or asks a question is not a claim.
+    Contradictions: a recorded failed outcome, todos that the model listed and left open, or a last round of work in which every
+    call failed. A reply that admits a gap or asks a question is not a claim.
     """
 
     rule = "claim_against_record"
@@ -136,7 +136,7 @@ class ClaimAgainstRecord(EndDetector):
         return NOTHING
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare the last reply with the record."""
+        """Compare the final reply with the record."""
         if last.records or not claims_success(last):
             return NOTHING
         contradictions = [*self._record(run)]
@@ -162,5 +162,5 @@ def claims_success(one: WorkflowRound) -> bool:
 
 
 def _says_failed(record: CallRecord) -> bool:
-    """True if a call failed with an explanation. A bare exit code may only mean no match, as with grep."""
+    """True if a call failed with an explanation. A bare exit code may merely mean that nothing matched, as with grep."""
     return is_failure(record) and record.result is not None and bool(_EXIT_CODE.sub("", record.result.text).strip())

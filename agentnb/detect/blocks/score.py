@@ -17,7 +17,7 @@ from agentnb.detect.detector import Finding
 
 WEIGHTS: Mapping[str, float] = MappingProxyType({"calls": 0.40, "texts": 0.35, "cycles": 0.25})
 MAX_REMEMBERED = 512
-"""Maximum calls counted. Like MAX_TEXTS, a bound that the original, which reads a finished trace, does not need."""
+"""Maximum calls counted. Like MAX_TEXTS, a bound that the original does not need, because it reads a finished trace."""
 MAX_TEXTS = 64
 MAX_COMPARED = 1_000
 
@@ -25,9 +25,9 @@ MAX_COMPARED = 1_000
 class CombinedScore(RoundDetector):
     """The weighted score of a run fell below ``passes``; 1 is a run without repeats.
 
-    ``calls``: the score that applies from each number of identical calls upwards. ``alike``: the similarities at which two
-    texts score 0.5 and 0, by Jaccard of their word pairs or by characters, whichever is higher. A tool called inside itself is
-    a cycle.
+    ``calls``: scores by the number of identical calls from which they apply. ``alike``: the similarities at which two texts
+    score 0.5 and 0, by Jaccard of their word pairs or by characters, whichever is higher. A tool called inside itself is a
+    cycle.
     """
 
     rule = "loop_score"

@@ -19,9 +19,10 @@ from agentnb.detect.detector import Finding
 MIN_CHARACTERS = 40
 """Minimum characters of a compared text; short ones may be alike by chance."""
 MAX_COMPARED = 1_000
-"""Maximum number of characters compared, half of them at the end."""
+"""Maximum number of characters to compare, half of them at the end."""
 MIN_SIMILARITY = 80.0
-"""Similarity in per cent that makes texts near-identical; values from 75 to 90 find nearly the same in the labelled traces."""
+"""Similarity in per cent that makes texts near-identical; values from 75 to 90 give nearly the same findings in the labelled
+traces."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
 _WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
 
@@ -40,9 +41,9 @@ class RepeatedText(RoundDetector):
 
     A call without a recorded result counts as text. Reported from the ``repeats``-th repeat onwards within ``within`` replies.
     A text is compared with its author's last ``window`` texts by rapidfuzz: at ``alike`` per cent or more, they are the same,
-    unless each has a name or a number that the other lacks, as in a form filled in for each item of a list. ``embed`` compares
-    by meaning instead: ``alike`` is then 100 times the cosine of the vectors. From the ``stop_after``-th finding onwards, the
-    severity is stop.
+    unless each has a name or a number that the other lacks, as when a form is filled in for each item of a list. ``embed``
+    compares by meaning instead: ``alike`` is then 100 times the cosine of the vectors. From the ``stop_after``-th finding
+    onwards, the severity is stop.
     """
 
     rule = "repeated_text"
@@ -68,7 +69,7 @@ class RepeatedText(RoundDetector):
         self._heard = ""
 
     def spoke(self, message: Message) -> None:
-        """Forget earlier texts, unless another agent has only repeated itself."""
+        """Forget earlier texts, unless the message is from another agent that only repeated itself."""
         if is_new_input(message, self._heard):
             self._replied.clear()
             self._found.clear()
@@ -152,7 +153,7 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
 class UnheededMessage(RoundDetector):
     """Nearly the same message ``times`` times in a row, each after a reply without a call.
 
-    Typical of agents that act by calls and whose replies are refused for their form. Runs that never called a tool are
+    Typical of agents that must act by calls, and whose replies are rejected as malformed. Runs that never called a tool are
     conversations, and are skipped.
     """
 
@@ -167,11 +168,11 @@ class UnheededMessage(RoundDetector):
         self._heard: list[str] = []
 
     def spoke(self, message: Message) -> None:
-        """Store a message, to be compared when the next round is over."""
+        """Store a message, to be compared when the next round has finished."""
         self._heard = [*self._heard, message.text][-1:]
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare the message that this round answers with the previous one. A call ends the row."""
+        """Compare the message that this round answers with the previous one. A call ends the streak."""
         heard, self._heard = self._heard, []
         if heard:
             return self._take(heard[0], one, bool(one.records))
@@ -209,7 +210,7 @@ class RepeatedThought(RowDetector):
         self._last = ""
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare a round's thinking with the previous one. A round without thinking leaves the row as it is."""
+        """Compare a round's thinking with the previous one. A round without thinking leaves the streak as it is."""
         parts: tuple[Any, ...] = one.reply.parts if one.reply is not None else ()
         thought = "".join([part.text for part in parts if isinstance(part, Thinking)]).strip()
         if not thought:
@@ -224,7 +225,7 @@ class RepeatedThought(RowDetector):
 
 
 class Monologue(RowDetector):
-    """``times`` replies in a row without a call or a message from the person between them."""
+    """``times`` consecutive replies without a call, with no message from the person between them."""
 
     rule = "monologue"
     family = "stall"

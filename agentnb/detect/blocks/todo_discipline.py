@@ -19,7 +19,7 @@ MAX_TODOS = 256
 class TalkWithOpenTodos(RowDetector):
     """``times`` replies in a row without a call although todos are open, with no message from the person between them.
 
-    A reply that announced calls does not count: the trace has its calls elsewhere, or has lost them.
+    A reply that announced calls does not count: the trace records them elsewhere, or lacks them.
     """
 
     rule = "talk_with_open_todos"
@@ -81,7 +81,7 @@ class ReopenedTodo(RoundDetector):
         self._reopened: dict[int, int] = {}
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Process a change of the list."""
+        """Process a change to the list."""
         if type(event) is not TodosChanged or event.by != "model":
             return ()
         index = max(len(run.rounds) - 1, 0)

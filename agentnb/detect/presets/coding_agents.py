@@ -1,4 +1,4 @@
-"""The rules of coding agents, as read in their sources, with their shipped thresholds."""
+"""The rules of coding agents, as found in their sources, with their shipped thresholds."""
 
 from __future__ import annotations
 

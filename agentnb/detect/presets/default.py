@@ -1,4 +1,4 @@
-"""Our own rules: few, each for one kind of trouble, and fast enough for live runs."""
+"""Our own rules: few in number, each for one kind of trouble, and fast enough for live runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from agentnb.detect.presets.preset import Preset, Source, rule
 class Default:
     """The rules of `default` in a single detector, which examines each event once.
 
-    Loops: `NothingNew` and `NearRepeat`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos`
-    and `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. Ends: `EmptyAnswer` and `ClaimAgainstRecord`.
+    Loops: `NothingNew` and `NearRepeat` for calls, `RepeatedText` for replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos` and
+    `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. Ends: `EmptyAnswer` and `ClaimAgainstRecord`.
     ``texts=False`` omits all comparisons of texts; ``alike`` and ``embed`` are passed to `RepeatedText`.
     """
 

@@ -25,7 +25,7 @@ class Preset(NamedTuple):
     source: Source
     rules: tuple[tuple[Callable[..., Detector], Mapping[str, Any]], ...]
     about: str
-    """Its effect, in a sentence."""
+    """Its effect, in one sentence."""
     omits: str = ""
     """Features of the project that the rules omit."""
 

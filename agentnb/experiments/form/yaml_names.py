@@ -45,7 +45,7 @@ class Names:
         return FileModelName(name, self.folder) if self.is_file and isinstance(name, str) else name
 
     def guidance(self, name: Any, line: int) -> GuidanceSet | None:
-        """Return the guidance set with this name: in a variable, from ``%%guidance``, or built in."""
+        """Return the guidance set with this name: from a variable, from ``%%guidance``, or built in."""
         value = self.variables.get(name) if isinstance(name, str) else None
         if isinstance(value, GuidanceSet):
             return value
@@ -69,7 +69,7 @@ class Names:
         return None
 
     def check(self, name: Any, line: int) -> Any:
-        """Return the function with this name. The name of a built-in check, a measure or an expectation remains text."""
+        """Return the function with this name. The name of a built-in check, a measure or an expectation is returned as text."""
         if isinstance(name, str) and name not in SHIPPED and name not in MEASURES and name in self.variables:
             value = self.variables[name]
             if callable(value):
@@ -94,5 +94,5 @@ def is_arm(value: Any) -> bool:
 
 
 def is_frame(value: Any) -> bool:
-    """True if a value can be the tasks: a data frame, rows, or functions."""
+    """True if a value can serve as the tasks: a data frame, rows, or functions."""
     return hasattr(value, "to_dict") or (isinstance(value, list | tuple) and bool(value))

@@ -37,7 +37,7 @@ _TOP_KEY = re.compile(rf"^({'|'.join(KEYS)})[ \t]*:", re.MULTILINE)
 
 
 def is_yaml_experiment(text: str) -> bool:
-    """True if a text is meant to be an experiment in YAML: a mapping with one of the keys."""
+    """True if a text is meant to be an experiment in YAML, that is, a mapping with one of the keys."""
     node = read_yaml(text, Problems())
     if isinstance(node, MappingNode):
         return any(key in node.entries for key in KEYS)
@@ -148,7 +148,7 @@ def _setting(key: str, node: Node, names: Names) -> Any:
 
 
 def _functions(key: str, node: Node, names: Names) -> list[Any]:
-    """Resolve functions by name. A variable that holds a list adds all its items."""
+    """Resolve functions by name. A variable that holds a list contributes all its items."""
     functions: list[Any] = []
     for item in _items(node):
         name = plain(item)

@@ -1,4 +1,4 @@
-"""The agreement of several people who labelled the same runs."""
+"""The agreement between several people who labelled the same runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.store.run_labels import LabelSource, labels_of
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is what chance would give."""
+    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is agreement by chance."""
 
     alpha: float | None
     """Undefined (None) if all labels are equal."""
@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(labels: LabelSource) -> Agreement:
-    """Measure how far people agree about those runs, or reminders, that at least two of them labelled.
+    """Measure how far people agree about the runs or reminders that at least two of them labelled.
 
     ``labels``: a file of labels, or the result of `agentnb.labels`. The interval comes from 2,000 resamples of the subjects,
     with a fixed seed. Raises `SettingsError` if no two people labelled the same run or reminder. Sources: Krippendorff (2004),
@@ -58,7 +58,9 @@ def agreement(labels: LabelSource) -> Agreement:
 
 
 def _alpha(counts: Any, draws: Any) -> Any:
-    """Compute alpha for each draw of subjects. ``counts``: labels of each subject by name. NaN if all labels are equal."""
+    """Compute alpha for each draw of subjects; NaN if all labels are equal. ``counts``: for each subject, the number of labels
+    by name.
+    """
     import numpy as np
 
     raters = counts.sum(axis=1)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE, PAIR = "judge", "judge_pair"
-"""Names of the prompts of a judge."""
+"""Names of a judge's prompts."""
 ANSWERS = {ONE: (PASSED, FAILED, UNKNOWN), PAIR: (RUN_1, RUN_2, TIE, UNKNOWN)}
 """The verdicts that each prompt allows."""
 
@@ -48,10 +48,10 @@ class Judge(AskedCheck):
     """Judges runs with a model and a rubric; used as a check of an experiment or of recorded runs.
 
     ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must have done to pass, in words. ``name``:
-    the name of the check. The judge sees prompts, replies, calls and results as text, but no name, guidance, policy or tag of a
-    variant. Only its structured reply counts as a verdict; an error, a refusal or anything else is unknown. Its calls are runs
-    with the operation ``judge``, stored in ``.judging`` in the folder of the runs. Verdicts are cached by the contents of run,
-    rubric and model, so judging again costs nothing. Raises `SettingsError` if the settings are invalid.
+    the name of the check. The judge sees prompts, replies, calls and results as text, but never the name, guidance, policy or
+    tags of a variant. Only its structured reply counts as a verdict; an error, a refusal or anything else is unknown. Its calls
+    are runs with the operation ``judge``, stored in ``.judging`` within the folder of the runs. Verdicts are cached by the
+    contents of run, rubric and model, so judging again costs nothing. Raises `SettingsError` if the settings are invalid.
 
         Experiment(tasks, variants, primary=Judge("openai:NAME", "The answer names the largest city, with its source."))
     """
@@ -166,7 +166,8 @@ class Judge(AskedCheck):
     # Its quality
 
     def quality(self, labels: LabelSource, runs: Results | RunSource | None = None) -> JudgeQuality:
-        """Compare the judge's verdicts with labels by people, healthy or failed: sensitivity, specificity and kappa.
+        """Compare the judge's verdicts (passed or failed) with people's labels (healthy or failed): sensitivity, specificity
+        and kappa.
 
         ``labels``: a file of labels, or the result of `agentnb.labels`. ``runs``: the results of an experiment, or recorded
         runs (only labelled ones are used); by default, the runs in the folder of the file. Asks no model: runs without a cached

@@ -1,4 +1,6 @@
-"""Preferences between two runs of a task: a judge's choices with the sides swapped, and how many pairs prefer each variant."""
+"""Preferences between two runs of a task: a judge's choices, made twice with the sides swapped, and the number of pairs that
+prefer each variant.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN_1, RUN_2 = "run_1", "run_2"
-"""Names of the two runs in a pair as a judge sees them, by side."""
+"""Names of the two runs of a pair as a judge sees them, by side."""
 TIE: Literal["tie"] = "tie"
 Choice: TypeAlias = Literal["a", "b", "tie"] | None
 """The better run of two, or None if unknown."""
@@ -34,14 +36,14 @@ def agree(answer: str, swapped: str) -> Choice:
 
 @dataclass(frozen=True)
 class Preferences:
-    """A judge's choices for the pairs of runs in a comparison."""
+    """A judge's choices between the runs of each pair in a comparison."""
 
     a: str
     b: str
     table: pd.DataFrame = field(repr=False)
     """A row per pair, with ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, and ``choice``: a, b, tie, or missing."""
     analysis: Difference | TooFewTasks
-    """Share of choices for a minus share for b, paired by task, where each task has equal weight."""
+    """Share of choices for a minus share for b, paired by task, with equal weight for each task."""
 
     @property
     def counts(self) -> dict[str, int]:

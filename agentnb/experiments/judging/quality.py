@@ -1,4 +1,4 @@
-"""The quality of a judge: its verdicts compared with labels by people."""
+"""The quality of a judge: its verdicts compared with people's labels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
 def _collect_facts(
     judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]
 ) -> Iterator[tuple[str, LabelledFacts]]:
-    """Yield the facts about labelled runs, from an experiment's rows with this judge, or else from cached verdicts."""
+    """Yield the facts about labelled runs, from an experiment's rows with this judge, otherwise from cached verdicts."""
     if isinstance(runs, Results):
         runs.check_open()
         name = judge.name if _is_of(judge, runs.plan) else None

@@ -13,14 +13,14 @@ from agentnb.display.lists.blind_view import FIRST, LAST, MAX_OF_A_PROMPT
 from agentnb.display.texts.states import rounds_at_end
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
-"""Escapes within JSON strings. They keep their meaning, and no text in a block can close it."""
+"""Escapes within JSON strings. They keep the meaning, and prevent text in a block from closing it."""
 
 
 def run_block(run: Run, tag: str, task: str) -> str:
     """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in the run can forge.
 
-    Limited to the first 50 and last 150 rounds, like the view for people who label runs. ``task``: the prompt; empty to omit
-    it.
+    Limited to the first 50 and last 150 rounds, like the view shown to people who label runs. ``task``: the prompt; empty to
+    omit it.
     """
     lines = [json.dumps(record, ensure_ascii=False).translate(_ESCAPED) for record in _records(run, task)]
     return encodable("\n".join([f"<{tag}>", *lines, f"</{tag}>"]))

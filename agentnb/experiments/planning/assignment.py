@@ -1,4 +1,4 @@
-"""Assigns variants, either to complete runs, or as guidance sets drawn for each round of a run."""
+"""Assignment of variants, either to complete runs or, as guidance sets, to the rounds of a run by random draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.models.model import Model
 from agentnb.policies.policy_sets import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
-"""Name of the only arm in an experiment that draws by round, where each run meets all sets."""
+"""Name of the only arm of an experiment that draws by round, in which each run meets all sets."""
 
 
 class Assignment(NamedTuple):
@@ -34,11 +34,11 @@ class Assignment(NamedTuple):
 
     @property
     def frozen(self) -> dict[str, Any]:
-        """The frozen settings other than the variants; empty if variants are assigned to complete runs."""
+        """The frozen settings apart from the variants; empty if variants are assigned to complete runs."""
         return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
 
     def count_compared(self, variants: Sequence[Variant]) -> int:
-        """Return the number of variants to compare: 2 for sets drawn by round, since they share one arm."""
+        """Return the number of variants to compare; 2 for sets drawn by round, which share one arm."""
         return 2 if self.is_by_round else len(variants)
 
     def read_variants(
@@ -92,7 +92,7 @@ class Assignment(NamedTuple):
 
 
 def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | None:
-    """Return the guidance set of a variant. Other kinds of variants cannot change from round to round."""
+    """Return the guidance set of a variant; other kinds of variants cannot change from round to round and are a problem."""
     if not isinstance(definition, str | GuidanceSet):
         kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(

@@ -1,4 +1,4 @@
-"""The time limit for checks: user checks run in threads, and a check that does not return is abandoned."""
+"""The time limit for checks: users' checks run in threads, and a check that does not return is abandoned."""
 
 from __future__ import annotations
 

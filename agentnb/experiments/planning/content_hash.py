@@ -1,4 +1,4 @@
-"""Content hashes: equal content has an equal hash on every machine and in every process."""
+"""Content hashes: equal content has the same hash on every machine and in every process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def content_hash(*parts: Any) -> str:
 
 
 def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return the names that differ between two frozen plans; names that differ in nested mappings follow in brackets."""
+    """Return the names that differ between two frozen plans, followed in brackets by names that differ in nested mappings."""
     parts = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
@@ -101,7 +101,7 @@ def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
 
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
-    """Return the descriptions and identities of MCP servers, as configured; empty without servers."""
+    """Return the descriptions and identities of MCP servers, as configured; empty if there are none."""
     servers = host_here().servers or Servers()
     contents = []
     for item in items:

@@ -1,4 +1,4 @@
-"""Checks of an experiment, which decide whether a run did its task. Each returns true, false, a number, or None if unknown."""
+"""Checks of an experiment, which decide whether a run did its task. Each returns true, false, a number, or None for unknown."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
 
 
 SHIPPED: dict[str, CheckFunction] = {check.__name__: check for check in (passed, score, answered, todos_closed, no_loops)}
-"""Checks that can be named as text."""
+"""Checks that can be given by name, as text."""
 MEASURES = ("cost", "rounds", "seconds", "tokens")
-"""Columns that can be the primary measure although no check returns them. Less is better."""
+"""Columns that can be the primary measure although no check returns them. Lower is better."""
 
 
 OF_RESULT = frozenset({"text", "output", "steps", "todos", "todos_open", "todos_closed"})
-"""Names in expectations that refer to the result of a run; all other names count its activity."""
+"""Names in expectations that refer to the result of a run; all other names refer to its activity."""
 RAISED = (Exception, SystemExit, CancelledError)
 """Exceptions that a user's check may raise: all except an interrupt."""
 
@@ -105,7 +105,7 @@ class Check:
 
     @property
     def is_asked(self) -> bool:
-        """True if it asks a model, which costs money, so that it runs only once, in the process of the experiment."""
+        """True if it asks a model. That costs money, so the check runs only once, in the process of the experiment."""
         return isinstance(self.function, AskedCheck)
 
     @property
@@ -134,7 +134,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Checks that an expectation holds."""
+    """A check that an expectation holds."""
 
     text: str
 
@@ -187,7 +187,7 @@ def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
 
 
 def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the checks' values for a run, and the errors of checks that raised one, whose values are unknown."""
+    """Return the checks' values for a run, and the errors of the checks that raised one, whose values are unknown."""
     values: dict[str, Value] = {}
     errors: dict[str, str] = {}
     for check in checks:

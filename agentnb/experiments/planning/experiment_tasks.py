@@ -23,7 +23,7 @@ TRACES, AT_ROUND = "traces", "at_round"
 """Keys for tasks from recorded runs: the source of the runs, and the first live round of a fork."""
 _FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _NAME = re.compile(r"[^\W\d][\w -]*")
-"""Unambiguous column names; any other text in braces is kept unless it names a column."""
+"""Unambiguous column names; any other text in braces is left as it is unless it names a column."""
 MAX_NAMED = 5
 """Maximum number of tasks named in a problem."""
 
@@ -39,7 +39,7 @@ class ExperimentTask:
 
     id: str
     row: Mapping[str, Any] = field(default_factory=dict)
-    """The task's columns; if it is a function, those for seed 0."""
+    """The task's columns; for a function, those for seed 0."""
     make: TaskFunction | None = None
     run: Run | None = None
     """The recorded run to fork."""
@@ -47,7 +47,7 @@ class ExperimentTask:
     content: str = ""
     """Hash of the row, the function's source, or the recorded events before the round."""
     files: str = ""
-    """Hash of the row's folder; empty if the row has none, and for a function, whose rows may name several folders."""
+    """Hash of the row's folder; empty if the row has none, or for a function, whose rows may name several folders."""
 
     @property
     def cluster(self) -> str:
@@ -70,12 +70,12 @@ class ExperimentTask:
 
 
 def cluster_key(cluster: str, task: str) -> ClusterKey:
-    """Return a key that is unique per cluster: a task without a cluster never equals a cluster with the same name."""
+    """Return a key that is unique to a cluster; a task without a cluster never has the same key as a cluster with its name."""
     return bool(cluster), cluster or task
 
 
 def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
-    """Return the positions of the tasks in each cluster, ordered by first task."""
+    """Return the positions of the tasks in each cluster, ordered by the cluster's first task."""
     clusters: dict[ClusterKey, list[int]] = {}
     for position, task in enumerate(tasks):
         clusters.setdefault(task.cluster_key, []).append(position)
@@ -89,7 +89,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     """
     tasks: list[ExperimentTask] = []
     refused: dict[str, tuple[list[str], Exception]] = {}
-    """Row numbers and first error of each problem: a frame that lacks a column counts as a single problem."""
+    """Row numbers and first error of each problem; a column that is missing from a data frame counts as a single problem."""
     for number, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
@@ -123,15 +123,13 @@ def names_column(template: str, row: Mapping[str, Any]) -> bool:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """List the first names and say how many more there are."""
+    """List the first few names, and say how many more there are."""
     more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
-    """Return the prompt of a task: the row's prompt, inserted into the variant's template if there is one. Raises
-    `SettingsError`.
-    """
+    """Return the prompt of a task: the row's prompt, inserted into the variant's template, if any. Raises `SettingsError`."""
     prompt = fill_in(str(row.get(PROMPT, "")), row)
     return encodable(prompt if template is None else fill_in(template, {**row, PROMPT: prompt}))
 
@@ -155,7 +153,7 @@ def _items(source: Any, problems: list[str]) -> Iterable[Any]:
 
 
 def _drop_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a row of a data frame as plain values, without missing ones."""
+    """Return a row of a data frame as plain values, without missing values."""
     plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
     return {name: value for name, value in plain.items() if not _is_gap(value)}
 
@@ -182,7 +180,7 @@ def _task(item: Any) -> ExperimentTask:
 
 
 def _folder_of(row: Mapping[str, Any]) -> list[str]:
-    """Return a hash of a task's folder; empty if it has none. Raises `SettingsError`."""
+    """Return a hash of a task's folder in a list; empty if the task has none. Raises `SettingsError`."""
     return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 

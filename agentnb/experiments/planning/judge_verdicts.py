@@ -1,4 +1,4 @@
-"""Verdicts of models, the checks that ask for them, and a cache so that each is paid for only once."""
+"""Verdicts of models, the checks that ask for them, and a cache so that each verdict is paid for only once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from agentnb.runtime.budget import Spending
 from agentnb.store.store import Store
 
 FOLDER = ".judging"
-"""Folder of the verdicts and the judges' runs, within that of the judged runs. Hidden, so that tables skip it."""
+"""Folder of the verdicts and the judges' runs, within the folder of the judged runs. Hidden, so that tables skip it."""
 FILE = "verdicts"
-"""File of the verdicts (JSON Lines), without the suffix of traces, so that the folder reads like any folder of runs."""
+"""File of the verdicts (JSON Lines), without the suffix of traces, so that the folder can be read like any folder of runs."""
 PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
 """The possible answers about one run."""
 
@@ -33,7 +33,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     """Hash of the judged text, the rubric and the model."""
     answer: str = UNKNOWN
-    """An answer that the judge's schema allows; ``unknown`` if the judge failed."""
+    """An answer that the judge's schema allows, or ``unknown`` if the judge failed."""
     reason: str = ""
     run_id: str = ""
     """Id of the judge's run."""
@@ -58,7 +58,7 @@ class Verdicts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: str) -> asyncio.Lock:
-        """Return the lock to hold while asking for a verdict, so that equal runs judged concurrently are judged only once."""
+        """Return the lock to hold while asking for a verdict, so that equal runs are judged only once, even concurrently."""
         return self._locks.setdefault(key, asyncio.Lock())
 
     def get(self, key: str) -> Verdict | None:
@@ -130,7 +130,7 @@ class AskedCheck(ABC):
     async def ask(self, run: Run, bench: Bench, task: str) -> Asked:
         """Return the verdict on a run. ``task``: its prompt, without the variant's additions.
 
-        A failure results in an unknown verdict. Raises only a cancellation, or `StoreError` if a verdict cannot be stored.
+        A failure results in an unknown verdict. Raises only a cancellation, or `StoreError` if the verdict cannot be stored.
         """
 
     @abstractmethod
@@ -139,7 +139,7 @@ class AskedCheck(ABC):
 
     @abstractmethod
     def __call__(self, run: Run) -> bool | None:
-        """Return whether the run passed; asks synchronously."""
+        """Return whether the run passed; blocks until the model answers."""
 
 
 class Asked(NamedTuple):

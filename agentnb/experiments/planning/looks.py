@@ -1,4 +1,4 @@
-"""Planned looks at an experiment, each after complete tasks, with its tasks and level."""
+"""Planned looks at an experiment, each after a number of complete tasks, with its tasks and level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Look(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The number of the look, in words."""
+        """The number of the look, as text."""
         return f"look {self.number} of {self.of}"
 
     def __str__(self) -> str:
@@ -53,7 +53,9 @@ def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
 
 
 def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[list[int]]:
-    """Return the positions of the tasks that each look adds, in complete clusters drawn by seed; without looks, all tasks."""
+    """Return the positions of the tasks that each look adds, as complete clusters drawn by seed; all tasks if there are no
+    looks.
+    """
     if not shares:
         return [[*range(len(tasks))]]
     order = places_by_cluster(tasks)
@@ -79,7 +81,7 @@ def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
 
 
 def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[str]:
-    """Return a problem if looks come too early to show a difference, naming the remaining looks."""
+    """Return a problem if looks come too early to show a difference, naming the looks that remain."""
     if not shares:
         return []
     stages = stages_of(tasks, shares, seed)

@@ -1,4 +1,4 @@
-"""The problems of an experiment, found before anything runs, each as a sentence."""
+"""The problems of an experiment, found before anything runs, each expressed as a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_SHAPES = 20
-"""Maximum number of rows with different columns on which a check is tried."""
+"""Maximum number of rows with different columns with which a check is tried."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
@@ -69,7 +69,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
-    """Yield the columns that variants' templates name but rows lack."""
+    """Yield the columns that the variants' templates name but rows lack."""
     for variant in variants:
         if variant.template is None:
             continue
@@ -90,8 +90,8 @@ def example_problems(
 ) -> list[str]:
     """Return the checks that raise or take longer than ``seconds`` on a recorded example run with the tasks' rows.
 
-    Tries one row per set of columns. ``have_folders``: whether the runs of all tasks have their own folders. If so, or if a row
-    has a folder, the row is tried with a copy, as in a run.
+    Tries one row per set of columns. ``have_folders``: whether the runs of all tasks have their own folders. If so, or if the
+    row has a folder, the check gets a copy, as in a run.
     """
     run = load_trace(example("healthy"))
     shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
@@ -183,7 +183,7 @@ def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], 
 
 
 def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks: Iterable[Check] = ()) -> bool:
-    """True if all models, including the judges', are free, which means personas without a price."""
+    """True if all models, including the judges', are free, that is, personas without a price."""
     used: list[str | Model | None] = [*models] or [variant.model for variant in variants]
     used += [check.function.model for check in checks if isinstance(check.function, AskedCheck)]
     return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)

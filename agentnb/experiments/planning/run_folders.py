@@ -19,7 +19,7 @@ from agentnb.tools.builtin.shell.sandbox import check_sandbox
 from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
-"""Column that holds the folder of a task; in checks, the folder of the run."""
+"""Column that holds the folder of a task or, in checks, the folder of the run."""
 OWN = ".agentnb"
 """Folder of agentnb's settings and logs, which grows during an experiment."""
 GIT = ".git"
@@ -44,9 +44,9 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names to leave out of a copy: logs, key files, special files, Python environments, and links to these.
+    """Return the names to leave out of a copy: logs, key files, special files, Python environments, and links to any of these.
 
-    The scripts of an environment contain its path, so a copy would use the original; tools can rebuild it.
+    The scripts of an environment contain its path, so a copy would use the original; tools can rebuild the environment.
     """
     return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
 
@@ -75,7 +75,8 @@ def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def folder_content(folder: str | Path) -> str:
     """Return a hash of the files in a folder, as they are copied.
 
-    Raises `SettingsError` if the folder is missing, or has a link to the outside, which in a copy would lead to the original.
+    Raises `SettingsError` if the folder is missing, or contains a link to the outside, through which a copy would reach the
+    original.
     """
     if not Path(folder).is_dir():
         raise SettingsError(f"{str(folder)!r} is not a folder")
@@ -95,7 +96,7 @@ def _hash_of(folder: str | Path) -> str:
 
 
 def _walk(folder: str | Path) -> Iterator[tuple[str, list[str], set[str]]]:
-    """Yield each folder that is copied, with the names of its files and links, and the names left out."""
+    """Yield each folder to copy, with the names of its files and links, and the names left out."""
     for path, folders, names in os.walk(folder):
         left_out = set(files_left_out(path, (*folders, *names)))
         folders[:] = sorted(name for name in folders if name not in left_out)

@@ -14,12 +14,12 @@ from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
-"""The assignment of seeds: each task and repeat has one for all variants, or one for each variant."""
+"""How seeds are assigned: each task and repeat has one seed for all variants, or one for each variant."""
 MAX_SEED = 2**31
 
 
 class Cell(NamedTuple):
-    """A run to make: the positions of its task, variant and model, its repeat and its seed."""
+    """A run to make: the positions of its task, variant and model, its repeat, and its seed."""
 
     task: int
     variant: int
@@ -47,7 +47,7 @@ class Schedule:
     seeds: Seeds = "shared"
     is_pilot: bool = False
     first_repeat: int = 0
-    """Lower repeats belong to an earlier schedule, which this one extends."""
+    """The first repeat; lower repeats belong to an earlier schedule, which this one extends."""
     stage: int = 0
     """Number of planned looks before this schedule: each look adds its tasks as a separate schedule."""
 
@@ -55,7 +55,9 @@ class Schedule:
         return len(self.places) * len(self.variants) * len(self.models) * self.repeats
 
     def __iter__(self) -> Iterator[Cell]:
-        """Yield the cells: blocks of a task, model and repeat in random order, each with its variants in random order."""
+        """Yield the cells: blocks of a task, model and repeat in random order, with the variants in random order within each
+        block.
+        """
         stage = f":{self.stage}" if self.stage else ""
         draw = Random(f"{self.seed}:order:{self.is_pilot}:{self.first_repeat}:{len(self.places)}{stage}")
         blocks = array("L", range(len(self.places) * len(self.models) * self.repeats))

@@ -63,7 +63,7 @@ class Variant:
         return self.work.limits.budget if isinstance(self.work, Agent) else self.work.spec.limits.get("budget")
 
     def agent(self, model: str | Model | None, seed: int) -> Agent:
-        """Return the variant's agent with this model, by default its own, seeded if possible."""
+        """Return the variant's agent with this model (by default its own), seeded if possible."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
         chosen = with_seed(self.work.used_model if model is None else model, seed)
         words = self.work.guidance
@@ -74,7 +74,7 @@ class Variant:
 
 
 def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
-    """Return the variants by name. ``base``: the agent, or the settings of one, that variants change; problems are appended."""
+    """Return the variants by name. ``base``: the agent (or its settings) that variants change; problems are appended."""
     named = variants_by_name(definitions, problems)
     if base is not None and not isinstance(base, Agent | Mapping):
         problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
@@ -144,7 +144,7 @@ def is_persona(model: str | Model) -> bool:
 
 
 def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]:
-    """Return the variants by name. The items of a list are named after themselves. Problems are appended."""
+    """Return the variants by name. The items of a list serve as their own names. Problems are appended."""
     if isinstance(definitions, Mapping):
         return definitions
     if isinstance(definitions, str) or not isinstance(definitions, Iterable):
@@ -154,7 +154,7 @@ def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]
 
 
 def _split_rules(base: Any) -> tuple[Any, RuleList]:
-    """Separate the rules from an agent or its settings. Variants do not check the rules, since their tools may differ."""
+    """Separate the rules from an agent or its settings. Rules are not checked against variants, whose tools may differ."""
     if isinstance(base, Agent):
         return (replace(base, permissions=base.rule_list.as_checked) if base.rule_list else base), NO_RULES
     rules = RuleList.of((base or {}).get("permissions"))

@@ -1,4 +1,4 @@
-"""The data of a report: tables as CSV and Parquet, and the tasks, in a folder next to the report."""
+"""The data of a report in a folder next to it: tables as CSV and Parquet, and the tasks."""
 
 from __future__ import annotations
 

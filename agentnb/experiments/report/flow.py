@@ -10,15 +10,15 @@ from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.values import cell_values, count_states
 
 LATER = "later"
-"""State of a run that is scheduled after the planned look of the results."""
+"""State of a run that is scheduled after the planned look at which the results stand."""
 COLUMNS = ("planned", LATER, "not run", "run", "failed", "value missing", "left out", "analysed")
 
 
 def flow_of(comparison: Comparison, planned: Mapping[str, int]) -> Grid:
     """Tabulate the runs of both variants, from planned to analysed. ``planned``: number of runs by variant.
 
-    A planned run is later (after a planned look), not run, or run. A run is failed (ended by the provider, a kill or a person),
-    without a value, left out (its counterpart has no value), or analysed.
+    A planned run is later (scheduled after the planned look), not run, or run. A run is failed (ended by the provider, a kill
+    or a person), without a value, left out (its counterpart has no value), or analysed.
     """
     paired = [unit for unit in comparison.units if unit.is_paired]
     analysed = {comparison.a: sum(len(unit.a) for unit in paired), comparison.b: sum(len(unit.b) for unit in paired)}

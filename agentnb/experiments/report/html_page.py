@@ -1,5 +1,5 @@
-"""The report as a page in one file, without scripts or external resources, readable in light and dark, on narrow screens and in
-print.
+"""The report as a single-file page without scripts or external resources, readable in light and dark mode, on narrow screens
+and in print.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The report's section on guidance sets that are drawn for each round, so that every run mixes sets."""
+"""The report's section on guidance sets that were drawn for each round, so that every run mixes sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods of an experiment in words: its plan, its randomisation, and the models and versions used."""
+"""The methods of an experiment in words: its plan, its randomisation, and the models and versions that it used."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _judges(setup: Setup) -> list[tuple[str, str]]:
 
 
 def _exclusions(results: Results) -> list[str]:
-    """Return the frozen exclusions, worded as beginnings of sentences."""
+    """Return the frozen exclusions, each worded as the beginning of a sentence."""
     texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
     return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 

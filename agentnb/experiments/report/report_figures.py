@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_FLIPS = 3
-"""Maximum number of comparisons for which tasks are drawn."""
+"""Maximum number of comparisons for which the tasks are drawn."""
 
 
 def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    """Yield the figures that the data allow; if matplotlib is missing, yield what to install."""
+    """Yield the figures that the data allow or, if matplotlib is missing, what to install."""
     try:
         if comparisons:
             yield _picture("differences", differences([*comparisons]))

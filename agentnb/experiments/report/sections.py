@@ -74,7 +74,7 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
 
 
 def _make_heading(comparison: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
-    """Return the heading of a comparison, if there are several."""
+    """Return the heading of a comparison if there are several, otherwise nothing."""
     return [Heading(heading(comparison)[0], is_inner=True)] if len(comparisons) > 1 else []
 
 

@@ -30,14 +30,14 @@ LEFT_OUT = ("tasks", "folder", "executor", "places")
 
 
 class _Names(NamedTuple):
-    """The names that the code refers to: those with a definition, and those without a known one."""
+    """The names that the code refers to: those whose definitions are known, and the others."""
 
     defined: dict[str, str]
     missing: dict[str, None]
 
 
 def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
-    """Yield the code that reproduces the experiment, and the names to define first. ``tasks``: path of the file with the
+    """Yield the code that reproduces the experiment, and the names to define first. ``tasks``: path of the file that holds the
     tasks.
     """
     names = _Names({}, {})
@@ -123,7 +123,7 @@ def _name(value: Any, names: _Names) -> str:
 
 
 def _define_variables(function: Any, names: _Names) -> None:
-    """Record the plain values that a function refers to by name; its other references are missing."""
+    """Record the plain values that a function refers to by name; its other references count as missing."""
     variables = inspect.getclosurevars(function)
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, int | float | str):

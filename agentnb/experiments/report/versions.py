@@ -9,12 +9,12 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
 STATISTICS = "scipy"
-"""The package used for the tests, which an extra installs."""
+"""The package used for statistical tests, which an extra installs."""
 _NAME = re.compile(r"[\w.-]+")
 
 
 def versions_here() -> dict[str, str]:
-    """Return the versions of agentnb, Python, and those of agentnb's dependencies that are installed."""
+    """Return the versions of agentnb, Python, and agentnb's installed dependencies."""
     versions = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
     with suppress(PackageNotFoundError):  # an uninstalled checkout on the path
         needed = [_NAME.findall(requirement)[0] for requirement in requires("agentnb") or [] if "extra ==" not in requirement]

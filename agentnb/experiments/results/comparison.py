@@ -1,4 +1,4 @@
-"""Comparisons of two variants, paired by task: difference, interval, p value, flips, and the minimum detectable effect."""
+"""Comparisons of two variants, paired by task: difference, interval, p value, flips, and minimum detectable effect."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ SKEW = {
 }
 """Warnings about the interval for differences that are skewed, or too few to tell."""
 PASSES = (0.0, 1.0)
-"""Values, and limits, of an outcome that either passes or fails."""
+"""Values, and limits, of a pass/fail outcome."""
 AnyDifference: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None, and `missing` says why."""
+    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None and `missing` says why."""
 
     a: str
     b: str
@@ -74,9 +74,9 @@ class Comparison:
     rows_a: Sequence[Row] = field(repr=False)
     rows_b: Sequence[Row] = field(repr=False)
     notes: tuple[str, ...] = ()
-    """Deviations from the plan, as notes."""
+    """Notes on deviations from the plan."""
     family: int = 1
-    """Number of comparisons made of the same results. If there are several, ``p_adjusted`` is adjusted by Holm."""
+    """Number of comparisons made of the same results. If there are several, ``p_adjusted`` is adjusted by Holm's method."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
@@ -119,7 +119,7 @@ class Comparison:
 
     @property
     def left_out(self) -> list[Unit]:
-        """Units that lack a value in one or both arms, which no number includes."""
+        """Units that lack a value in one or both arms; they are left out of every number."""
         return [unit for unit in self.units if not unit.is_paired]
 
     @cached_property
@@ -144,9 +144,7 @@ class Comparison:
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
-        """Minimum and maximum value: 0 and 1 for passes, otherwise as specified or as observed, or None if no value is
-        known.
-        """
+        """Minimum and maximum value: 0 and 1 for pass/fail, otherwise as specified or observed; None if no value is known."""
         if self.limits or not self._seen:
             return self.limits
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
@@ -162,9 +160,7 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """True if missing values could move 0 into or out of the interval, or None if no values are missing or no number is
-        known.
-        """
+        """True if missing values could move 0 into or out of the interval; None if none are missing or no number is known."""
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
         return any(find_sign(extreme) != find_sign(self.analysis) for extreme in self.extremes)
@@ -202,19 +198,19 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, where each task has equal weight, or None if too few tasks are paired."""
+        """Mean of a minus mean of b, with equal weight for each task, or None if too few tasks are paired."""
         return self.analysis.value if isinstance(self.analysis, Difference) else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent interval of the true difference, valid across all planned looks, or None for too few pairs, or identical
-        runs.
+        """95 per cent interval of the true difference, valid across all planned looks; None if there are too few pairs or all
+        runs are identical.
         """
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference: below `level` if and only if the interval excludes 0."""
+        """Two-sided p value for no difference: below `level` if and only if the interval excludes 0."""
         return self.analysis.p_value if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
@@ -238,7 +234,7 @@ class Comparison:
 
     @cached_property
     def is_identical(self) -> bool:
-        """True if the runs in every pair are identical, so there is nothing to estimate."""
+        """True if the runs in every pair are identical, so that there is nothing to estimate."""
         pairs = self.pairs
         same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
         return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
@@ -251,7 +247,9 @@ class Comparison:
 
     @cached_property
     def discordant(self) -> Discordance | None:
-        """McNemar's exact test, if each task passes or fails and has one run per variant and no cluster; otherwise None."""
+        """McNemar's exact test if the primary is pass/fail and each task has one run per variant and no cluster; otherwise
+        None.
+        """
         values = [value for unit in self.units for value in (*unit.a, *unit.b)]
         is_single = len({unit.task for unit in self.units}) == len(self.units)
         is_single = is_single and all(len(unit.a) <= 1 >= len(unit.b) for unit in self.units)
@@ -261,7 +259,7 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """Share of tasks in which k out of k runs pass, by variant; empty unless the primary passes or fails.
+        """Share of tasks for which all k of k runs pass, by variant; empty unless the primary is pass/fail.
 
         If there are several models, a task's shares are averaged over them.
         """
@@ -298,8 +296,8 @@ class Comparison:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """A row per pair of runs with different values, with ``task``, ``model``, ``repeat``, and both values, runs and
-        statuses.
+        """A row per pair of runs with different values, with ``task``, ``model``, ``repeat``, and the values, runs and statuses
+        of both.
         """
         import pandas as pd
 
@@ -330,7 +328,7 @@ class Comparison:
         return self.records.run(run_id)
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
-        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first one."""
+        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: defaults to the first model."""
         for a, b in self.pairs:
             is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
             if is_meant and a.row.run_id and b.row.run_id:
@@ -431,12 +429,12 @@ def compare(
     """Compare two variants of an experiment, or two sets of runs, paired by task: the first minus the second.
 
     ``compare(results, "new", "old")`` compares two variants. ``compare(results)`` compares each further variant with the first,
-    with p values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or Inspect logs; tasks are paired by
-    the tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``,
-    ``rounds``, ``seconds``, ``tokens``); by default that of the experiment, or else `passed`, or `score` for runs with partial
-    scores. ``limits``: minimum and maximum of the primary, which bound the effect of missing values. ``quality``: the quality
-    of the deciding judge, from `Judge.quality`, used to correct differences and intervals. Raises `SettingsError` if a name is
-    unknown, or while the results are covered.
+    with p values adjusted by Holm's method. ``compare(runs, others)`` compares runs, paths, stores or Inspect logs; tasks are
+    paired by the tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``,
+    ``rounds``, ``seconds``, ``tokens``); by default that of the experiment, otherwise `passed`, or `score` for runs with
+    partial scores. ``limits``: minimum and maximum of the primary, which bound the effect of missing values. ``quality``: the
+    quality of the deciding judge, from `Judge.quality`, used to correct differences and intervals. Raises `SettingsError` if a
+    name is unknown, or while the results are covered.
     """
     _check_given(limits, quality)
     if not isinstance(source, Results):
@@ -466,7 +464,7 @@ def compare(
 
 
 def _adjust_p_values(several: list[Comparison]) -> Comparisons:
-    """Return the comparisons with p values adjusted by Holm. A single comparison is returned unchanged."""
+    """Return the comparisons with p values adjusted by Holm's method. A single comparison is returned unchanged."""
     family = len(several)
     if family == 1:
         return Comparisons(several)
@@ -494,8 +492,7 @@ def _of_runs(
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison, corrected by the quality of its judge, with a note on the correction, or on why it was not
-    possible.
+    """Return the comparison corrected by the quality of its judge, with a note on the correction or on why it was not possible.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """

@@ -1,11 +1,11 @@
 """Estimates from the verdicts of a judge, corrected for its errors. The intervals include the uncertainty of the error rates.
 
 If labelled runs of both variants were drawn at random, each variant is corrected by its own labels: the pass rate is the share
-of correct verdicts among the passed, and of wrong ones among the failed, weighted by how many runs get each verdict. This makes
-no assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from binomial data with
-misclassifications, Journal of the American Statistical Association 65. If other runs were labelled, the pass rate follows from
-sensitivity and specificity, which are assumed to be equal in both variants. Source: Rogan and Gladen (1978), Estimating
-prevalence from the results of a screening test, American Journal of Epidemiology 107.
+of correct verdicts among the passed verdicts, and of wrong verdicts among the failed ones, weighted by how many runs get each
+verdict. This makes no assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from
+binomial data with misclassifications, Journal of the American Statistical Association 65. If other runs were labelled, the pass
+rate is computed from sensitivity and specificity, which are assumed to be equal in both variants. Source: Rogan and Gladen
+(1978), Estimating prevalence from the results of a screening test, American Journal of Epidemiology 107.
 
 Both methods are linear in the verdict, so the paired estimate of the verdicts carries over. Its interval is widened by moving
 each rate to its own limits and adding the squares. Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER).
@@ -37,9 +37,9 @@ class LabelledRun(NamedTuple):
     cluster: Hashable
     """Runs in the same cluster are not independent."""
     is_healthy: bool
-    """True if the label says so."""
+    """True if the run's label is healthy."""
     is_passed: bool
-    """True if the verdict says so."""
+    """True if the run's verdict is passed."""
 
 
 class ErrorRates(NamedTuple):
@@ -112,7 +112,7 @@ class JudgeQuality:
 
     @property
     def rates(self) -> ErrorRates:
-        """Error rates over all labelled runs."""
+        """Error rates pooled over all labelled runs."""
         return rates_of(self.judged)
 
     @property
@@ -123,9 +123,7 @@ class JudgeQuality:
 
     @property
     def p_values(self) -> dict[str, float | None]:
-        """Fisher's exact p values for equal ``sensitivity`` and ``specificity`` in two variants, or None unless there are
-        two.
-        """
+        """Fisher's exact p values for equal ``sensitivity`` and ``specificity`` in two variants; None unless there are two."""
         return {name: self._p_value(is_healthy) for name, is_healthy in (("sensitivity", True), ("specificity", False))}
 
     def _p_value(self, is_healthy: bool) -> float | None:
@@ -161,13 +159,15 @@ def _describe_share(share: Share) -> str:
 
 
 class Line(NamedTuple):
-    """Pass rate of a variant as a linear function of the share that a judge passes; two rates are its parameters."""
+    """Pass rate of a variant as a linear function of the share of runs that a judge passes; its parameters are two rates."""
 
     rates: tuple[float, float]
     limits: tuple[tuple[float, float], tuple[float, float]]
     """Limits of each rate."""
     is_by_arm: bool
-    """True for `healthy_if_passed` and `healthy_if_failed` of the variant's own runs; otherwise sensitivity and specificity."""
+    """True if the rates are `healthy_if_passed` and `healthy_if_failed` of the variant's own runs, False for sensitivity and
+    specificity.
+    """
 
     def at(self, passed: float, moved: int | None = None, limit: int = 0) -> float:
         """Return the pass rate for a share of passed verdicts, with the rate at index ``moved`` set to a limit."""
@@ -178,7 +178,7 @@ class Line(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """The lines of two variants, and a description of where they come from."""
+    """The lines of two variants, and a description of their source."""
 
     a: Line
     b: Line
@@ -190,7 +190,7 @@ class Correction(NamedTuple):
         return self.a.is_by_arm
 
     def difference(self, analyse: Analyse, units: list[Unit]) -> Difference | TooFewTasks:
-        """Return the corrected difference of paired units. ``analyse`` estimates the uncorrected one."""
+        """Return the corrected difference of paired units. ``analyse`` estimates the uncorrected difference."""
         judged = analyse(units)
         corrected = analyse([unit._replace(a=[*map(self.a.at, unit.a)], b=[*map(self.b.at, unit.b)]) for unit in units])
         if isinstance(corrected, TooFewTasks) or isinstance(judged, TooFewTasks):
@@ -209,7 +209,7 @@ class Correction(NamedTuple):
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
     def _shift_rates(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
-        """Yield the difference with each rate at its lower and upper limit; if both arms share the rate, it is moved in both at
+        """Yield the difference with each rate at its lower and upper limit; a rate that both arms share is moved in both at
         once.
         """
         for index in (0, 1):
@@ -225,8 +225,8 @@ class Correction(NamedTuple):
 def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[float, float]:
     """Return the distances from the difference to both ends of the interval, with the rates fixed.
 
-    They are at least those of the verdicts' interval, which accounts for rare passes or failures. If all tasks differ alike,
-    the interval is as wide as the share of exceptions that cannot be excluded.
+    They are at least as large as those of the verdicts' interval, which accounts for rare passes or failures. If all tasks
+    differ alike, the interval is as wide as the share of exceptions that cannot be excluded.
     """
     if judged.interval is None:
         return ((judged.max_exception_share or 1.0) * slope,) * 2
@@ -236,7 +236,8 @@ def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[fl
 
 
 def _p_value(value: float, interval: tuple[float, float], deviations: float) -> float:
-    """Return the p value implied by an interval of ``deviations`` standard errors: below its level if and only if 0 is outside.
+    """Return the p value implied by an interval of ``deviations`` standard errors: below the interval's level if and only if 0
+    is outside.
 
     Source: Altman and Bland (2011), BMJ 343.
     """
@@ -245,9 +246,10 @@ def _p_value(value: float, interval: tuple[float, float], deviations: float) -> 
 
 
 def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[CellValue]) -> Correction:
-    """Return the correction for two variants: each by its own labelled runs, or both by the rates over all.
+    """Return the correction for two variants: each by its own labelled runs, or both by the rates pooled over all labelled
+    runs.
 
-    Raises `SettingsError` if these are no better than chance.
+    Raises `SettingsError` if the pooled rates are no better than chance.
     """
     own = [_find_labelled(quality, cells) for cells in (a, b)]
     if all(own):
@@ -280,7 +282,7 @@ def _find_labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[La
 
 
 def _line_by_arm(rates: ErrorRates, pooled: ErrorRates) -> Line:
-    """Return the line of a variant. If no labelled run has a verdict, the rate for that verdict is unconstrained."""
+    """Return the line of a variant. A rate for which no labelled run has the verdict is unconstrained."""
     shares = (rates.healthy_if_passed, rates.healthy_if_failed)
     others = (pooled.healthy_if_passed.value, pooled.healthy_if_failed.value)
     bounds = []

@@ -24,7 +24,7 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
-"""Default parent folder of experiments, relative to the folder in which they start."""
+"""Default parent folder of experiments, relative to the folder in which they are started."""
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 """Names within the folder, without the suffix of traces, so that the folder reads like any folder of runs."""
 
@@ -41,8 +41,8 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event that all results report: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried``, ``looked`` or ``budget``; or, as planned, ``look``, or ``planned`` (extended before the first
-    run).
+    """``extended``, ``retried``, ``looked`` or ``budget``; for planned events, ``look``, or ``planned`` (extended before the
+    first run).
     """
     text: str
     at: datetime | None = None
@@ -51,7 +51,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The plan, frozen when the first run (other than a pilot) started, with later notes."""
+    """The plan, frozen when the first run (other than a pilot run) started, with later notes."""
 
     id: str
     hash: str
@@ -91,7 +91,7 @@ class Memory:
         self._is_covered = is_covered
 
     def looked_at(self) -> datetime | None:
-        """Return the time of the first look at a run since the last call, or None."""
+        """Return the time of the first look at a run since the last call, or None if there was none."""
         looked, self._looked_at = self._looked_at, None
         return looked
 
@@ -132,7 +132,7 @@ class Memory:
 
 
 class ExperimentFolder:
-    """The records of an experiment in a folder. Each row is appended in a single write, so it survives the death of the
+    """The records of an experiment in a folder. Each row is appended in a single write, so that it survives the death of the
     process.
     """
 
@@ -173,7 +173,7 @@ class ExperimentFolder:
                 (self.path / COVER).unlink(missing_ok=True)
 
     def looked_at(self) -> datetime | None:
-        """Return the time of the first look at the runs since the last call, or None."""
+        """Return the time of the first look at the runs since the last call, or None if there was none."""
         if not (data := self._read(COVER)):
             return None
         with self._writing(COVER):
@@ -218,7 +218,7 @@ class ExperimentFolder:
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log, including interrupted attempts. Before the end of the experiment, this counts as a
+        """Return a run from its log, even that of an interrupted attempt. Before the end of the experiment, this counts as a
         look.
         """
         aside = self._aside(run_id)
@@ -228,7 +228,7 @@ class ExperimentFolder:
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
-        """Move the logs of runs, and of their nested runs, to the folder ``cut``, where tables skip them.
+        """Move the logs of runs and of their nested runs to the folder ``cut``, which tables skip.
 
         ``top_level``: runs known not to be nested.
         """

@@ -29,7 +29,7 @@ OPEN = ("task", "cluster", "variant", "model", "repeat", "seed", "run_id")
 
 @dataclass(frozen=True)
 class Results:
-    """The results of an experiment, complete or so far."""
+    """The results of an experiment, either complete or so far."""
 
     rows: Sequence[Row] = field(repr=False)
     plan: Plan
@@ -45,11 +45,11 @@ class Results:
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Placeholder rows for cells that have no row."""
     look: Look | None = None
-    """The planned look of these results, or None between looks or if none are planned."""
+    """The planned look at which these results stand, or None between looks or if no looks are planned."""
     writer: Callable[[Results, str | Path, Any], Path] | None = field(default=None, repr=False, compare=False)
     """Writes the report."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
-    """The rows, uncovered."""
+    """The rows before any of them are covered."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_made", self.rows)
@@ -62,7 +62,7 @@ class Results:
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """One row per attempt at a run: the rows in `table`, those that a retry replaced, and ``lost`` ones, whose worker
+        """One row per attempt at a run: the rows in `table`, those replaced by a retry, and ``lost`` ones, whose worker
         died.
         """
         rows = self.rows if self.records is None else self.records.attempts()
@@ -98,7 +98,7 @@ class Results:
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
-        """Return the mean of the primary by variant, with an interval by task, which is not valid for differences.
+        """Return the mean of the primary by variant, with an interval by task that is not valid for differences.
 
         Raises `SettingsError` while the results are covered.
         """
@@ -187,7 +187,7 @@ class Results:
 
     @property
     def _about_look(self) -> str:
-        """A note on the planned look of these results."""
+        """A note on the planned look at which these results stand."""
         assert self.look is not None, "asked only at one"
         remaining = self.look.of_tasks - self.look.tasks
         suffix = (
@@ -197,7 +197,7 @@ class Results:
 
     @property
     def _about_answers(self) -> str:
-        """A note on what the default primary means, and on runs that lacked the necessary tools."""
+        """A note on the meaning of the default primary, and on runs that lacked the necessary tools."""
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         texts = [f"{pluralize(without, 'run')} had no tools"] if without else []

@@ -33,10 +33,10 @@ async def add_verdicts(
 ) -> Row:
     """Return the row with the verdicts of checks that ask a model.
 
-    ``columns``: the row of the task, whose prompt the judge reads; by default, the run's prompt, which a variant may have
+    ``columns``: the row of the task, whose prompt the judge reads; if omitted, the run's prompt, which a variant may have
     changed.
 
-    No model is asked about a run that was cut short or lost, since the way it ended decides.
+    No model is asked about a run that was cut short or lost, since its ending decides the value.
     """
     values, errors, judged = {**row.values}, {**row.check_errors}, {**row.judged}
     cost: float | None = row.judging_cost
@@ -66,7 +66,7 @@ def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Ch
 
 
 async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Make the calls, a few at a time, and return their results in order."""
+    """Make the calls, only a few at a time, and return their results in order."""
     places = asyncio.Semaphore(MAX_JUDGES_AT_A_TIME)
 
     async def make(call: Callable[[], Awaitable[T]]) -> T:
@@ -77,10 +77,10 @@ async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]
 
 
 def bench_of(source: RunSource, spending: Spending | None = None) -> Bench:
-    """Return the bench for recorded runs. Verdicts are stored next to the runs, or else in ``.agentnb``."""
+    """Return the bench used by judges of recorded runs. Verdicts are stored next to the runs, otherwise in ``.agentnb``."""
     return Bench(Verdicts(folder_of_source(source) or Path.cwd() / ".agentnb"), spending)
 
 
 def folder_of_source(source: RunSource) -> Path | None:
-    """Return the folder of a source, or None for runs and files."""
+    """Return the folder of a source, or None for runs and single files."""
     return folder_of(source) if isinstance(source, Store | str | Path) else None

@@ -12,7 +12,9 @@ from agentnb.experiments.results.rows import Row
 
 
 def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names to count the runs by."""
+    """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names of the variants by which to
+    count the runs.
+    """
     unanswered = [row for row in rows if row.unanswered]
     if unanswered:
         yield f"nobody answered the questions of {pluralize(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"

@@ -1,4 +1,4 @@
-"""Turns recorded runs of any origin into the rows of two arms; identifies tasks, repeats and nested runs."""
+"""Turns recorded runs of any origin into the rows of two arms, identifying tasks, repeats and nested runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _usual_primary(runs: Iterable[Run]) -> str:
 
 
 def _number_tasks_alike(runs: Iterable[Run]) -> bool:
-    """True if several files in an arm have a task with the same number and nothing shows that it is the same task."""
+    """True if several files in an arm have a task with the same number, and nothing shows that these are the same task."""
     files: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
         origin = run.origin

@@ -21,7 +21,7 @@ from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops_table import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
-"""The repetition of a run that was cut off: recovered, or made again."""
+"""How a run that was cut off was repeated: recovered, or made again."""
 NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
 """Fields of a row that do not reveal how the run went."""
 COVERED = "covered"
@@ -33,7 +33,7 @@ NOT_RUN = "not_run"
 LOST = "lost"
 """Status of an attempt whose worker died; the cell has another row or is run again."""
 STATES = ("scored", "unknown", "failed", "not run")
-"""States of a cell's value: known, unknown although the run ended, lost with the run, or still to come."""
+"""States of a cell's value: known, unknown although the run ended, lost with the run, or yet to come."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,7 +59,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     values: dict[str, Value] = {}
     """Values by the name of the check."""
     end: str = ""
-    """State of the run, which determines which values count; empty in rows from earlier versions."""
+    """How the run ended, which determines which values count; empty in rows from earlier versions."""
     check_errors: dict[str, str] = {}
     """Errors of checks that raised one, by name; the values of these checks are unknown."""
     judged: dict[str, str] = {}
@@ -97,7 +97,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_completed(self) -> bool:
-        """True if the run was not cut short, as far as is known. Other runs are left out of the second analysis."""
+        """True if, as far as is known, the run was not cut short. Other runs are left out of the second analysis."""
         return self.status in WHOLE
 
     @property
@@ -195,7 +195,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
 
 
 def _end_of(run: Run) -> str:
-    """Return the state of the run; a ``failed`` run counts as cut short if a verdict on its reply ended it."""
+    """Return how the run ended; a ``failed`` run counts as cut short if a verdict on its reply ended it."""
     if run.status != "failed" or run.stop_reason == "step_failed":
         return run.status
     return CUT_SHORT[-1] if run.failed_at == OF_THE_REPLY else run.status

@@ -1,4 +1,4 @@
-"""The data of a comparison: values of cells, pairs of cells from two arms, and the units that are paired."""
+"""The data of a comparison: values of cells, pairs of cells from the two arms, and the units that are paired."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CellValue(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Key that the two runs of a pair share."""
+        """Key shared by the two runs of a pair."""
         return self.task, self.model, self.repeat
 
 
@@ -83,7 +83,7 @@ def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[Cel
 
 
 def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
-    """Return the units of two arms, ordered by task: resampling depends on the order, but runs finish in any order.
+    """Return the units of two arms, ordered by task, because resampling depends on the order and runs finish in any order.
 
     A unit is a task under a model; if both arms used the same seed for a repeat, it is a single repeat.
     """
@@ -108,7 +108,7 @@ def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]
 
 
 class Stacked(NamedTuple):
-    """The values of paired units in the form that the statistics take: grouped by task and model, for each arm."""
+    """The values of paired units as the statistics expect them: grouped by task and model, for each arm."""
 
     a: ByTask
     b: ByTask
@@ -127,7 +127,7 @@ def stack_units(units: Iterable[Unit]) -> Stacked:
 
 
 def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
-    """Return the means of the paired tasks in both arms, where each model has equal weight."""
+    """Return the means of the paired tasks in both arms, with equal weight for each model."""
     by_task: dict[str, list[tuple[float, float]]] = {}
     for a, b, task in zip(*stack_units(units), strict=True):
         if a and b:

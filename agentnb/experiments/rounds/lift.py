@@ -1,4 +1,4 @@
-"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, otherwise as an association."""
+"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, and otherwise as an association."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFra
     """Return one row per model, guidance set, kind of guidance and trigger: rates of an outcome with and without guidance.
 
     ``outcome``: ``followed`` if the reply followed the guidance; ``call_worked`` if a work tool ran and succeeded in the round;
-    ``no_loop_within_3`` if no loop was found within that many rounds. The default is that of the experiment's plan, or else
-    ``followed``. ``trigger``: the reason for the round.
+    ``no_loop_within_3`` if no loop was found within that many rounds. The default is the outcome in the experiment's plan,
+    otherwise ``followed``. ``trigger``: the reason for the round.
 
     If a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus the
     mean after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek) and clustered by task,
-    with ``p_value`` and ``p_adjusted``, which is adjusted by Holm over all effects in the table. ``judged`` and
+    with ``p_value`` and ``p_adjusted``, adjusted by Holm's method over all effects in the table. ``judged`` and
     ``judged_without`` count the draws in the estimate. The effect is on this outcome, averaged over later draws, and makes no
     claim about complete runs. For other runs ``claim`` is ``association``: ``anyway`` is the share among rounds of the same
     model that would have had the guidance but did not, such as those of an arm with ``off``, and shares are means over runs.
@@ -168,7 +168,7 @@ def _too_few(estimate: WeightedDifference) -> str:
 
 
 def _associations(runs: Iterable[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
-    """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had it."""
+    """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had the same guidance."""
     with_guidance: dict[GuidanceKind, dict[str, list[bool]]] = {}
     without: dict[GuidanceKind, dict[str, list[bool]]] = {}
     sets: dict[tuple[str, str, str], GuidanceSet] = {}
@@ -194,7 +194,7 @@ def _add(values: dict[GuidanceKind, dict[str, list[bool]]], kind: GuidanceKind, 
 
 
 def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
-    """Yield the guidance of a set that rounds would have had but did not, and whether their replies followed it."""
+    """Yield the guidance of a set that rounds would have had but did not have, and whether their replies followed it."""
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
     for index, injection_kind, followed in would_be_given(run, words):

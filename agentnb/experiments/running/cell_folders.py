@@ -38,10 +38,10 @@ class CellFolders:
     """The folders of one run, inside a temporary folder, and the sandbox of an external agent."""
 
     folder: Path
-    """The resolved path, as the sandbox needs it."""
+    """The path with links resolved, as the sandbox needs it."""
     is_in_sandbox: bool = True
     originals: tuple[Path, ...] = ()
-    """Folders to hide from an external agent besides users' folders: those of the task and of the records."""
+    """Folders to hide from an external agent in addition to users' folders: those of the task and of the records."""
 
     @property
     def work(self) -> Path:
@@ -50,7 +50,7 @@ class CellFolders:
 
     @property
     def home(self) -> Path:
-        """The folder of settings, which is the only user data that an external agent sees."""
+        """The settings folder, which is the only user data that an external agent sees."""
         return self.folder / "home"
 
     def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
@@ -104,14 +104,14 @@ def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iter
 
 
 def _folders_of_persons() -> Iterator[Path]:
-    """Return the top-level folders that do not belong to the system."""
+    """Yield the top-level folders that do not belong to the system."""
     for path in Path("/").iterdir():
         if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
             yield path
 
 
 def _below_system(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders below a system folder, with links resolved; the system folder itself stays visible."""
+    """Yield the folders that are inside a system folder, with links resolved; the system folder itself stays visible."""
     for path in (folder.resolve() for folder in folders):
         if len(path.parts) > len(("/", "opt")) and path.parts[1] in SYSTEM and path.is_dir():
             yield path

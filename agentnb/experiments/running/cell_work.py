@@ -42,7 +42,7 @@ from agentnb.store.store import Store, load_file
 CELL_TAG = "cell:"
 """Prefix of the tag that names a run's cell."""
 POOL_TAG = "executor:pool"
-"""Tag of a run in a pool, whose log arrives late."""
+"""Tag of a run in a pool, whose log arrives with a delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Work:
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     models: Sequence[str | Model | None]
-    """Models of the experiment, where None means the variants' own."""
+    """Models of the experiment; None means the variants' own model."""
     checks: Sequence[Check]
     primary: str
     approve: Approve | str | None = None
@@ -65,7 +65,7 @@ class Work:
         return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
-        """True if the run has its own folders, which is always so if a variant is an external agent."""
+        """True if the run has its own folders, as it always does if a variant is an external agent."""
         return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Work:
 
 
 class Resumable(NamedTuple):
-    """The log of a cell whose run was cut off, or ended without a row."""
+    """The log of a cell whose run was cut off or ended without a row."""
 
     run_id: str
     is_over: bool
@@ -101,7 +101,7 @@ class Resumable(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A cell to run, with the log of an earlier attempt."""
+    """A cell to run, with the log of an earlier attempt, if any."""
 
     cell: Cell
     model_name: str
@@ -110,11 +110,11 @@ class Job(NamedTuple):
     redone: bool = False
     """True if its run was cut off and is being made again."""
     run_id: str = ""
-    """Id of its run in a pool; by default a new id."""
+    """Id of its run in a pool; if empty, a new id is used."""
 
     @property
     def way(self) -> Redone:
-        """The repetition of a run that was cut off, for its row."""
+        """How a run that was cut off is repeated, for its row."""
         if self.redone:
             return "again"
         return "" if self.begun is None or self.begun.is_over else "recovered"
@@ -136,10 +136,10 @@ async def run_cell(
     limits: CallLimits | None = None,
     servers: Servers | None = None,
 ) -> CellRun:
-    """Run a cell to its end and return its row. Any failure becomes a row with the reason.
+    """Run a cell to its end and return its row. Any failure becomes a row that states the reason.
 
-    ``limits``: rate limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share. Raises
-    cancellations, and `StoreError` if a log cannot be written; the cell then has no row.
+    ``limits``: rate limiters of the calls, by default those of the process; ``servers``: the MCP servers shared by cells.
+    Raises cancellations, and `StoreError` if a log cannot be written; the cell then has no row.
     """
     cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
@@ -233,12 +233,12 @@ def _fork_model(variant: Variant, model: str | Model | None, seed: int) -> str |
 
 
 def row_of_death(work: Work, job: Job, why: str) -> Row:
-    """Return the row of a cell whose process died."""
+    """Return the row for a cell whose process died."""
     named = work.fields_of(job.cell, job.model_name)
     return Row(**named, attempt=job.attempt, stop_reason="process_died", error=why)
 
 
 def error_line(error: BaseException | None) -> str:
-    """Return the type of an error and the first line of its message; empty without an error."""
+    """Return the type of an error and the first line of its message; empty if there is no error."""
     # Redact before truncating: a partial key would not be recognized.
     return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300] if error is not None else ""

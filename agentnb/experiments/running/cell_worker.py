@@ -38,7 +38,7 @@ class Secrets(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The result of a cell. ``events``: those of its run, unless a store keeps them."""
+    """The result of a cell. ``events``: the events of its run, unless a store keeps them."""
 
     row: Row
     events: list[AnyEvent] | None
@@ -50,13 +50,13 @@ Sent: TypeAlias = (
     | tuple[Literal["paid"], tuple[str, float]]
     | tuple[Literal["refused"], Refusal]
 )
-"""Messages from a worker: a finished cell, the error of a cell without a log, dollars spent, or a refusal for too many
+"""Messages from a worker: a finished cell, the error of a cell that has no log, dollars spent, or a refusal for too many
 requests.
 """
 
 
 def serve(pipe: Connection) -> None:
-    """Run cells until the pipe is closed. First receives keys and MCP servers, only through the pipe, and then the work.
+    """Run cells until the pipe is closed. First receives the keys and MCP servers (only through the pipe), then the work.
 
     If the parent process dies, this process exits at once; its logs then count as interrupted and can be recovered.
     """

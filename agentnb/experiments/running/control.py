@@ -1,4 +1,4 @@
-"""A running experiment as others watch and control it, from any thread: its progress, pause and stop."""
+"""A running experiment as others watch and control it from any thread: its progress, pause and stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
     """Number of cells with a row, including those from earlier processes."""
     running: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
-    """Reasons why runs did not complete, with the number of runs, the most frequent first."""
+    """Reasons why runs did not complete, with the number of runs, most frequent first."""
     cost: float | None = 0.0
     """US dollars of all finished cells, including their judging; None if the cost of any cell is unknown."""
     cost_expected: float | None = None
@@ -52,12 +52,12 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Cells per second in this process, or None before the first cell."""
+        """Cells per second in this process, or None until the first cell has finished."""
         return self.done_here / self.seconds if self.done_here and self.seconds else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the end at this rate, or None before the first cell."""
+        """Estimated seconds until the end at this rate, or None until the first cell has finished."""
         return None if self.rate is None else (self.total - self.done) / self.rate
 
 
@@ -117,7 +117,9 @@ class Control:
         self._tell()
 
     def stop(self) -> None:
-        """Start no further cells, and cancel active ones. These have no row, and are run when the experiment continues."""
+        """Start no further cells, and cancel active ones. Cancelled cells have no row, and are run when the experiment
+        continues.
+        """
         if self._state in ("running", "paused"):
             self._state = "stopping"
             loop, stop = self._loop, self._stop
@@ -165,7 +167,7 @@ class Control:
         self._tell()
 
     def end(self, *, spent: bool) -> None:
-        """Record the end."""
+        """Record the end of the experiment."""
         is_whole = self._done >= self.total and not self.is_stopping
         self._state = "done" if is_whole else "budget" if spent and not self.is_stopping else "stopped"
         self._tell()

@@ -1,4 +1,4 @@
-"""Runs that were cut off when their process died or was stopped, to be recovered or made again."""
+"""Runs that were cut off because their process died or was stopped, to be recovered or made again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.experiments.running.cell_work import CELL_TAG, POOL_TAG, Job, Resum
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
-"""States of runs that ended by themselves. A cancelled run was cut off by the end of the experiment."""
+"""States of runs that ended by themselves; a cancelled run, in contrast, was cut off by the end of the experiment."""
 
 
 def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
@@ -28,7 +28,7 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
-    """Return a cell's run if it can be recovered or lacks only its row. Otherwise move its log away, to make the run again."""
+    """Return a cell's run if it can be recovered or lacks only its row; otherwise move its log away and return None."""
     run = load_file(records.store.path(run_id))
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
     if not work.has_folders(task.row):  # its files are gone, also for checks
@@ -41,9 +41,9 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
 
 
 def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
-    """True if a run that was cut off can be recovered without leaving a trace.
+    """True if a run that was cut off can be recovered without the interruption having any effect on it.
 
-    A call that was active may have had its effect, and the model would be told of the interruption, so such a run is made
+    An active call may already have had its effect, and the model would be told about the interruption, so such a run is made
     again. So are workflows, forks, and runs in a pool, which may have progressed beyond their last known event.
     """
     if task.run is not None or POOL_TAG in run.tags or not isinstance(variant.work, Agent) or not run.rounds:

@@ -1,4 +1,4 @@
-"""Uses a Dask cluster through a client: required scheduler settings, messages from workers, and how to stop them."""
+"""Uses a Dask cluster through a client: required scheduler settings, messages from workers, and stopping their cells."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_dask
 
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-"""Required scheduler settings. Otherwise it silently reruns a dead worker's cells, or blames cells that were only waiting."""
+"""Required scheduler settings. Without them, Dask silently reruns a dead worker's cells, or blames cells that were only
+waiting.
+"""
 
 SCATTERS = 10
 """Maximum attempts to send the work while workers die. Dask itself waits half a minute for the first worker."""
 
 GONE = (OSError, TimeoutError, KeyError)
-"""Errors of sending the work to a worker that is dying."""
+"""Errors raised when the work is sent to a worker that is dying."""
 
 
 class DaskCluster:
@@ -50,7 +52,7 @@ class DaskCluster:
         return problems
 
     def scatter(self, data: bytes) -> None:
-        """Send the work to all workers. Sent again after a death, since those that held it may be gone.
+        """Send the work to all workers. Repeated after a death, since the workers that held it may be gone.
 
         Raises OSError, TimeoutError or KeyError after repeated failures, when no worker is left.
         """

@@ -1,4 +1,4 @@
-"""Runs those cells of an experiment that have no row, in order, a limited number at a time."""
+"""Runs the cells of an experiment that have no row, in order, only a limited number at a time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Engine:
     judges: Sequence[Check] = ()
     """Checks that ask a model. They always run in this process, so that each verdict is cached and paid for once."""
     _anew: set[str] = field(default_factory=set)
-    """Cells whose run was cut off and cannot be recovered."""
+    """Cells whose runs were cut off and cannot be recovered."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever a cell ends, since that may free part of the budget."""
 

@@ -1,4 +1,4 @@
-"""Handles for running experiments, and what watches these."""
+"""Handles for running experiments, and the watchers that show their progress."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class LiveExperiment:
 
 @contextmanager
 def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
-    """Show a running experiment to its watchers: ``watch``, and the notebook it starts in or else a line in a terminal."""
+    """Show a running experiment to its watchers: ``watch``, and either the notebook in which it was started or a line in a
+    terminal.
+    """
     if watch is not None:
         control.watchers.append(watch)
     offered = host_here().experiment

@@ -1,4 +1,4 @@
-"""Runs one cell in a worker of a pool: receives the work as bytes, and returns the row, logs and spending."""
+"""Runs one cell in a worker of a pool: receives the work as bytes, and returns the row, the logs and the spending."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentnb.store.store import Store
 TICK = 0.1
 """Seconds between pieces of a log."""
 LOOK = 10
-"""Ticks between checks for whether the experiment has been stopped."""
+"""Number of ticks between checks of whether the experiment has been stopped."""
 HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
 """Versions that must be the same in the kernel and in each worker, because functions are sent as code."""
 
@@ -41,7 +41,7 @@ class CellResult(NamedTuple):
 
     row: Row
     events: list[AnyEvent] | None
-    """The events of the run, unless a folder stores logs."""
+    """The events of the run, unless logs are stored in a folder."""
     logs: Mapping[str, bytes]
     """The logs of the run and its nested runs, by run id."""
     spent: float
@@ -78,8 +78,8 @@ def run_cell_here(
 def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> CellResult:
     """Run a cell in a Dask worker, which reports its start, spending and log to the kernel under ``topic``.
 
-    All reports have reached the scheduler when the call returns, since any still queued in the worker would die with it. The
-    ``workers`` share the provider's rate.
+    All reports have reached the scheduler when the call returns, since any that were still queued in the worker would be lost
+    if it died. The ``workers`` share the provider's rate.
     """
     from distributed import get_client
 
@@ -96,10 +96,10 @@ def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, worker
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:
-    """Return the problem that keeps this process from running the work, or an empty string.
+    """Return the problem that prevents this process from running the work, or an empty string.
 
-    Possible problems are different versions, a missing tool, key or model, or an MCP server without its definition, since
-    workers have no configuration.
+    Possible problems: different versions, a missing tool, key or model, or an undefined MCP server, since workers have no
+    configuration.
     """
     if versions != HERE:
         return f"it has {HERE}, but the kernel has {versions}"
@@ -146,7 +146,7 @@ _making_limits = threading.Lock()
 
 
 def _limits(client: Any, topic: str, workers: int) -> CallLimits:
-    """Return this process's rate limiters, which learn of refusals in other workers."""
+    """Return this process's rate limiters, which are informed of refusals in other workers."""
     with _making_limits:  # shared by the threads of a worker
         return _limits_of(client, f"{topic}-refused", workers)
 

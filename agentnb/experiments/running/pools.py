@@ -30,11 +30,11 @@ from agentnb.runtime.runs.launch import new_run_id
 POLL = 0.2
 """Seconds between polls of a future that has no callbacks."""
 MAX_WAITS = 10
-"""Deaths of workers while a cell waits that do not count against it: the death may overtake the message that the cell
+"""Deaths of workers during a cell's wait that do not count against it: news of a death may overtake the message that the cell
 started.
 """
 AHEAD = 2
-"""Cells submitted to a Dask cluster per thread, so that the next one is queued before the last result arrives."""
+"""Number of cells per thread submitted to a Dask cluster, so that the next one is queued before the last result arrives."""
 
 
 class Pool(Protocol):
@@ -42,7 +42,7 @@ class Pool(Protocol):
 
     @property
     def submit(self) -> Callable[..., Any]:
-        """Takes a function and its arguments, and returns an object with `done` and `result`."""
+        """A function that takes a function and its arguments, and returns an object with `done` and `result`."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Attempt:
 
 
 class InPool:
-    """Runs cells in a pool that belongs to the user, which it neither starts nor ends. Used on one event loop."""
+    """Runs cells in a pool that belongs to the user, and is neither started nor ended here. Used on one event loop."""
 
     def __init__(
         self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, in_kernel: Executor
@@ -204,7 +204,7 @@ class InPool:
 
 
 def threads_of(pool: Any) -> int:
-    """Return the number of cells that a pool can run at once: all threads of a Dask cluster's workers, or else the pool's own
+    """Return the number of cells that a pool can run at once: the threads of a Dask cluster's workers, otherwise the pool's own
     limit.
     """
     client = _dask_client(pool)
@@ -212,7 +212,7 @@ def threads_of(pool: Any) -> int:
 
 
 def _dask_client(pool: Any) -> Any:
-    """Return the Dask client of a pool, if it has one, since its executor would hide deaths."""
+    """Return the Dask client of a pool, if it has one; it is used because the pool's executor would hide deaths."""
     client = getattr(pool, "_client", pool)
     return client if hasattr(client, "scheduler_info") else None
 

@@ -1,4 +1,4 @@
-"""Runs cells in worker processes, with the same rows as in the kernel: notebook functions are sent by value, keys through a
+"""Runs cells in worker processes, with the same rows as in the kernel. Notebook functions are sent by value, keys through a
 pipe.
 """
 
@@ -64,7 +64,7 @@ class InProcesses:
         self._workers: list[_Process] = []
 
     async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end, in another process if the first dies."""
+        """Run a cell to its end, in another process if the first one dies."""
         deaths = 0
         while True:
             worker = self._least_busy()
@@ -134,7 +134,7 @@ class _Process:
             self._pipe.send_bytes(data)
 
     async def run(self, job: Job) -> Finished:
-        """Run a cell in the process. Raises `WorkerDied`, or `SettingsError` if it cannot read the work."""
+        """Run a cell in the process. Raises `WorkerDied`, or `SettingsError` if the process cannot read the work."""
         future: asyncio.Future[Finished] = self._loop.create_future()
         self.jobs[job.cell.key] = future
         try:
@@ -155,7 +155,7 @@ class _Process:
         self.send(("end", None))
 
     def join(self) -> None:
-        """Wait for the process to end, and kill it if a tool blocks it."""
+        """Wait for the process to end, and kill it if a tool is blocking it."""
         self._process.join(5.0)
         if self._process.is_alive():
             kill_process(self._process.pid)

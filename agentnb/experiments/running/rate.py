@@ -14,7 +14,7 @@ Refusal: TypeAlias = tuple[Account, float, float | None]
 
 
 class SharedLimiter(Limiter):
-    """Limiter of an account in one of several processes, each of which gets a share of the concurrent calls."""
+    """Limiter for an account in one of several processes, each of which has a share of the concurrent calls."""
 
     def __init__(self, account: Account, processes: int, tell: Callable[[Refusal], None]) -> None:
         """``tell``: forwards a refusal to the other processes."""

@@ -1,6 +1,4 @@
-"""The budget of an experiment: a cell starts only if active cells cannot use up the budget, and active cells are never cut
-short.
-"""
+"""The budget of an experiment: a cell starts only if active cells cannot use it up, and active cells are never cut short."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from agentnb.experiments.results.rows import LOST, Row
 from agentnb.models.model import Model
 
 Group: TypeAlias = tuple[str, str]
-"""Names of a variant and a model, whose runs are assumed to cost about the same."""
+"""Names of a variant and a model whose runs are assumed to cost about the same."""
 
 
 class CellAccount:
-    """Budget for the runs of one cell, in any process, which forwards their spending.
+    """Budget for the runs of one cell, in any process. Forwards what they spend.
 
     Never ends a run, because a run cut short by the experiment's budget would count as a failure of its variant.
     """
@@ -29,7 +27,7 @@ class CellAccount:
         self._pay = pay
 
     def pay(self, dollars: float) -> None:
-        """Forward what a run spends."""
+        """Forward an amount that a run has spent."""
         self._pay(dollars)
 
     def left(self) -> None:
@@ -47,7 +45,7 @@ class CellSpending:
     """The spending of an experiment's cells, and an upper bound for it, in US dollars, across all processes. Thread-safe."""
 
     def __init__(self, limit: float | None, spent: float = 0.0, bounds: Mapping[Group, float] | None = None) -> None:
-        """``spent``: what earlier processes spent; ``bounds``: maximum cost of a cell, where known."""
+        """``spent``: the amount spent by earlier processes; ``bounds``: maximum cost of a cell, where known."""
         self.limit = limit
         self._spent = spent
         self._bounds = dict(bounds or {})
@@ -88,7 +86,7 @@ class CellSpending:
             self._bounds[group] = max(spent, self._bounds.get(group, 0.0))
 
     def pay(self, key: str, dollars: float) -> None:
-        """Record what a cell's run spends, even after the cell has ended."""
+        """Record an amount spent by a cell's run, even after the cell has ended."""
         with self._lock:
             self._spent += dollars
             if key in self._under_way:
@@ -101,7 +99,7 @@ class CellSpending:
 
 
 def known_bounds(variants: Iterable[Variant], models: Sequence[str | Model], rows: Iterable[Row]) -> dict[Group, float]:
-    """Return the maximum cost of a cell in US dollars: 0 for free models, its agent's budget, or the maximum of earlier
+    """Return the maximum cost of a cell in US dollars: 0 for free models, the agent's budget, or the maximum in earlier
     rows.
     """
     bounds: dict[Group, float] = {}

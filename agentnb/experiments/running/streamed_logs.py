@@ -1,4 +1,4 @@
-"""Logs of cells on other machines, streamed as they grow and stored here until the end."""
+"""Logs of cells on other machines, streamed as they grow, and stored here until the cells end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
 MAX_PIECE_BYTES = 32_768
-"""Maximum size of a piece, since a Dask scheduler remembers the last thousand messages."""
+"""Maximum size of a piece, which is small since a Dask scheduler remembers the last thousand messages."""
 
 
 class Piece(NamedTuple):
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 
 class LogTail:
-    """The unread parts of the logs in a folder, while runs are writing them."""
+    """The unread parts of the logs in a folder, read while runs are still writing them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
 """Acceptance of a candidate: a paired test at each look, and tasks that must not get worse.
 
 The looks at a candidate are fixed in advance, one after each fold, and the level is divided among them. A candidate that is not
-ahead at a look is refused at that point, which does not increase the error rate. Source: Bonferroni's inequality.
+ahead at a look is refused immediately, which does not increase the error rate. Source: Bonferroni's inequality.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
 
 
 def find_regressions(candidate: Iterable[Row], best: Iterable[Row], primary: str, keep: Sequence[str]) -> list[str]:
-    """Return the tasks in ``keep`` on which a candidate is worse than the best. A missing value counts as worst."""
+    """Return the tasks in ``keep`` on which a candidate is worse than the best. A missing value counts as the worst."""
     after, before = (_means(rows, primary, keep) for rows in (candidate, best))
     return [task for task, value in before.items() if task not in after or after[task] < value]
 

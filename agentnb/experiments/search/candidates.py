@@ -1,4 +1,4 @@
-"""Candidates: guidance sets derived from each other by proposals, one line at a time."""
+"""Candidates: guidance sets derived from one another by proposals that each change one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def candidate_of(parts: Mapping[str, str]) -> GuidanceSet:
-    """Return a set with these parts, named after its content, so that equal candidates share their cells."""
+    """Return a set with these parts, named after its content so that equal candidates share their cells."""
     return GuidanceSet(f"candidate-{GuidanceSet('candidate', parts).version}", parts)
 
 
@@ -66,7 +66,7 @@ def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
 
 
 def without_line(guidance: GuidanceSet, line: Line) -> GuidanceSet:
-    """Return the candidate without a line. Of several equal lines, the last is removed."""
+    """Return the candidate without a line. If several lines are equal, the last one is removed."""
     lines = guidance.parts[line.part].split("\n")
     index = len(lines) - 1 - lines[::-1].index(line.text)
     return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:index], *lines[index + 1 :]])})

@@ -1,7 +1,7 @@
 """Runs gepa's engine, on its own thread, with our proposals, cells and acceptance test.
 
-Gepa requests scores and proposals through plain functions, which run on the event loop of the search. Gepa is not given a
-folder, because its state is a pickle; a search resumes from cells and proposals instead.
+Gepa requests scores and proposals through plain functions, which run on the event loop of the search. Gepa gets no folder,
+because its state is a pickle; a search resumes from cells and proposals instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load_gepa() -> Any:
 
 @dataclass(slots=True)
 class CandidateSearch:
-    """Tries proposals in order. ``best`` is the last candidate shown to be better than the one before it."""
+    """Tries proposals in order. ``best`` is the last candidate that was shown to be better than its predecessor."""
 
     cells: SearchCells
     split: Split
@@ -51,11 +51,11 @@ class CandidateSearch:
     _pending: tuple[Proposal, GuidanceSet] | None = None
     """The current proposal and its candidate."""
     _accepted: Trial | None = None
-    """The trial of a candidate that gepa is about to accept."""
+    """The trial of the candidate that gepa is about to accept."""
 
     @property
     def looks(self) -> list[tuple[int, ...]]:
-        """The tasks of each look at the next candidate, starting with the fold after that of the last candidate."""
+        """The tasks of each look at the next candidate, starting with the fold after the last candidate's."""
         return self.split.looks(len(self.trials) % len(self.split.folds))
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class CandidateSearch:
         return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
-        """Return the next candidate, or else None, adding a trial with the reason."""
+        """Return the next candidate; if there is none, add a trial with the reason and return None."""
         rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
 
@@ -100,7 +100,7 @@ class CandidateSearch:
         return candidate
 
     def _candidate(self, guidance: GuidanceSet, proposed: Proposed) -> tuple[GuidanceSet | None, str]:
-        """Return the candidate of a proposal, or why it has none."""
+        """Return the candidate that a proposal makes, or the reason why there is none."""
         if proposed.proposal is None:
             return None, proposed.why
         try:
@@ -134,7 +134,7 @@ class CandidateSearch:
         return accepted
 
     def take_over(self, *, is_ahead: bool) -> None:
-        """Make the accepted candidate, whose tasks have all run, the best if it is ahead on all of them."""
+        """Make the accepted candidate the best one if it is ahead over all tasks, which have all been run."""
         assert self._accepted is not None and self._pending is not None, "it was accepted"
         trial, self._accepted = self._accepted, None
         if is_ahead:
@@ -241,9 +241,9 @@ class _GepaThread:
         return self._error is not None or self._stopped or is_over
 
     def on_valset_evaluated(self, event: Any) -> None:
-        """Accept a candidate whose tasks have all run. The first event concerns the initial set."""
+        """Accept a candidate whose tasks have all been run. The first event concerns the initial set."""
         if event["parent_ids"]:
             self.search.take_over(is_ahead=event["is_best_program"])
 
     def log(self, message: str) -> None:
-        """Ignore messages that gepa would otherwise print."""
+        """Ignore messages, which gepa would otherwise print."""

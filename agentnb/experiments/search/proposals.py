@@ -1,4 +1,4 @@
-"""Proposals of a search, made by a model or a function. Each is stored before it is tried, so that it is paid for only once."""
+"""Proposals of a search, made by a model or a function. Each is stored before it is tried, and so is paid for only once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Trial(msgspec.Struct, frozen=True):
     candidate: str = ""
     """Name of the guidance set; empty if there is no candidate."""
     difference: float | None = None
-    """Candidate minus the best before it, by task, at the last look. Used for selection, so not an estimate of the gain."""
+    """Candidate minus the previous best, by task, at the last look. Used for selection, so it does not estimate the gain."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ class Proposals:
         return sum(record.made.cost or 0.0 for record in self._known.values())
 
     async def get(self, place: int, request: Callable[[], ProposalRequest], best: str, limit: float | None) -> Proposed:
-        """Return the proposal at this position; make and store it unless the file has one for the same set.
+        """Return the proposal at this position, made and stored now unless the file has one for the same set.
 
         Raises `BudgetReached` if the limit leaves nothing for a new proposal.
         """
@@ -179,7 +179,7 @@ def by_model(model: str | Model, store: Store | None, tags: Sequence[str]) -> Pr
 
 
 def _request_text(request: ProposalRequest) -> str:
-    """Return the request as a single JSON object, so that no text from a run can end its block."""
+    """Return the request as a single JSON object, so that text from a run cannot end its block."""
     parts = {name: text for name, text in request.guidance.parts.items() if text}
     tried = [
         {**msgspec.to_builtins(trial.proposal), "accepted": trial.accepted, "why": trial.why}

@@ -1,4 +1,4 @@
-"""Searches for better guidance, and claims a gain only from tasks that the search never saw."""
+"""Searches for better guidance, claiming a gain only on the basis of tasks that the search never saw."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.store.store import Store
 
 FOLDER = Path(".agentnb") / "searches"
-"""Default parent folder of searches, relative to the folder in which they start."""
+"""Default parent folder of searches, relative to the folder in which they are started."""
 ENDED = "searched"
-"""Kind of the note that trials have ended and no further trial is made; the note's keys are the candidates."""
+"""Kind of the note that the trials have ended and that no further trial will be made; its keys are the candidates."""
 LEAST = 1e-9
-"""US dollars: a budget that is too small for any run."""
+"""A budget in US dollars that is too small for any run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +54,14 @@ class Search:
     """Searches for guidance that is better than ``guidance``, a set or the name of one, on tasks like these.
 
     A share of the tasks (``held_out``, by default half), drawn in advance, judges the best candidate once and determines the
-    gain. On the other tasks, in ``folds``, each proposal changes a line of the best set so far, and replaces the set if a
-    paired test shows that it is better; ``keep``: ids of tasks that no candidate may make worse. Finally, each new line is
+    gain. On the other tasks, in ``folds``, each proposal changes a line of the best set so far; the result replaces that set if
+    a paired test shows that it is better; ``keep``: ids of tasks that no candidate may make worse. Finally, each new line is
     ablated.
 
     ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are as in
     an `Experiment`; a higher primary is better. ``model``: one or several models that do the tasks. ``proposer``: the language
-    model that makes proposals, by default the first of these; ``propose``: a plain or async function to use instead, which
-    takes a `ProposalRequest` (``guidance``, ``examples``, ``tried``) and returns ``{"part": ..., "line": ..., "replaces":
+    model that makes proposals, by default the first of those models; ``propose``: a plain or async function to use instead,
+    which takes a `ProposalRequest` (``guidance``, ``examples``, ``tried``) and returns ``{"part": ..., "line": ..., "replaces":
     ...}``. ``proposals``: the maximum number to try. ``budget``: US dollars for the entire search; a cell starts only if the
     budget covers it. ``folder``: where cells and proposals are stored, by default ``.agentnb/searches/ID``; False to keep them
     in memory only.
@@ -89,7 +89,7 @@ class Search:
     approve: Approve | str = "never"
     check_seconds: float = 60.0
     _judges: dict[str, Experiment] = field(default_factory=dict, init=False, repr=False)
-    """Judgements by version of the best set; each is made only once."""
+    """Judgements by version of the best set, each made only once."""
 
     # Before anything runs
 
@@ -188,7 +188,7 @@ class Search:
         await self._ablate(outcome)
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
-        """Record the end of the trials, which makes the best set final."""
+        """Record the end of the trials, after which the best set is final."""
         reason = self._cut_note(search) if search.is_cut else ""
         plan = add_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
@@ -228,7 +228,7 @@ class Search:
             outcome.judgement = compare(results, "best", "start")
 
     async def _ablate(self, outcome: _Outcome) -> None:
-        """Try the best set without each of its new lines, as far as the budget allows."""
+        """Try the best set without each of its new lines in turn, as far as the budget allows."""
         cells, best, places = outcome.cells, outcome.search.best, self._read.split.searched
         cells.ledger.reserved = 0
         rows = await cells.rows(best, places)

@@ -1,6 +1,4 @@
-"""The budget of a search, checked before each cell: reserves the cost of active cells, the next cell and the final
-judgement.
-"""
+"""The budget of a search, checked before each cell. It reserves the cost of active cells, the next cell and the judgement."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ CANDIDATES: Group = "", ""
 
 
 class BudgetReached(Exception):
-    """The budget does not allow any further cell or proposal."""
+    """Raised when the budget allows no further cell or proposal."""
 
 
 class Stopped(Exception):
-    """The search was stopped."""
+    """Raised when the search has been stopped."""
 
 
 class Ledger(CellSpending):
@@ -46,7 +44,7 @@ class Ledger(CellSpending):
 
     @property
     def dearest(self) -> float | None:
-        """Maximum cost of a cell so far, used as the estimate for further cells, or None before the first cell."""
+        """Maximum cost of a cell so far, used as the estimate for further cells; None before the first cell."""
         return self._bounds.get(CANDIDATES)
 
     @property
@@ -63,7 +61,7 @@ class Ledger(CellSpending):
 
 
 class KeptKernel(InKernel):
-    """Runs the cells of many batches, each of which closes it. The servers stay up until `end`."""
+    """Runs the cells of many batches. Each batch closes it, but the servers stay up until `end`."""
 
     async def close(self) -> None:
         """Keep the servers for the next batch."""
@@ -74,7 +72,7 @@ class KeptKernel(InKernel):
 
 
 class SearchControl(Control):
-    """Control of a search, whose cells run in many batches. Each batch begins it again without ending it."""
+    """Control of a search, whose cells run in many batches. Each batch begins it again, but does not end it."""
 
     is_open = True
 
@@ -95,7 +93,7 @@ class SearchControl(Control):
             super().end(spent=spent)
 
     def close(self) -> None:
-        """Treat the next end as that of the search. Until then, ``total`` was the maximum number of cells."""
+        """Treat the next end as the end of the search. Until now, ``total`` was the maximum number of cells."""
         self.is_open = False
         if not self.is_stopping:
             self.total = self._done

@@ -1,4 +1,4 @@
-"""Cells of a search. Each candidate, task and repeat is run once, even if it is requested repeatedly or after a crash."""
+"""Cells of a search. Each candidate, task and repeat is run only once, even if requested repeatedly or after a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CellPlan:
     id: str
     tasks: Sequence[ExperimentTask]
     models: Sequence[str | Model]
-    """Empty to use the agent's own model."""
+    """Models that run the tasks; empty to use the agent's own model."""
     agent: Any
     checks: Sequence[Check]
     primary: str
@@ -81,7 +81,7 @@ class SearchCells:
         return len(self._rows)
 
     async def rows(self, guidance: GuidanceSet, places: Sequence[int]) -> list[Row]:
-        """Return a candidate's rows for these tasks. Raises `BudgetReached` or `Stopped` if any row is still missing."""
+        """Return a candidate's rows for these tasks. Raises `BudgetReached` or `Stopped` if any are still missing."""
         variant = self._variants.get(guidance.version)
         if variant is None:
             variant = self._variants[guidance.version] = self.plan.variant(guidance)

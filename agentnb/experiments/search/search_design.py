@@ -1,4 +1,4 @@
-"""The design of a search: its maximum runs and costs, before anything runs."""
+"""The design of a search: its maximum number of runs and costs, calculated before anything runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SearchDesign:
     budget: float | None
     """US dollars for the entire search, or None for no limit."""
     cost: float | None
-    """US dollars: 0 for free models, or None if unknown but within the budget."""
+    """US dollars: 0 for free models; None if unknown, apart from being within the budget."""
 
     @property
     def cells(self) -> int:

@@ -16,7 +16,7 @@ EXPLORATORY = "exploratory: on the tasks used to choose the line"
 
 
 class Ablation(NamedTuple):
-    """The best set compared with itself minus one line, on the tasks of the search. This is exploratory."""
+    """The best set compared with itself minus one line, on the tasks of the search. Exploratory."""
 
     line: Line
     comparison: Comparison | None
@@ -50,7 +50,7 @@ class SearchResult:
     ablations: tuple[Ablation, ...] = field(repr=False)
     runs: int
     spent: float
-    """US dollars, including proposals, as far as costs are known."""
+    """US dollars, including the cost of proposals, as far as costs are known."""
     notes: tuple[str, ...] = ()
 
     @property

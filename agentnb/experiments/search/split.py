@@ -1,4 +1,4 @@
-"""Splits a search's tasks into those for candidates, in folds, and those that judge the best candidate once."""
+"""Splits a search's tasks into those for trying candidates, in folds, and those that judge the best candidate once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Split(NamedTuple):
 def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: float, folds: int, seed: int) -> Split:
     """Draw the split using the seed. Raises `SettingsError` if ``keep`` has unknown ids, or if there are too few tasks.
 
-    ``held_out``: share of the clusters used for judging, at least `MIN_TASKS`. Uses fewer ``folds`` if one would be too small
-    for a first look.
+    ``held_out``: share of the clusters used for judging, but at least `MIN_TASKS` of them. Uses fewer ``folds`` if one would be
+    too small for a first look.
     """
     ids = [task.id for task in tasks]
     for name in keep:

@@ -1,8 +1,8 @@
-"""Significance levels of planned looks, chosen so that all looks together have the error rate of one test.
+"""Significance levels of planned looks, chosen so that all looks together have the error rate of a single test.
 
 They follow the O'Brien-Fleming type spending function, ``4 - 4 * Phi(z / sqrt(t))``, where ``z`` is the upper ``alpha / 4``
-quantile and ``t`` the share of the tasks. Boundaries are computed by recursion over the density of the paths that have not
-crossed a boundary. Each is expressed as the level of a fixed test at that look, so it applies to any test.
+quantile and ``t`` the share of the tasks. Boundaries are computed by recursion over the density of the paths that have not yet
+crossed one. Each boundary is expressed as the level of a fixed test at that look, so that it applies to any test.
 
 Sources: Lan and DeMets (1983), Biometrika 70; Armitage, McPherson and Rowe (1969), Journal of the Royal Statistical Society A
 132; Jennison and Turnbull (1999), Group Sequential Methods, chapters 7 and 9.
@@ -18,13 +18,13 @@ from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.task_values import ALPHA
 
 POINTS = 151
-"""Points of the density at each look."""
+"""Number of points of the density at each look."""
 FAR = 8.0
 """Maximum boundary in standard deviations. A look with a boundary beyond it can never show a difference."""
 
 
 def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, ...]:
-    """Return the two-sided level of each look. ``shares``: rising shares of all tasks, the last being 1. A single look gets
+    """Return the two-sided level of each look. ``shares``: increasing shares of all tasks, ending with 1. A single look gets
     ``alpha``.
     """
     import numpy as np
@@ -47,12 +47,12 @@ def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, .
 
 
 def _excess(bound: float, *, places: Any, mass: Any, step: float, share: float) -> float:
-    """Return the probability of crossing the boundary, minus this share. ``places``: in steps."""
+    """Return the probability of crossing the boundary, minus this share. ``places``: positions in steps."""
     ndtr = load_extra("scipy.special").ndtr
     return float(mass @ (ndtr(places - bound / step) + ndtr(-places - bound / step))) - share
 
 
 def compare_widths(level: float, clusters: int, alpha: float = ALPHA) -> float:
-    """Return the width of a t interval over clusters at this level, relative to that at ``alpha``."""
+    """Return the width of a t interval over clusters at this level, relative to the width at ``alpha``."""
     quantile = load_extra("scipy.special").stdtrit
     return float(quantile(clusters - 1, 1 - level / 2) / quantile(clusters - 1, 1 - alpha / 2))

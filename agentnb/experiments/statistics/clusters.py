@@ -1,7 +1,7 @@
 """Differences between two arms by cluster of tasks, and the test of their mean over tasks.
 
 A unit, such as a task under a model, holds the values of its repeats. Units are averaged within their task. The tasks of a
-cluster are not independent evidence, so the cluster's sum is flipped as a whole, and counts as one residual of the standard
+cluster are not independent evidence, so the sum of a cluster is flipped as a unit, and counts as one residual in the standard
 error.
 """
 
@@ -18,7 +18,7 @@ from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
 from agentnb.experiments.statistics.task_values import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
 
 MAX_MARKS = 11
-"""Maximum number of distinct values of an outcome that counts as a mark, such as none, half or full."""
+"""Maximum number of distinct values for an outcome to count as a mark, such as none, half or full."""
 
 Labels: TypeAlias = Sequence[Hashable] | None
 """The task or cluster of each unit. Without task labels, each unit is a task; without cluster labels, each task is a
@@ -27,7 +27,7 @@ cluster.
 
 
 class TaskMeans(NamedTuple):
-    """A task in both arms, averaged over its units."""
+    """The means of a task in both arms, averaged over its units."""
 
     a: float
     b: float
@@ -44,11 +44,11 @@ class ClusterDifferences:
     left_out: int
     """Number of units without a value in one of the arms."""
     marks: frozenset[float] | None
-    """All values, if there are few and they lie between 0 and 1, such as passes and failures."""
+    """All values, if there are only a few and they lie between 0 and 1, such as passes and failures; otherwise None."""
 
     @property
     def is_binary(self) -> bool:
-        """True if all values are passes and failures, which are 1 and 0."""
+        """True if all values are 1 for passes and 0 for failures."""
         return self.marks is not None and self.marks <= {0.0, 1.0}
 
     @cached_property
@@ -73,17 +73,17 @@ class ClusterDifferences:
 
     @property
     def all_equal(self) -> bool:
-        """True if clusters differ from each other only by rounding errors."""
+        """True if the clusters differ from each other only by rounding errors."""
         means = [compute_mean(cluster) for cluster in self.clusters]
         return max(means) - min(means) <= EQUAL_SHARE * self.scale
 
 
 class MeanTest(NamedTuple):
-    """Two tests of the mean over tasks, sign flips and t. A mean is rejected only if both reject it."""
+    """Two tests of the mean over tasks: sign flips and t. A mean is rejected only if both tests reject it."""
 
     flips: FlipTest
     mean: float
-    """The centre of t."""
+    """The centre of the t distribution."""
     error: float
     """The standard error of the mean."""
     freedom: float
@@ -132,7 +132,7 @@ def _average_units(units: list[tuple[float, float, int]]) -> TaskMeans:
 
 
 def make_test(differences: ClusterDifferences) -> MeanTest:
-    """Return the tests of the mean over tasks, for clusters whose means differ.
+    """Return the tests of the mean over tasks, for clusters that have different means.
 
     For passes and failures, t includes one extra task in favour of each arm, with a difference of the usual size: if one task
     in twenty differs, t alone covers .88 instead of .95. Source: Bonett and Price (2012), Journal of Educational and Behavioral
@@ -150,7 +150,7 @@ def make_test(differences: ClusterDifferences) -> MeanTest:
 def estimate_mean(totals: Any, sizes: Any) -> tuple[Any, Any, Any]:
     """Return the mean over tasks, its cluster-robust standard error CR2, and Satterthwaite's degrees of freedom.
 
-    ``totals``: sums over the tasks in each cluster, one row per cluster, for one experiment or for several in columns. If
+    ``totals``: sums over the tasks in each cluster, with one row per cluster and, for several experiments, one column each. If
     clusters have equal sizes, the error is that of the cluster means, and the degrees of freedom are the number of clusters
     minus 1. Source: Bell and McCaffrey (2002), Survey Methodology 28.
     """

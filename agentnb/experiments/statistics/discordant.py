@@ -1,4 +1,4 @@
-"""Exact McNemar test for two arms with one pass or fail per task in each."""
+"""Exact McNemar test for two arms in which each task either passes or fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Discordance(NamedTuple):
     only_b: int
     """Number of tasks that passed only in the second arm; c in McNemar's table."""
     p_value: float
-    """Exact two-sided p value of both being equally likely; 1 if no task is discordant."""
+    """Exact two-sided p value for both being equally likely; 1 if no task is discordant."""
 
 
 def compare_discordant(a: TaskValues, b: TaskValues) -> Discordance:

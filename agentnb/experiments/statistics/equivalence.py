@@ -17,7 +17,7 @@ class Equivalence(NamedTuple):
     p_value: float | None
     """The larger p value of the two tests, or None if the differences of all clusters are equal."""
     interval: tuple[float, float] | None
-    """Interval with confidence ``1 - 2 * alpha``, which is within the margin if and only if the arms are equivalent."""
+    """Interval with confidence ``1 - 2 * alpha``, which lies within the margin if and only if the arms are equivalent."""
     margin: float
     value: float
     """The mean difference."""

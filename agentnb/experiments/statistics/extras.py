@@ -1,4 +1,4 @@
-"""Optional packages, such as those of the extra ``stats``, imported on demand."""
+"""Optional packages, such as those in the extra ``stats``, imported on demand."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from agentnb.experiments.statistics.task_values import MIN_TASKS
 from agentnb.plots.survival_plot import RunEnd, Step, count_ends, cumulative_incidence, incidence
 
 FLIP_BITS = 11
-"""All swaps are tried for up to 12 units; for more units, 2,048 swaps."""
+"""Number of bits to flip: all swaps are tried for up to 12 units, and 2,048 swaps for more."""
 
 
 class SurvivalArm(NamedTuple):
@@ -31,11 +31,11 @@ class SurvivalComparison(NamedTuple):
     a: SurvivalArm
     b: SurvivalArm
     statistic: float | None
-    """Gray's score: events of ``a`` beyond those expected if there were no difference, or None without events."""
+    """Gray's score: the number of events in ``a`` beyond those expected without a difference; None if there are no events."""
     p_value: float | None
     """Two-sided p value, or None if there are fewer than 6 units or no event."""
     units: int
-    """Number of tasks, or clusters of tasks, with runs in both arms, which are the units of the test."""
+    """Number of units of the test: tasks, or clusters of tasks, with runs in both arms."""
     left_out: int
     """Number of units without runs in one of the arms."""
 
@@ -44,8 +44,8 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
     """Compare the number of rounds until an event.
 
     The statistic is that of Gray (1988), Annals of Statistics 16. Since neither the runs of a task nor its arms are
-    independent, the arms of complete units are swapped; the p value is the share of swaps for which the statistic is at least
-    as far from 0.
+    independent, the test swaps the arms of complete units; the p value is the share of swaps for which the statistic is at
+    least as far from 0.
     """
     ends = [*a], [*b]
     arms = _describe(ends[0]), _describe(ends[1])
@@ -65,7 +65,7 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
 
 
 def _score(a: Any, b: Any) -> Any:
-    """Return Gray's score, given the runs at risk, with an event, and completed, by round."""
+    """Return Gray's score, given by round the runs at risk, those with an event, and those completed."""
     import numpy as np
 
     weights = []

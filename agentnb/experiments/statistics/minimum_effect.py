@@ -2,7 +2,7 @@
 
 Experiments are drawn with a known difference and a fixed seed. For passes, failures and other marks from 0 to 1, a difference
 makes failed runs in one arm pass, all with the same probability; for other numbers, it is added to each task. Both directions
-are tried where possible, and the larger difference counts.
+are tried if possible, and the larger difference counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POWER = 0.8
 EXPERIMENTS = 500
 SEED = 20_260
 FLIP_BITS = 8
-"""Bits of the code whose flips approximate those of the test. Noise in p values hardly changes how many of them are small."""
+"""Number of bits of the code whose flips approximate those of the test. Noise in p values hardly changes how many are small."""
 MAX_CLUSTERS = 100
 """Maximum number of clusters in a simulated experiment. With more clusters, means are normal, and so is the power."""
 STEPS = 8
@@ -38,7 +38,7 @@ def estimate_minimum_effect(
     """Return the smallest difference that such a comparison detects with 80 per cent power, or None if it cannot be estimated.
 
     Takes the arguments of `estimate_difference`. Simulated experiments draw clusters like those observed, with frequencies as
-    uncertain as their number implies. Returns None if the differences of all clusters are equal, since that says nothing about
+    uncertain as their number suggests. Returns None if the differences of all clusters are equal, since that says nothing about
     other differences. ``alpha``: level of the test.
     """
     differences = compute_differences(a, b, tasks, clusters)
@@ -85,7 +85,7 @@ def _are_too_few(clusters: int, alpha: float) -> bool:
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:
-    """Return the sizes of the simulated clusters. If there are many clusters, this is a sample from the smallest to the
+    """Return the sizes of the simulated clusters; if there are many clusters, a sample that ranges from the smallest to the
     largest.
     """
     ordered, count = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
@@ -93,7 +93,8 @@ def _spread(sizes: Sequence[int]) -> list[int]:
 
 
 def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
-    """Estimate for marks: draw clusters like those observed, with arms swapped at random, as if there were no difference.
+    """Estimate for marks: draw clusters like those observed, with arms swapped at random so that there is no difference on
+    average.
 
     A passing and a failing cluster, each with half the weight, represent clusters that were not observed.
     """
@@ -121,9 +122,7 @@ def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
 
 
 def _estimate_diversity(differences: ClusterDifferences) -> float:
-    """Return the share of the differences' variance that exceeds the noise of repeats, because tasks react in different
-    ways.
-    """
+    """Return the share of the differences' variance that exceeds the noise of repeats because tasks respond differently."""
     several = [task for cluster in differences.means for task in cluster if task.runs > 1]
     noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
     mean = sum(task.a - task.b for task in several) / max(len(several), 1)
@@ -171,7 +170,8 @@ def _search_passes(
     diversity: float = 0.0,
     alpha: float = ALPHA,
 ) -> float | None:
-    """Return the effect for arms with these sums of pass rates by cluster and experiment, which do not include any effect yet.
+    """Compute the effect for arms with these sums of pass rates, by cluster and experiment; the sums do not include any effect
+    yet.
 
     ``rates``: pass rate of each experiment; ``diversity``: share of clusters whose runs all pass if one does.
     """
@@ -210,7 +210,7 @@ def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> f
 
 
 def _measure_power(totals: Floats, tasks: Floats, clusters: int, alpha: float, *, is_binary: bool = False) -> float:
-    """Return the share of experiments, which are in columns, that show a positive mean."""
+    """Return the share of experiments, given in columns, that show a positive mean."""
     import numpy as np
 
     special = load_extra("scipy.special")

@@ -10,7 +10,7 @@ from agentnb.experiments.statistics.sign_flips import required_clusters
 from agentnb.experiments.statistics.task_values import EQUAL_SHARE, TaskValues, TooFewTasks
 
 MIN_SKEWED = 25
-"""Minimum number of clusters for deciding whether differences are skewed; for marks, of tasks that differ."""
+"""Minimum number of clusters (for marks, of tasks that differ) required to decide whether differences are skewed."""
 
 
 class Difference(NamedTuple):
@@ -20,7 +20,7 @@ class Difference(NamedTuple):
     interval: tuple[float, float] | None
     """Limits of the true mean, or None if the differences of all clusters are equal."""
     p_value: float
-    """Two-sided p value of no difference: below ``1 - confidence`` if and only if the interval excludes 0."""
+    """Two-sided p value for no difference: below ``1 - confidence`` if and only if the interval excludes 0."""
     tasks: int
     left_out: int
     """Number of units without a value in one of the arms."""
@@ -28,9 +28,7 @@ class Difference(NamedTuple):
     """Number of tasks in each cluster; all 1 if there are no clusters."""
     confidence: float
     max_exception_share: float | None = None
-    """Exact upper limit of the share of clusters with another difference, if the differences of all observed clusters are
-    equal.
-    """
+    """Exact upper limit for the share of clusters with another difference, if all observed clusters have the same one."""
     is_skewed: bool | None = False
     """True if the differences are skewed, which makes p values below .05 too frequent, or None if there are too few to
     decide.
@@ -40,13 +38,13 @@ class Difference(NamedTuple):
 def estimate_difference(
     a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, confidence: float = 0.95
 ) -> Difference | TooFewTasks:
-    """Estimate the mean of ``a`` minus the mean of ``b``, paired by unit, where each task has equal weight.
+    """Estimate the mean of ``a`` minus the mean of ``b``, paired by unit, with equal weight for each task.
 
     ``a`` and ``b`` hold the values of the repeats of each unit, such as a task under a model; ``tasks`` and ``clusters`` are
     the labels of the units. The p value is the larger of two, from sign flips of complete clusters and from t with the
-    cluster-robust error CR2, for any number of clusters; the interval includes those of both. Flips alone are overconfident for
-    skewed differences, and t alone for few or discrete ones. If all differences are equal, no interval can be estimated, and p
-    is that of sign flips. Clusters are too few if no p value can be as small as ``1 - confidence``.
+    cluster-robust error CR2, for any number of clusters; the interval includes the intervals of both. Flips alone are
+    overconfident for skewed differences, and t alone for few or discrete ones. If all differences are equal, no interval can be
+    estimated, and p is that of sign flips. There are too few clusters if no p value can be as small as ``1 - confidence``.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks):
@@ -76,10 +74,10 @@ def analyse_differences(differences: ClusterDifferences, confidence: float) -> D
 def find_skew(differences: ClusterDifferences) -> bool | None:
     """Return whether sums of clusters are skewed, or None if there are too few to decide.
 
-    If the mean of one arm depends on a few large values, either test errs in 13 of 100 comparisons of 29 clusters. With at
-    least 25 clusters, nine tenths of the comparisons that err are detected as skewed. Source: D'Agostino (1970), Biometrika 57.
-    Marks from 0 to 1 have no heavy tail, unless most tasks do not differ and some differ in fewer than half of their runs: if
-    one task in ten reacts, intervals of 10 to 15 tasks with 5 repeats miss the true mean in 17 of 100 comparisons.
+    If the mean of one arm depends on a few large values, each test errs in 13 of 100 comparisons of 29 clusters. With at least
+    25 clusters, nine tenths of the comparisons that err are detected as skewed. Source: D'Agostino (1970), Biometrika 57. Marks
+    from 0 to 1 have no heavy tail, unless most tasks do not differ and some differ in fewer than half of their runs: if one
+    task in ten reacts, intervals of 10 to 15 tasks with 5 repeats miss the true mean in 17 of 100 comparisons.
     """
     if differences.marks is not None:
         differing = [abs(value) for value in differences.tasks if value]

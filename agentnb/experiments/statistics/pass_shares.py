@@ -21,10 +21,10 @@ class PassShare(NamedTuple):
     interval: tuple[float, float] | None
     """95 per cent band, or None if there are fewer than 6 tasks."""
     tasks: int
-    """Number of tasks with at least k repeats; others are left out for this k."""
+    """Number of tasks with at least k repeats; other tasks are left out for this k."""
     method: BandMethod | None
-    """``bootstrap``: percentiles of 2,000 resamples of the tasks, with a fixed seed. ``wilson``: used if every task has 0 or
-    1.
+    """``bootstrap``: percentiles of 2,000 resamples of the tasks, with a fixed seed. ``wilson``: used if the value of every
+    task is 0 or 1.
     """
 
 

@@ -1,4 +1,4 @@
-"""Variance components of a pilot, which determine how much more repeats would help."""
+"""Variance components estimated from a pilot, which determine how much additional repeats would help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.experiments.statistics.task_values import TaskValues, compute_mean
 
 
 class Components(NamedTuple):
-    """Variance components of the differences of tasks."""
+    """Variance components of the tasks' differences."""
 
     between: float
     """Variance of the true difference across tasks."""
@@ -30,8 +30,8 @@ def compute_task_deviation(components: Components, runs: int) -> float:
 def estimate_components(tasks: Sequence[TaskValues]) -> Components | None:
     """Estimate a pilot's variance components, which are unbiased, except that the variance between tasks is at least 0.
 
-    Takes the differences between the paired runs of each task, by model. Returns None unless two tasks have two pairs under a
-    model: with one pair each, only the sum of the components can be estimated.
+    Takes the differences between the paired runs of each task, by model. Returns None unless two tasks have two pairs under the
+    same model: with one pair each, only the sum of the components can be estimated.
     """
     several = [repeated for task in tasks if (repeated := [model for model in task if len(model) > 1])]
     if len(several) < 2:

@@ -1,4 +1,4 @@
-"""Ratios between the costs, tokens or seconds of two arms, within tasks."""
+"""Ratios between the costs, tokens or seconds of two arms, compared within tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ratio(NamedTuple):
     """Two-sided p value for a ratio of 1."""
     tasks: int
     left_out: int
-    """Number of units with a missing, zero or negative value, or without a value in an arm."""
+    """Number of units with a missing, zero or negative value, or without a value in one of the arms."""
 
 
 def estimate_ratio(

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 CODE_BITS = 14
-"""For up to 15 non-zero differences, all flips are tried; for more, the 2 ** 14 words of a linear code.
+"""For up to 15 non-zero differences, all flips are tried; for more, those given by the 2 ** 14 words of a linear code.
 
 Random flips with a fixed seed err in the same direction in every comparison with the same number of tasks: 9,999 of them made p
-values near .05 up to 13 per cent too small or too large on average. A code is balanced, in that any two tasks have each
-combination of signs equally often; on average, its p values are within 2 per cent of those from all flips. Its words form a
-group, so the test is exact for any code.
+values near .05 up to 13 per cent too small or too large on average. A code is balanced: any two tasks have each combination of
+signs equally often; on average, its p values are within 2 per cent of those from all flips. Its words form a group, so the test
+is exact for any code.
 """
 CODE_SEED = 20_350
 """Seed for the parity bits of the code."""
 
 
 def required_clusters(level: float) -> int | None:
-    """Return the minimum number of differences whose p value can be as small as the level, or None if no number is enough."""
+    """Return the minimum number of differences whose p value can be as small as the level, or None if no number suffices."""
     flips = ceil(log2(1 / level) - 1e-9)
     return flips + 1 if flips <= CODE_BITS else None
 
@@ -72,7 +72,7 @@ class FlipTest(NamedTuple):
 def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None) -> FlipTest:
     """Flip differences, or the sums of differences in clusters with these numbers of tasks.
 
-    The flips do not depend on the order of the differences, nor on which arm comes first, which only negates them.
+    The flips do not depend on the order of the differences, nor on which arm comes first, which merely negates them.
     """
     import numpy as np
 

@@ -7,9 +7,9 @@ from math import fsum, isfinite
 from typing import NamedTuple, TypeAlias
 
 MIN_TASKS = 6
-"""Minimum number of tasks, or clusters of tasks, for any estimate: with 5, sign flips never have a p value below .05."""
+"""Minimum number of tasks, or clusters of tasks, for any estimate; with 5, sign flips never have a p value below .05."""
 ALPHA = 0.05
-"""Significance level of a test; with planned looks, of all looks together."""
+"""Significance level of a test or, with planned looks, of all looks together."""
 EQUAL_SHARE = 1e-12
 """Relative tolerance within which values count as equal; rounding errors are smaller."""
 
@@ -18,7 +18,7 @@ TaskValues: TypeAlias = Sequence[Sequence[float]]
 
 
 class TooFewTasks(NamedTuple):
-    """A shortage of tasks, returned in place of an estimate."""
+    """A shortage of tasks; returned in place of an estimate."""
 
     sizes: tuple[int, ...]
     """Number of tasks in each cluster that have a value in both arms; all 1 if there are no clusters."""

@@ -1,4 +1,4 @@
-"""The difference between two arms to which single draws were assigned at random, weighted by the probability of each
+"""The difference between two arms, to which single draws were assigned at random, weighted by the probability of each
 assignment.
 
 The means are Hájek's: sums weighted by the inverse of the propensity, divided by the sum of the weights. Draws within a task,
@@ -39,11 +39,11 @@ class WeightedDifference(NamedTuple):
     """The weighted mean of the first arm, or None if it has no draw."""
     second: float | None
     interval: tuple[float, float] | None = None
-    """95 per cent interval of the true difference, or None if too few clusters have draws of both arms."""
+    """95 per cent interval of the true difference, or None if too few clusters have draws from both arms."""
     p_value: float | None = None
-    """Two-sided p value of no difference: below .05 if and only if the interval excludes 0."""
+    """Two-sided p value for no difference: below .05 if and only if the interval excludes 0."""
     clusters: tuple[int, int] = (0, 0)
-    """Number of clusters with draws of the first arm, and of the second."""
+    """Number of clusters with draws from the first arm, and from the second."""
 
     @property
     def value(self) -> float | None:
@@ -91,9 +91,7 @@ def _mean(sums: Any) -> float | None:
 
 
 def _success_and_failure(sums: Any) -> Any:
-    """Return two clusters of typical weight: one with a success in the first arm and a failure in the second, and the
-    reverse.
-    """
+    """Return two clusters of typical weight: a success in the first arm with a failure in the second, and the reverse."""
     import numpy as np
 
     usual = sums[:, :, 1].sum(axis=0) / sums[:, :, 2].sum(axis=0)

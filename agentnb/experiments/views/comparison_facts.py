@@ -40,7 +40,7 @@ class Fact(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """An estimate of the primary to draw: the difference over some of the runs, or with some values imputed."""
+    """An estimate of the primary to draw: the difference over only some of the runs, or with some values imputed."""
 
     name: str
     value: Difference
@@ -79,7 +79,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Return reasons why the comparison could mislead, ordered by importance."""
+    """Return the reasons why the comparison could be misleading, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
     failed = [f"{count:,} of {pluralize(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
@@ -98,7 +98,7 @@ def estimates(comparison: Comparison) -> list[Estimate]:
 
 
 def shares(comparison: Comparison) -> str:
-    """Return the means, as shares if they are of passes; empty if a correction changes them."""
+    """Return the means, as shares for a pass/fail primary; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
     is_pass = comparison.value_limits == PASSES
@@ -107,7 +107,7 @@ def shares(comparison: Comparison) -> str:
 
 
 def estimate(comparison: Comparison) -> str:
-    """Return the difference as a sentence to follow the verdict, which has the means; empty if the difference is unknown."""
+    """Return the difference as a sentence that follows the verdict, which has the means; empty if it is unknown."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference) or comparison.is_identical:
         return ""
@@ -235,7 +235,7 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
-    """Yield the extremes that missing values allow, each with its name and the values imputed."""
+    """Yield the extremes that missing values allow, each with its name and the imputed values."""
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits

@@ -38,10 +38,10 @@ from agentnb.experiments.views.layout import (
 
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
-"""Maximum pairs of runs shown unfolded."""
+"""Maximum number of pairs of runs shown unfolded."""
 MAX_OF_A_NAME = 120
 MAX_CAUTIONS = 3
-"""Maximum cautions shown with the verdict; the rest are folded."""
+"""Maximum number of cautions shown with the verdict; the rest are folded."""
 WARNING = "Why this could mislead:"
 SIDE_BY_SIDE = "side by side, c = compare(...)"
 

@@ -1,4 +1,4 @@
-"""Intervals as bars on a common axis on which 0 is marked, in plain HTML."""
+"""Intervals as bars on a common axis with 0 marked, in plain HTML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.views.numbers import format_limits
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.85)"
-"""Colours with contrast on light and dark, drawn as borders: an untrusted notebook strips backgrounds."""
+"""Colours that contrast with light and dark, drawn as borders because an untrusted notebook strips backgrounds."""
 
 
 def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:

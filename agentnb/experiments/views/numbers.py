@@ -1,4 +1,4 @@
-"""Numbers in experiments in words, used in both text and HTML."""
+"""Numbers of experiments in words, used in both text and HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 def format_limits(interval: tuple[float, float] | None) -> str:
-    """Format the limits of an interval, with as many decimals as the wider one needs; empty if missing."""
+    """Format the limits of an interval, with as many decimals as the wider one needs; empty if they are missing."""
     if interval is None:
         return ""
     widest = max(map(abs, interval))
@@ -26,7 +26,7 @@ def format_limits(interval: tuple[float, float] | None) -> str:
 
 
 def format_p(value: float) -> str:
-    """Format a p value, showing a tiny one as a bound."""
+    """Format a p value, showing a very small one as a bound."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 

@@ -44,7 +44,7 @@ def progress_html(progress: Progress, variable: str = "") -> Html:
 
 
 def lost_html(progress: Progress) -> Html:
-    """Return the box that stays if the kernel ends first."""
+    """Return the box that remains if the kernel ends first."""
     return _box(_progress(replace(progress, state="stopped"), "warn", "Interrupted"), words(LOST))
 
 
@@ -92,7 +92,7 @@ def _progress(progress: Progress, kind: str, told: str) -> Html:
 
 
 def _note(progress: Progress, variable: str) -> Html:
-    """Return the next step or, for an experiment that has ended, its outcome and where its results are."""
+    """Return the next step or, if the experiment has ended, its outcome and where to find its results."""
     if not progress.is_over:
         if progress.state == "paused" and (running := progress.running):
             finish = "finishes" if running == 1 else "finish"

@@ -1,4 +1,4 @@
-"""Gaps in foreign traces, which are counted, and the sentences that report how they were filled."""
+"""Gaps in foreign traces, how often each occurs, and the sentences that report how they were filled."""
 
 from __future__ import annotations
 

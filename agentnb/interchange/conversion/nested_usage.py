@@ -1,4 +1,4 @@
-"""Records the usage of sub-agents in other products' runs in the same way as agentnb's own logs do."""
+"""Records the usage of sub-agents in other products' runs in the same way as agentnb's own logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open calls of a trace, found by id or tool in constant time."""
+"""The open calls of a trace, looked up by id or tool in constant time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OpenCalls:
             calls.append(call)
 
     def first(self, recorded_id: str, tool: str) -> RecordedCall | None:
-        """Return the oldest open call with this id; if there is no id, the oldest of this tool, or else of any tool."""
+        """Return the oldest open call with this id or, if there is no id, the oldest of this tool, otherwise of any tool."""
         calls = self._by_recorded_id[recorded_id] if recorded_id else self._by_tool[tool] if tool else self._all
         while calls and calls[0].result is not None:
             calls.popleft()

@@ -1,4 +1,4 @@
-"""Builds well-formed runs from foreign traces. Fills gaps, and reports what was filled."""
+"""Builds well-formed runs from foreign traces, filling gaps and reporting how they were filled."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WRITTEN_HERE = (
     e.RunFinished,
 )
 _COUNTS = ("input", "output", "cache_read")
-"""Token counts for which traces state a sum."""
+"""Token counts for which traces state a total."""
 _ROUNDED = 0.005
 """Relative difference between costs that rounding can explain."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
@@ -60,8 +60,8 @@ class RunWriter:
     """Builds a run from the messages, calls and results in a trace, in the order in which they occur.
 
     Call ids may be missing or reused; results may be late, duplicated or missing. Unknown times, durations and counts remain
-    unknown. Filled gaps are listed in `filled`, and the run has a warning about them. Since a trace may have any value in any
-    field, raises `TraceError` for data that a log cannot hold.
+    unknown. Filled gaps are listed in `filled`, and the run has a warning about them. A trace may have any value in any field;
+    data that a log cannot hold raises `TraceError`.
 
         writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
         writer.say("What is the weather?")
@@ -80,7 +80,7 @@ class RunWriter:
         tools: Iterable[ToolSpec] = (),
         **about: Any,
     ) -> None:
-        """``run_id``: by default derived from the content, so that it is the same whenever the file is read. ``about``: other
+        """``run_id``: by default derived from the content, so that it is the same every time the file is read. ``about``: other
         fields of `RunStarted`, such as ``agent``, ``tags`` or ``settings``.
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
@@ -115,7 +115,7 @@ class RunWriter:
             self.say(text, author="system")
 
     def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
-        """Add a message from the person or another speaker. The first one is the prompt.
+        """Add a message from the person or another speaker. The first message is the prompt.
 
         ``by_person``: False for a notice from the environment, which is the prompt only if there is no user message.
         """
@@ -167,7 +167,7 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Add the result of the oldest open call with this id; if there is no id, that of this tool, or else of any tool.
+        """Add the result of the oldest open call with this id or, if there is no id, of this tool, otherwise of any tool.
 
         A result without a matching call gets its own call in the last round. ``error_code``: set if the call failed.
         """
@@ -207,7 +207,7 @@ class RunWriter:
         self.event(e.Warned, message=message, at=at)
 
     def mark_copied(self) -> None:
-        """Turn everything added so far into the run's history, as it was copied from another run, which paid for its tokens."""
+        """Mark everything added so far as the run's history: it was copied from another run, which paid for its tokens."""
         if self._items:
             earlier = self.finish(None, "")
             self._about |= {"history": tuple(earlier.messages), "compacted": earlier.compacted, "todos": earlier.todos}
@@ -216,7 +216,7 @@ class RunWriter:
     def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
         """Set the total usage that the trace states, which is used if the replies do not report theirs.
 
-        If they do and their sum differs, the run has a warning about it.
+        If they do and their sum differs, the run gets a warning about it.
 
         ``has_nested_cost``: True if the cost includes nested runs, so that it applies even if replies report theirs.
         """
@@ -252,7 +252,7 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> Run:
-        """Return the run. ``status``: the final status, or None if the trace breaks off, so that the run is interrupted.
+        """Return the run. ``status``: the final status, or None if the trace breaks off, which makes the run interrupted.
 
         Raises `TraceError` if the events do not form a run.
         """
@@ -285,8 +285,8 @@ class RunWriter:
         """Return the run of a trace that records no end other than the stop reason of its last reply.
 
         The run is completed if that reply calls no tool and has a natural stop reason; ``unknown`` if it has no such reason;
-        interrupted if a message or call is left unanswered. ``is_over``: True if the trace records a regular end, so that the
-        run is completed unless something is left unanswered.
+        interrupted if a message or call is left unanswered. ``is_over``: True if the trace records a regular end, in which case
+        the run is completed unless something is left unanswered.
         """
         turns = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
         last = turns[-1] if turns else None
@@ -353,7 +353,7 @@ class RunWriter:
     # Events
 
     def _take_prompt(self) -> Fact:
-        """Remove and return the first user message; make a placeholder if the model spoke first."""
+        """Remove and return the first user message, or make a placeholder if the model spoke first."""
         before = takewhile(lambda item: not isinstance(item, RecordedRound), self._items)
         messages = [
             (position, item)
@@ -413,7 +413,7 @@ class RunWriter:
         return differences if is_same else [*differences, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
-        """Return the origin with the total usage, unless the replies report everything that the trace adds up."""
+        """Return the origin with the total usage, unless the replies report all of the usage that the trace totals."""
         summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()

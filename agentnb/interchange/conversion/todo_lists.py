@@ -23,7 +23,7 @@ _STATUSES: dict[str, TodoStatus] = {status: status for status in get_args(TodoSt
 }
 """agentnb's status for each word that other products use."""
 _DROPPED = frozenset({"cancelled", "canceled", "deleted"})
-"""Statuses of todos that have been taken off the list."""
+"""Statuses of todos that have been removed from the list."""
 
 
 class TodoTracker:
@@ -74,13 +74,13 @@ def _list_of(key: str, *titles: str) -> _Reader:
 
 
 def _status(one: dict[str, Any]) -> TodoStatus | None:
-    """Return the status, or None for a todo that was dropped."""
+    """Return the status, or None for a todo that has been dropped."""
     status = normal_status(str(one.get("status") or ""))
     return None if status in _DROPPED else _STATUSES.get(status, "not-started")
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
-    """Read a call to ``todo_operations`` by agentnb, or by SAM, which may have allowed what agentnb refuses."""
+    """Read a call to ``todo_operations``, by agentnb or by SAM, which may have accepted what agentnb refuses."""
     time = cast(datetime, at)  # only stored in a field, which may be None
     operation = str(arguments.get("operation") or "").strip().lower()
     if operation == "write":

@@ -65,7 +65,7 @@ class RecordedRound:
 
 
 class MessageCount:
-    """Counts the messages in a run being written, to locate the messages that a summary replaces."""
+    """Counts the messages of a run while it is written, to locate the messages that a summary replaces."""
 
     def __init__(self, before: int) -> None:
         """``before``: number of messages at the start, including the prompt."""
@@ -78,12 +78,12 @@ class MessageCount:
         self._messages += 1
 
     def add_round(self, *, with_calls: bool) -> None:
-        """Count a reply, and the message with the results of its calls."""
+        """Count a reply and the message with the results of its calls."""
         self._rounds.append(self._messages)
         self._messages += 1 + with_calls
 
     def compacted(self, summary: Summary) -> Fact:
-        """Return the event for a summary, which replaces all earlier messages except those still sent."""
+        """Return the event for a summary, which replaces all earlier messages except those that are still sent."""
         kept = self._rounds[-summary.rounds] if 0 < summary.rounds <= len(self._rounds) else self._messages
         first = min(summary.first, kept)
         compacted = Compacted(first, kept, kept - first, summary.text)

@@ -1,4 +1,4 @@
-"""Facts that no span convention has a place for, as ``agentnb.*`` attributes that all exports share."""
+"""Facts that span conventions have no place for, as ``agentnb.*`` attributes that all exports share."""
 
 from __future__ import annotations
 

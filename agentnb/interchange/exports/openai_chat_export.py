@@ -1,7 +1,7 @@
 """Requests to OpenAI's Chat Completions API that hold the complete conversation: one as JSON, several as JSON Lines.
 
 Thinking is in ``reasoning_content``, as with other servers of this API. A tool message holds only text: images in a result
-follow in a user message, and only the text shows that a call failed.
+follow in a user message, and only the text indicates that a call failed.
 """
 
 from __future__ import annotations

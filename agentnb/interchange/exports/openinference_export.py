@@ -155,7 +155,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
-    """Return the attributes of messages, where each tool result is a separate message."""
+    """Return the attributes of messages, with each tool result as a separate message."""
     attributes = {}
     singles = (single for message in messages for single in _split(message))
     for number, message in enumerate(singles):
@@ -190,7 +190,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _content(parts: Iterable[AnyPart]) -> dict[str, Any]:
-    """Return the content of a message as plain text if it is a single text, otherwise as a list of contents."""
+    """Return the content of a message: plain text if it is a single text, otherwise a list of contents."""
     kept = [*parts]
     if not kept:
         return {}

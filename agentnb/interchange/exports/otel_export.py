@@ -2,7 +2,7 @@
 
 A line holds the spans of a run; findings of detectors or policies follow on the next line as log records. The OpenTelemetry
 collector reads such files, and each line is a valid body for ``/v1/traces`` or ``/v1/logs``. The names follow version 0.1.0 of
-the conventions, the first from their own repository (open-telemetry/semantic-conventions-genai).
+the conventions, the first release of their own repository (open-telemetry/semantic-conventions-genai).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentnb.interchange.exports.run_spans import AGENT, Span, TraceIds, parent_
 NAME = "otel"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
 CONVENTIONS = "0.1.0"
-"""Version of the conventions: the first release of open-telemetry/semantic-conventions-genai."""
+"""Version of the conventions, the first release of open-telemetry/semantic-conventions-genai."""
 SCHEMA_URL = f"https://opentelemetry.io/schemas/gen-ai/{CONVENTIONS}"
 """The version stated in every file, as a URL in the form used by the conventions' repository."""
 METADATA = "agentnb.metadata"

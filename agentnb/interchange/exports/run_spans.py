@@ -1,6 +1,6 @@
 """The spans of a run: the run itself, its model calls, tool calls and plans, independent of any convention's attribute names.
 
-A span must have times. Unknown times follow the order of events, a microsecond apart; `Span.times` says which ones are not
+A span must have times. Unknown times are set a microsecond apart in the order of events; `Span.times` says which times are not
 real. Ids are derived from the run's id, so that repeated exports match.
 """
 
@@ -28,12 +28,12 @@ Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
 """Key of the run's own span."""
 MAX_INPUT_BYTES = 100_000
-"""Bytes of input messages up to which a model call repeats the complete conversation. Above that, it has only new messages."""
+"""Bytes of input messages up to which a model call repeats the complete conversation; beyond that, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
 """Labels for the known times of a span, if not both are known."""
 _MICROSECOND = 1_000
 MAX_SPAN_SECONDS = 1e10
-"""Maximum seconds of a span, since a damaged log may hold more than nanoseconds can represent."""
+"""Maximum seconds of a span; a damaged log may hold more than fit into nanoseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = frozenset(
     {
@@ -48,12 +48,12 @@ _SHOWN = frozenset(
         w.ModelCalled,
     }
 )
-"""Events that spans represent; for a round, only its number and status."""
+"""Events that spans represent; of a round, only its number and status."""
 
 
 @dataclass(slots=True)
 class SpanEvent:
-    """An agentnb event that no convention has a span for."""
+    """An agentnb event for which no convention has a span."""
 
     event: e.AnyEvent
     at: int

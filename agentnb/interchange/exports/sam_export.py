@@ -22,10 +22,10 @@ TITLE = "SAM's export"
 VERSION = "1.0"
 """Version of the format, and of SAM for runs that do not record it."""
 _NAMESPACE = UUID("5f2b3c0e-8a57-4f6e-9a54-0c1d7f6b7a10")
-"""Namespace of message ids. They are derived from the run's id, so that repeated exports match."""
+"""Namespace of message ids, which are derived from the run's id so that repeated exports match."""
 _MAX_TITLE = 60
 _DEFAULTS: dict[str, Any] = {"temperature": 0.7, "topP": 1.0, "contextWindowSize": 8192, "enableReasoning": False}
-"""SAM's defaults. Its format needs all of these in order to record the model."""
+"""SAM's defaults. Its format requires all of these in order to record the model."""
 _RESULTS = ("toolExecution", "subagentExecution")
 
 

@@ -1,4 +1,4 @@
-"""The messages of a run for an export, without filled gaps, and files with one or several runs."""
+"""The messages of a run for an export, without filled gaps, and files that hold one or several runs."""
 
 from __future__ import annotations
 

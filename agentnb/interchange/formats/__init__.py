@@ -1,4 +1,6 @@
-"""Trace formats: one module each, which has a `NAME`, a `TITLE`, `sniff` and `read`. A file is read by the first that fits."""
+"""Trace formats: one module each, which has a `NAME`, a `TITLE`, `sniff` and `read`. A file is read by the first format that
+fits.
+"""
 
 from __future__ import annotations
 

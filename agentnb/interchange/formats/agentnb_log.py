@@ -16,7 +16,7 @@ RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty string for a log, otherwise what is missing. The first line may be damaged, or of a later version."""
+    """Return an empty string for a log, otherwise what is missing. The first line may be damaged or from a later version."""
     if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first

@@ -29,7 +29,7 @@ _OWN_BLOCKS = _CALLS | {"tool_result", "thinking", "redacted_thinking", "documen
 _OWN_FIELDS = frozenset({"system", "anthropic_version", "anthropic_beta", "stop_sequences", "mcp_servers"})
 _BLOCKS_ALSO = frozenset({"text", "image", "compaction"})
 _ERRORS = "_tool_result_error"
-"""Ending of the error types for server-side tools, as in ``web_search_tool_result_error``."""
+"""Suffix of the error types for server-side tools, as in ``web_search_tool_result_error``."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -170,7 +170,7 @@ def call_of(block: dict[str, Any]) -> ToolCall:
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
-    """Return the result in a block, including a search, a fetched page, or code that the API ran."""
+    """Return the result in a block, which may be that of a search, a fetched page, or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
     failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed

@@ -54,7 +54,9 @@ def _interactions(document: Any) -> list[Any] | None:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation, whose requests repeat and extend it. Exchanges of other kinds are skipped."""
+    """Yield a run for each conversation, in which each request repeats and extends the previous one. Exchanges of other kinds
+    are skipped.
+    """
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
     exchanges = [*_exchanges(file, _interactions(document) or [])]
     if not exchanges and not file.problems:
@@ -87,7 +89,7 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
 
 
 def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
-    """Return the exchange with the recorded time and duration of its reply, if there are any."""
+    """Return the exchange with the recorded time and duration of its reply, if any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
     milliseconds = one.get("time")
     seconds = milliseconds / 1000 if isinstance(milliseconds, int | float) and milliseconds >= 0 else None
@@ -116,7 +118,7 @@ def _status(response: dict[str, Any]) -> int:
 
 
 def body_of(message: dict[str, Any]) -> Any:
-    """Return the JSON in a request or response body, assembled if it was streamed, or None."""
+    """Return the JSON in a request or response body, assembled if it was streamed; None if there is none."""
     if "parsed_body" in message:
         return message["parsed_body"]
     data, encoding = _raw(message)
@@ -139,7 +141,7 @@ def _raw(message: dict[str, Any]) -> tuple[Any, str]:
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON in a body, including a streamed one, or None."""
+    """Return the JSON in a body, including a streamed one, or None if there is none."""
     start = text.lstrip()
     if start.startswith(("event:", "data:", ":", "id:", "retry:")):
         return response_of(text)

@@ -14,12 +14,12 @@ from agentnb.interchange.trace_file import TraceFile
 
 
 def sniff_records(file: TraceFile, api: Api) -> str:
-    """Return an empty string if a file has exchanges or conversations of the API, otherwise what is missing."""
+    """Return an empty string if a file contains exchanges or conversations of the API, otherwise what is missing."""
     return "" if any(_holds(api, record) for record in _looked_at(file)) else api.lacks
 
 
 def _looked_at(file: TraceFile) -> list[Any]:
-    """Return the parts that identify a file: the document or first record, and the first item if that is a list."""
+    """Return the parts used to identify a file: the document or first record and, if that is a list, its first item."""
     first = file.first
     if file.kind == "json" and isinstance(first, list):
         return [first, *first[:1]]

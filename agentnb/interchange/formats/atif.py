@@ -27,7 +27,7 @@ NAME = "atif"
 TITLE = "ATIF trajectory"
 RECORDS_END = "`stop_reason` in the `extra` of the last step"
 ENVIRONMENT = "environment"
-"""Author of an observation that has no call."""
+"""Author of an observation without a call."""
 _SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", "continued_trajectory_ref")
 
@@ -101,7 +101,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps in order of time, because Harbor writes calls without a result after all others."""
+    """Return the steps in order of time, because Harbor writes calls without results after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []

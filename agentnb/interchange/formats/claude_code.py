@@ -143,13 +143,13 @@ def _links(record: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(slots=True, eq=False)
 class _RunLines:
-    """The messages of one run."""
+    """The messages of a single run."""
 
     line: int
     side: str = ""
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
-    """The conversation that begins in the same way as this one."""
+    """The conversation that begins in the same way as this one, if any."""
     left_at: int = -1
     """Round at which this branch was abandoned, and ``parent`` continued instead; -1 for other conversations."""
     is_continued: bool = False
@@ -158,7 +158,7 @@ class _RunLines:
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
     branches: list[_RunLines] = field(default_factory=list)
-    """The abandoned branches, ordered by their rounds."""
+    """The abandoned branches, in order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """For each id of a preceding message: the line of the last prompt after it, and its index in ``uuids`` and in the log's
     items.
@@ -203,7 +203,7 @@ class _Tree:
 
     def __init__(self) -> None:
         self._is_linked = False
-        """True if lines have parents, so that a second prompt without a parent starts over."""
+        """True if lines have parents, in which case a second prompt without a parent starts a new conversation."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -302,7 +302,7 @@ class _Tree:
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
-        """Copy the lines so far to the start of another conversation, and return how many of them are original replies."""
+        """Copy the lines so far to the start of another conversation, and return how many original replies they contain."""
         self._shared += len(one.log.items)
         if self._shared <= MAX_SHARED_MESSAGES:
             other.log.items = [*one.log.items]

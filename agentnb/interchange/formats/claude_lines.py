@@ -174,9 +174,7 @@ class ClaudeLog(SessionLog):
         self.say(parts, author=_author(record, text), at=time_of(record.get("timestamp")))
 
     def _queue_operation(self, record: dict[str, Any]) -> None:
-        """Follow the queue of messages typed while the agent was working. A message that is removed was sent to the agent at
-        once.
-        """
+        """Follow the queue of messages typed while the agent was working. A removed message was sent to the agent at once."""
         operation, text = record.get("operation"), text_of(record.get("content"))
         if operation == "enqueue" and text:
             self._queue.append(text)
@@ -259,7 +257,7 @@ def usage_of(usage: Any, cost: Any = None) -> Usage:
 
 
 def _merge_usage(before: Usage, now: Usage) -> Usage:
-    """Merge the usage reports for one reply, since early lines report only part of its output."""
+    """Merge the usage reports for a reply, since early lines report only part of its output."""
     if before is UNKNOWN or now is UNKNOWN:
         return before if now is UNKNOWN else now
     outputs = [usage.output for usage in (before, now) if usage.output is not None]

@@ -136,7 +136,7 @@ class _Session:
                 yield log.write(file.writer(NAME, call_id, model=log.model or model, **inner), log.model or model)
 
     def _only_reply(self) -> Reply:
-        """Return the reply in the result, which is the only one, or the last of several turns."""
+        """Return the reply in the result, which is either the only reply or the last of several turns."""
         result = self._result
         usage = usage_of(result.get("usage"), result.get("total_cost_usd"))
         return Reply([Text(result["result"])], usage=usage, stop_reason=text_of(result.get("stop_reason")))
@@ -148,7 +148,7 @@ class _Session:
         return text_of(arguments.get("subagent_type")) or "subagent" if isinstance(arguments, dict) else "subagent"
 
     def _end(self, writer: RunWriter) -> Run | None:
-        """End the run as the result records it; return None if there is no result."""
+        """End the run as recorded in the result; return None if there is no result."""
         result = self._result
         subtype, seconds = text_of(result.get("subtype")), seconds_of(result.get("duration_ms"))
         if subtype in _LIMITS:

@@ -1,7 +1,7 @@
 """Codex CLI sessions, including those of its first versions: JSON Lines.
 
-No line marks the end of a reply, so everything from the model up to a result or message is one reply. A fork begins with lines
-copied from its source session, which have either the time of the fork or their original times.
+No line marks the end of a reply, so everything that the model outputs before a result or message is one reply. A fork begins
+with lines copied from its source session, which have either the time of the fork or their original times.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Session:
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
 
     def _add_summary(self, payload: dict[str, Any], at: Any) -> None:
-        """Add a summary. If the service made it, it is encrypted, so only later messages can be read."""
+        """Add a summary. If the service wrote it, it is encrypted, so that only later messages can be read."""
         summary = text_of(payload.get("message"))
         self._about.setdefault("compactions", []).append(drop_empty(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
@@ -194,7 +194,7 @@ class _Session:
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
-        """Set the usage of the last reply. Counts are repeated when only the rate limits have changed."""
+        """Set the usage of the last reply. Counts are repeated if only the rate limits have changed."""
         self.log.open = None
         if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
             return

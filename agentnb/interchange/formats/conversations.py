@@ -1,4 +1,4 @@
-"""Groups API requests into conversations, and converts these to runs.
+"""Groups API requests into conversations, and converts the conversations to runs.
 
 Each request repeats the conversation so far. An exchange therefore adds only the new messages of its request to a run, along
 with its reply, whose usage, times and thinking are found only in the response.
@@ -24,7 +24,7 @@ from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemP
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_OPEN_CONVERSATIONS = 100
-"""Maximum open conversations in a file; beyond it, the one idle for the longest is closed."""
+"""Maximum number of open conversations in a file; beyond it, the one that has been idle longest is closed."""
 
 
 @dataclass
@@ -33,17 +33,17 @@ class OpenConversation:
 
     first: Exchange
     number: int
-    """Number of conversations that started earlier."""
+    """Number of conversations that started before this one."""
     steps: list[Step] = field(default_factory=list)
     reply: list[Step] | None = None
     error: str = ""
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     keys: set[Any] = field(default_factory=set)
-    """Keys by which the next request may find the conversation."""
+    """Keys by which the next request may identify the conversation."""
 
     @property
     def is_whole(self) -> bool:
-        """True if no request can continue it because it is a record without a response that ends with a reply."""
+        """True if no request can continue it, because it is a record that ends with a reply but has no response."""
         return self.reply is None and not self.error and bool(self.steps) and isinstance(self.steps[-1], Reply)
 
     def add(self, exchange: Exchange, steps: list[Step]) -> None:
@@ -65,7 +65,7 @@ class Conversations:
         self._begun = 0
 
     def add(self, exchange: Exchange) -> Iterator[OpenConversation]:
-        """Add an exchange; yield its conversation if it is complete, or the one idle for the longest if there are too many."""
+        """Add an exchange; yield its conversation if that is complete, or the one idle longest if there are too many."""
         start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
         history = exchange.steps[start:]
         conversation, held_steps = self._find(exchange, history)
@@ -141,7 +141,7 @@ def _reply_content(steps: Iterable[Step]) -> tuple[str, list[str]]:
 
 
 def _echo_length(steps: list[Step]) -> int:
-    """Return the number of first steps that are from the model: the previous reply, which the request repeats."""
+    """Return the number of initial steps that are from the model: the previous reply, which the request repeats."""
     own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
     return next((index for index, is_own in enumerate(own) if not is_own), len(steps))
 
@@ -214,7 +214,7 @@ def finish(
     at: datetime | None = None,
     seconds: float | None = None,
 ) -> Run:
-    """Return the run, given the reply or error for its last request. With neither, its end is unknown.
+    """Return the run, given the reply or error for its last request. Without either, its end is unknown.
 
     ``is_over``: whether the trace records that the run has ended.
     """

@@ -1,4 +1,4 @@
-"""API requests and responses, however a record wraps them."""
+"""API requests and responses, in whatever form records wrap them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SECRET = frozenset(
 
 @dataclass(frozen=True)
 class Api:
-    """The conversation format of an API."""
+    """The format of conversations in an API."""
 
     name: str
     lacks: str
@@ -56,7 +56,7 @@ class Api:
     request_steps: Callable[[dict[str, Any]], list[Step]]
     steps_of: Callable[[list[Any]], list[Step]]
     response_steps: Callable[[dict[str, Any]], list[Step]]
-    """The replies in a response; the last one has the usage."""
+    """The replies in a response; the last reply includes the usage."""
     tools_of: Callable[[dict[str, Any], dict[str, Any]], tuple[ToolSpec, ...]]
     """The tools in a request and its response, either of which may be empty."""
 
@@ -80,7 +80,7 @@ class Exchange(NamedTuple):
 
 
 def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
-    """Return the exchange in a record that has a request, a response or both; otherwise None."""
+    """Return the exchange in a record that has a request, a response or both, otherwise None."""
     if api.is_conversation(record):
         return Exchange(position, api.steps_of(record), None)
     if not isinstance(record, dict):

@@ -17,7 +17,7 @@ NAME = "gemini_contents"
 
 
 def is_content(value: Any) -> bool:
-    """True if this is a content, which is a list of parts with the role user or model."""
+    """True if this is a content, that is, a list of parts with the role user or model."""
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")

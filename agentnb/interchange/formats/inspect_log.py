@@ -75,7 +75,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _join_chunks(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
-    """Return a sample whose lists are in chunks; the name of each chunk is the index of its first item."""
+    """Return a sample whose lists are stored in chunks; each chunk is named after the index of its first item."""
 
     def read(part: str) -> Any:
         return _member(names, f"{folder}/{part}.json", held)

@@ -1,4 +1,4 @@
-"""Messages in Inspect logs, completed from the events of the same model and tool calls."""
+"""Messages in Inspect logs, completed with data from the events of the same model and tool calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
-"""Reference to a text stored elsewhere in the log, by hash or by index among the chunks; ``tc`` in logs from 2024."""
+"""A reference to a text stored elsewhere in the log, by hash or by index among the chunks; logs from 2024 use ``tc``."""
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
 """agentnb's codes for tool errors; other errors keep Inspect's code."""
 _FILES = ("audio", "video", "document")
@@ -27,7 +27,7 @@ MAX_URL_CHARACTERS = 200
 
 
 def resolve_attachments(value: Any, attachments: dict[str, str]) -> Any:
-    """Replace references to attachments with their texts, leaving references to missing ones."""
+    """Replace references to attachments with their texts; references to missing attachments are left as they are."""
     if isinstance(value, str):
         if "://" not in value:
             return value
@@ -66,7 +66,7 @@ class Events:
         return message if isinstance(message, dict) else None
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
-        """True if a reply of these model calls is among the messages."""
+        """True if one of the replies of these model calls is among the messages."""
         among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
         ids = {str(message["id"]) for message in among if message.get("id")}
         replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]

@@ -1,8 +1,8 @@
-"""A sample in an Inspect log as a run, with its sub-agents as nested runs.
+"""A sample in an Inspect log, as a run whose sub-agents are nested runs.
 
-The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. If the replies of model
-calls in an agent's span (in early logs, in the events of a tool or subtask) are not among the messages, the calls belong to a
-sub-agent, whose run is the conversation of the last of these calls.
+The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. Model calls in an agent's
+span (in early logs, in the events of a tool or subtask) whose replies are not among the messages belong to a sub-agent; its run
+is the conversation of the last of these calls.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _assess(writer: RunWriter, scores: Any) -> None:
 
 
 def _events_of(sample: dict[str, Any]) -> list[Any]:
-    """Return the events of a sample, which logs from 2024 have in a transcript."""
+    """Return the events of a sample, which are in a transcript in logs from 2024."""
     return sample.get("events") or (sample.get("transcript") or {}).get("events") or []
 
 

@@ -58,7 +58,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """True if this is a ``context.jsonl`` whose session is in the ``wire.jsonl`` next to it, which has more detail."""
+    """True if this is a ``context.jsonl`` whose session is recorded in more detail in the ``wire.jsonl`` next to it."""
     try:
         wire = file.beside(WIRE) if file.base_name == CONTEXT else None
         return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
@@ -120,7 +120,7 @@ class _Agent:
         self.compactions = 0
         self.ended = False
         self._counted: dict[str, Reply] = {}
-        """Replies with usage, by message id; usage that is repeated replaces the earlier one."""
+        """Replies with usage, by message id; repeated usage replaces earlier usage."""
 
     def take(self, message: dict[str, Any], at: Any) -> None:
         """Add a message; messages outside the conversation are ignored."""

@@ -41,7 +41,9 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def role_of(fields: dict[str, Any]) -> str:
-    """Return the role of a message as APIs name it: user, assistant, system or tool; other roles are returned unchanged."""
+    """Return the role of a message in the terms of the APIs: user, assistant, system or tool. Other roles are returned
+    unchanged.
+    """
     role = str(fields.get("role") or fields.get("type") or "").lower()
     return _ROLES.get(role, role)
 
@@ -107,7 +109,7 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage in LangChain's common form; unknown if it is missing."""
+    """Return the usage, in LangChain's common form; unknown if it is missing."""
     if not isinstance(usage, dict):
         return Usage()
     input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))

@@ -71,7 +71,7 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return, by message id, the time of the first state that has the message; empty for a single state."""
+    """Return, for each message id, the time of the first state that contains the message; empty for a single state."""
     times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
         for message in _messages(state) or ():

@@ -91,8 +91,8 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
-    """Return the conversations of the models, ordered by when they started. If there are several agents, replies name
-    theirs.
+    """Return the conversations of the models, ordered by when they started. If there are several agents, each reply names its
+    agent.
     """
     agents = [_agent(root, model) for model in models]
     conversations, complete = Conversations(), list[OpenConversation]()
@@ -163,7 +163,7 @@ def _agent(root: Node, model: Node) -> str:
 
 
 def _add_results(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the times of results, and with results that later requests lack. Removes the tool runs used."""
+    """Return the steps with the times of results, and with any results that later requests lack. Removes the tool runs used."""
     merged: list[Step] = []
     answered_ids = {step.call_id for step in steps if isinstance(step, Result)}
     names: dict[str, str] = {}
@@ -217,7 +217,7 @@ def _insert_tools(steps: list[Step], tools: list[Node]) -> list[Step]:
 
 
 def _plain(root: Node, tools: list[Node]) -> list[Step]:
-    """Return the steps of a trace that has no model: its inputs, tools and outputs."""
+    """Return the steps of a trace without a model: its inputs, tools and outputs."""
     prompt, outputs = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
     steps: list[Step] = [UserMessage(parts_of(prompt), at=root.start)]
     if root.kind in _TOOLS:

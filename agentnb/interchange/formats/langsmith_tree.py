@@ -1,4 +1,4 @@
-"""LangSmith runs as a tree in which creations and updates are merged, and the contents of model and tool runs."""
+"""LangSmith runs as a tree, with creations and updates merged, and the contents of model and tool runs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata that its client recorded."""
+        """The metadata recorded by its client."""
         return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
 
     def below(self) -> Iterator[Node]:
@@ -84,7 +84,7 @@ class Node:
 
 
 def _utc(value: Any) -> datetime | None:
-    """Return a time. If it has no time zone, it is in UTC, as LangSmith writes it."""
+    """Return a time. A time without a time zone is in UTC, as LangSmith writes it."""
     time = time_of(value)
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
@@ -205,7 +205,7 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
 
 
 def _set_times(steps: list[Step], node: Node) -> Iterator[Step]:
-    """Yield the steps, adding the time, usage and cost, as counted by LangSmith, to the last reply."""
+    """Yield the steps, adding time, usage and cost, as counted by LangSmith, to the last reply."""
     last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
     for index, step in enumerate(steps):
         if not isinstance(step, Reply):
@@ -267,7 +267,7 @@ def result_of(node: Node, call_id: str) -> Result:
 
 
 def plain_text(value: Any) -> str:
-    """Return inputs or outputs as text: the only text in them, or else JSON."""
+    """Return inputs or outputs as text: their only text or, failing that, JSON."""
     while isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return json_text(value)

@@ -71,7 +71,7 @@ def _join_lines(text: Any) -> str:
 
 
 def _decode_trace(trace: Any) -> Any:
-    """Return the JSON object in a text, or else the text itself."""
+    """Return the JSON object in a text or, if there is none, the text itself."""
     try:
         decoded = msgspec.json.decode(trace)
     except (msgspec.DecodeError, UnicodeError, TypeError):

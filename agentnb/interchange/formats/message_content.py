@@ -12,7 +12,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Image, Text, Thinking
 
 _SECONDS = 100_000_000_000
-"""Largest timestamp that is taken as seconds (year 5138); larger ones are in milliseconds or finer."""
+"""Largest timestamp that is interpreted as seconds (year 5138); larger ones are in milliseconds or finer units."""
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
 """The same year in nanoseconds; a number that is larger or infinite is not a time."""
 MAX_URL_CHARACTERS = 200
@@ -33,7 +33,7 @@ _NAMED = {
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time given in ISO 8601, or in seconds, milliseconds or nanoseconds since 1970, or None."""
+    """Return a time given in ISO 8601, or in seconds, milliseconds or nanoseconds since 1970; None for other values."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):
@@ -151,7 +151,7 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
 
 
 def _describe_file(kind: str, one: dict[str, Any]) -> Text:
-    """Return the text of audio, a file or a document; if it has none, return a line that names it."""
+    """Return the text of audio, a file or a document or, if it has none, a line that names it."""
     inner = one.get(kind)
     fields: dict[str, Any] = inner if isinstance(inner, dict) else one
     if isinstance(transcript := fields.get("transcript"), str):

@@ -1,7 +1,7 @@
 """Trajectories of mini-swe-agent, which have bash blocks or, since version 2.0, tool calls.
 
-Before version 2.0, an answer that did not have exactly one block was rejected, so its blocks are not calls. Blocks are
-recognized by the two words that mini-swe-agent has used for them, never by the regular expression in the file.
+Before version 2.0, an answer was rejected unless it had exactly one block, so the blocks of rejected answers are not calls.
+Blocks are recognized by the two words that mini-swe-agent has used for them, never by the regular expression in the file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_conversation(messages: list[Any]) -> bool:
-    """True if a bare list of messages, as in early versions, has a block and a return code."""
+    """True if a bare list of messages, as written by early versions, has a block and a return code."""
     looked_at = [
         message
         for message in messages[:_SNIFFED_MESSAGES]

@@ -35,7 +35,7 @@ _NAMES = {
     "outputTokensDetails": "output_tokens_details",
     "finalOutput": "final_output",
 }
-"""Python's names for the fields of JavaScript."""
+"""Python's names for JavaScript's fields."""
 _RECORDED = ("current_turn", "max_turns", "conversation_id", "previous_response_id", "trace", "tool_use_tracker")
 _GUARDRAILS = (
     "input_guardrail_results",

@@ -121,7 +121,7 @@ def said_parts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking, from the field that any server uses for it, or else from OpenRouter's details."""
+    """Return the thinking, from whichever field the server uses for it, or otherwise from OpenRouter's details."""
     for field in THINKING_FIELDS:
         if parts := thinking(message.get(field)):
             return parts

@@ -50,7 +50,7 @@ def read_events(
 ) -> Iterator[Run]:
     """Yield the run in these events, followed by those of delegated agents.
 
-    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if the events lack it; ``metrics``: include the
+    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if the events lack it; ``metrics``: a mapping with the
     ``costs`` of the replies; ``error``: the run's error; ``assessed``: fields that record success.
     """
     has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
@@ -109,7 +109,7 @@ class _Reader:
         self._ended: tuple[str, str] | None = None
         self._error = ""
         self._replied: list[Any] = []
-        """For each reply, the id of its first event."""
+        """The id of the first event of each reply."""
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ def _fields(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_reply(event: dict[str, Any]) -> bool:
-    """True for an action of the agent. Early versions have no source; in those, the agent's messages wait for an answer."""
+    """True for an action of the agent. In early versions, which have no source, the agent's messages wait for an answer."""
     action = event.get("action")
     if action is None or action in _NO_CALLS or action == "system":
         return False

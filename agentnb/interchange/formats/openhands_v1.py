@@ -1,4 +1,4 @@
-"""Conversations of OpenHands since version 1: events in a list, in JSON Lines, or in a file each.
+"""Conversations of OpenHands since version 1: events in a list, in JSON Lines, or each in its own file.
 
 OpenHands has a folder ``events`` with one file per event; the first file represents all of them. The archive downloaded from
 its web page has the same files, and the ``output.jsonl`` of its benchmarks has one conversation per line.
@@ -29,7 +29,7 @@ SNIFFED_EVENTS = 20
 """Number of initial events used to recognize a conversation."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
 _STATE_FILES = ("base_state.json", "meta.json")
-"""Files of metadata next to the events, one from the program and one from a download."""
+"""Metadata files next to the events; the first is written by the program, the second is part of a download."""
 MAX_FOLDERS_REMEMBERED = 1_000
 _RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
 
@@ -78,7 +78,7 @@ def _events_of(value: Any) -> list[Any] | None:
 def _run(
     file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
 ) -> Run:
-    """Return the run in these numbered events. ``about``: the record, or the state file next to the events."""
+    """Return the run in these numbered events. ``about``: the record, or the content of the state file next to the events."""
     agent = about.get("agent")
     llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
     model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
@@ -137,7 +137,7 @@ def _remember_first(folder: Path, name: str) -> None:
 
 
 def _is_event_file(path: Path) -> bool:
-    """True if the file holds an event. A damaged file cannot represent its folder."""
+    """True if the file contains an event. A damaged file cannot represent its folder."""
     try:
         return is_event(_in_file(path))
     except (OSError, TraceError):

@@ -1,4 +1,4 @@
-"""Events of OpenHands since version 1 as a run, where actions from the same model response form one reply.
+"""Events of OpenHands since version 1 as a run; actions from the same model response form one reply.
 
 A finish becomes the agent's last message rather than a call, and a condensation becomes a compaction.
 """
@@ -117,7 +117,7 @@ class ConversationReader:
         self._result(event, parts, code)
 
     def add_rejection(self, event: dict[str, Any]) -> None:
-        """Add that the person or a hook rejected an action."""
+        """Record that the person or a hook rejected an action."""
         self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
 
     def tool_error(self, event: dict[str, Any]) -> None:
@@ -203,7 +203,7 @@ class ConversationReader:
         return self._log.write(writer, self.model, end=lambda: self._end(writer, status, code, detail))
 
     def _end(self, writer: RunWriter, status: str, code: str, detail: str) -> Run | None:
-        """End the run as the conversation records it; return None if it records no end."""
+        """End the run as recorded in the conversation; return None if no end is recorded."""
         if code and any(sign.lower() in f"{code} {detail}".lower() for sign in _LIMITS):
             return finish_limited(writer, "max_rounds", at=self._at)
         if code or status == "error":
@@ -241,7 +241,7 @@ def _contents(content: Any) -> list[AnyPart]:
 
 
 def _thoughts(source: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking before a reply, from the field that any provider uses for it."""
+    """Return the thinking before a reply, from whichever field the provider uses for it."""
     blocks = [entry.get("thinking") for entry in source.get("thinking_blocks") or () if isinstance(entry, dict)]
     item = source.get("responses_reasoning_item")
     summary = item.get("summary") if isinstance(item, dict) else None
@@ -262,7 +262,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
 
 
 def _observation_parts(seen: Any) -> list[AnyPart]:
-    """Return the content of an observation, or else its output or other fields."""
+    """Return the content of an observation or, if there is none, its output or other fields."""
     if not isinstance(seen, dict):
         return result_parts(seen)
     content = seen.get("content", seen.get("output"))

@@ -170,7 +170,7 @@ def _system(value: Any) -> list[SpanMessage]:
 
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
-    """Yield the span messages for a message, where each tool result is a separate message."""
+    """Yield the span messages for a message, with each tool result as a separate message."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
     parts_data = message.get("parts")
     if not isinstance(parts_data, list):

@@ -12,7 +12,7 @@ _SOUND = re.compile(r"[A-Za-z0-9_-]{1,60}\Z")
 
 
 def stable_id(file: TraceFile, *parts: object) -> str:
-    """Return an id that is the same whenever the file is read. ``parts``: values that distinguish the run within the file."""
+    """Return an id that is the same every time the file is read. ``parts``: values that distinguish the run within the file."""
     name = file.name.replace("\\", "/").rpartition("/")[2]
     identity = "\0".join(encodable(str(part)) for part in (name, *parts))
     return f"trace-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"

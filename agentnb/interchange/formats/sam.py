@@ -22,7 +22,7 @@ TITLE = "conversation exported by SAM"
 RECORDS_END = "nothing"
 FULL, SIMPLE = "full", "simple"
 ENDED = frozenset({"success", "error"})
-"""Statuses of tools that have a result."""
+"""Statuses of tools that have returned a result."""
 _HELD = frozenset(
     {"content", "contentParts", "timestamp", "isFromUser", "isToolMessage", "toolName", "toolStatus", "toolDuration"}
     | {"toolCalls", "toolCallId", "reasoningContent"}

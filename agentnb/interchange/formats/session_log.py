@@ -1,4 +1,4 @@
-"""Session logs of coding agents: collects the items of a session, and converts them to a run."""
+"""Session logs of coding agents: collecting the items of a session and converting them to a run."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class SessionLog:
         self.copied = 0
         """Number of items at the start that were copied from another session."""
         self.open: Reply | None = None
-        """The reply being extended, in formats with partial replies, until a message or summary closes it."""
+        """The reply being extended, in formats with partial replies; a message or summary closes it."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
-        """Add a message to the agent: from the person or, if it has an author, from the product."""
+        """Add a message to the agent, from the person or, if there is an author, from the product."""
         parts = [Text(content)] if isinstance(content, str) else content
         self.open = None
         self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
@@ -109,7 +109,7 @@ class SessionLog:
         return reply
 
     def open_reply(self, at: datetime | None, model: str = "") -> Reply:
-        """Return the open reply, or else open a new one at this time."""
+        """Return the open reply, or open a new one at this time if there is none."""
         if self.open is None:
             self.open = self.reply(Reply(at=at, model=model))
         return self.open
@@ -165,7 +165,7 @@ class SessionLog:
         """Return the run. ``model``: the model of the run; replies from other models name theirs. ``ended``: True if the log
         records a regular end.
 
-        ``end``: finishes the writer as the log records it, or returns None. Raises `TraceError` if the session is empty.
+        ``end``: finishes the writer as recorded in the log, or returns None. Raises `TraceError` if the session is empty.
         """
         if not self.items:
             raise TraceError("The session has no messages", "Choose a session with a conversation")

@@ -1,4 +1,4 @@
-"""The contents of spans for model calls, tool calls and agents, independent of any convention."""
+"""The contents of spans for model calls, tool calls and agents, whatever the convention."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class ModelCall:
 
     span: Span
     inputs: list[SpanMessage] = field(default_factory=list)
-    """The messages sent, starting with the system prompt if there is one."""
+    """The messages sent, starting with the system prompt, if any."""
     output: SpanMessage | None = None
     model: str = ""
     usage: Usage = UNKNOWN
     stop_reason: str = ""
     tools: tuple[ToolSpec, ...] = ()
     uses: list[ToolUse] = field(default_factory=list)
-    """The tool calls in its reply that have spans."""
+    """The tool calls in its reply that have their own spans."""
 
     @property
     def call_ids(self) -> set[str]:

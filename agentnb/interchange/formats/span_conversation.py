@@ -1,4 +1,4 @@
-"""The conversation in the spans of a run, without repetitions."""
+"""The conversation contained in the spans of a run, without repetitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.interchange.formats.span_records import Span, SpanNote, json_value
 RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
 """agentnb's events that are restored from events in its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
-"""Events that belong to the reply after them."""
+"""Events that belong to the reply that follows them."""
 _PREFIX_CHARACTERS = 60
 """Length of the prefix by which a truncated or reformatted copy is recognized."""
 
@@ -67,7 +67,7 @@ class SpanConversation:
         return len(self._inputs)
 
     def begin(self, writer: RunWriter, system: str) -> None:
-        """Add the prompt and the system prompt from the agent's own span, if there are any."""
+        """Add the prompt and the system prompt from the agent's own span, if any."""
         self._writer = writer
         if system:
             self._add_message(SpanMessage("system", (Text(system),)))
@@ -174,7 +174,7 @@ class SpanConversation:
                 position = floor = index + 1
 
     def _last_reply(self) -> int:
-        """Return the position of the last reply, at which inputs start that hold only new messages."""
+        """Return the position of the last reply, at which inputs that hold only new messages start."""
         return next((k for k in range(len(self._added) - 1, -1, -1) if self._added[k].role == "assistant"), 0)
 
     def _add_message(self, message: SpanMessage, at: datetime | None = None) -> None:
@@ -250,7 +250,7 @@ class SpanConversation:
 
 
 def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
-    """Return the tool uses in order. If a tool use has no id, it gets that of a call with the same name, preferably the same
+    """Return the tool uses in order. A tool use without an id gets that of a call with the same name, preferably with the same
     arguments.
     """
     free = [call for call in calls if call.id not in {use.call.id for use in uses}]
@@ -311,7 +311,7 @@ def _pictures(message: SpanMessage) -> int:
 
 
 def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
-    """Return span messages as messages, combining the results of each round."""
+    """Convert span messages to messages, combining the results of each round."""
     messages: list[Message] = []
     for message in told:
         if message.role != "tool":

@@ -18,7 +18,7 @@ from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
-"""Maximum open traces of JSON Lines; beyond it, the oldest trace that has a root is closed."""
+"""Maximum number of open traces in JSON Lines; beyond it, the oldest trace that has a root is closed."""
 SNIFFED_RECORDS = 50
 """Number of initial JSON Lines records used to recognize their convention."""
 _ROOTS = ("gen_ai", "llm", "openinference", "input", "output", "tool", "agent", "traceloop", "message", "session", "tag")
@@ -313,8 +313,8 @@ def _id(value: Any) -> str:
 
 
 def _time(one: dict[str, Any], *names: str) -> int | None:
-    """Return the time under the first of these names that is present, in nanoseconds since 1970, the unit of the first two
-    names (OTLP).
+    """Return the time under the first of these names that is present, in nanoseconds since 1970. The first two names (OTLP)
+    have that unit.
     """
     for name in names[:2]:
         if str(one.get(name)).isdecimal():

@@ -1,4 +1,4 @@
-"""The runs in a trace of spans, independent of the convention for their attributes.
+"""The runs in a trace of spans, whatever the convention for their attributes.
 
 Each model call repeats the conversation so far, so only its new messages are added. A run is an agent's span with the model and
 tool calls within it; an agent span within another agent span is a nested run.
@@ -24,7 +24,7 @@ _ID = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass
 class _Agent:
-    """The span of an agent, or a trace without agents, with its own model and tool calls."""
+    """The span of an agent (or a trace without agents), with its own model and tool calls."""
 
     span: Span | None
     models: list[ModelCall] = field(default_factory=list)
@@ -61,12 +61,12 @@ class _Tree:
             span = parent
 
     def around(self, span: Span, *kinds: Kind) -> str:
-        """Return the id of the nearest enclosing span of one of these kinds; empty if missing."""
+        """Return the id of the nearest enclosing span of one of these kinds; empty if there is none."""
         return next((outer.span_id for outer in self.above(span) if self.kinds[outer.span_id] in kinds), "")
 
 
 def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
-    """Return the active agents in a trace, each before those nested in it."""
+    """Return the active agents in a trace, each before the agents nested in it."""
     tree = _Tree(spans, convention)
     agents = {"": _Agent(None)}
     ordered = sorted(tree.spans.values(), key=lambda one: (one.start or 0, one.attributes.get("agentnb.seq") or 0))
@@ -136,7 +136,7 @@ def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, 
 
 
 def _run_id(span: Span | None, trace_id: str) -> str:
-    """Return the run's own id, or else an id made from its trace and span."""
+    """Return the run's own id or, if it has none, an id made from its trace and span."""
     if span is None:
         return _ID.sub("-", trace_id)[:100]
     own = span.attributes.get("agentnb.run.id")
@@ -160,7 +160,7 @@ def _complete(models: list[ModelCall]) -> None:
 
 
 def _assign(agent: _Agent) -> None:
-    """Assign each tool use to its model call: by id, or else to the latest earlier call that lacks this tool's result."""
+    """Assign each tool use to its model call: by id, otherwise to the latest earlier call that lacks this tool's result."""
     for use in agent.uses:
         model = _asker(agent.models, use)
         if model is None:

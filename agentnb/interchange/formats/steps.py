@@ -1,4 +1,4 @@
-"""Steps that all APIs share, which are added to a `RunWriter`: system prompts, user messages, replies and results."""
+"""Steps shared by all APIs, which are added to a `RunWriter`: system prompts, user messages, replies and results."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ReplyPieces:
 
 
 def signature(step: Step) -> tuple[Any, ...]:
-    """Return the part of a step that stays the same when it is repeated; ids, cache marks and thinking may differ."""
+    """Return the part of a step that stays the same when the step is repeated; ids, cache marks and thinking may differ."""
     if isinstance(step, UserMessage):
         return ("said", texts_of(step.parts).strip(), sum(isinstance(part, Image) for part in step.parts))
     if isinstance(step, Reply):

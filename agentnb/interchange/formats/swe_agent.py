@@ -1,8 +1,8 @@
 """SWE-agent trajectories, which have a ``history`` and a ``trajectory``.
 
 Newer files have tool calls with ids. In older ones, an action is a shell command, which becomes a call of ``bash`` whose result
-is the next message. The last result, and any steps that the history lacks, such as an action that was rejected and retried, are
-read from the trajectory.
+is the next message. The last result is read from the trajectory, and so are any steps that the history lacks, such as an action
+that was rejected and retried.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
 
 
 def _task(one: dict[str, Any], name: str) -> str:
-    """Return the task id from the replay configuration, or else the file name."""
+    """Return the task id from the replay configuration or, if it has none, the file name."""
     task_id = _replay_setting(one, "problem_statement", "id")
     return str(task_id or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
 

@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reads simulations, along with the metadata that they share."""
+    """Reads simulations, along with their shared metadata."""
 
     def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
         self._file = file

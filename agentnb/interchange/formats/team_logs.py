@@ -113,7 +113,7 @@ def take_log(writer: RunWriter, log: str, prompt: str) -> None:
 
 
 def _metagpt(log: str) -> Iterator[Turn]:
-    """Yield the actions of the roles: each logger line, with the text up to the next one."""
+    """Yield the actions of the roles: each logger line, with the text up to the next logger line."""
     for line, text in _sections(_METAGPT, log):
         yield Turn(line["who"], f"{line['text']}\n{text}".strip(), line["at"])
 
@@ -146,7 +146,7 @@ def _hyperagent(log: str) -> Iterator[Turn]:
 
 
 def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the text without its actions, followed by the actions as calls."""
+    """Return the text without its actions, and the actions as calls."""
     texts, calls, position = [], [], 0
     while (begin := _ACTION.search(text_of_turn, position)) and (end := _FENCE.search(text_of_turn, begin.end())):
         texts.append(text_of_turn[position : begin.start()])
@@ -175,7 +175,7 @@ def _tree_of_thoughts(log: str) -> Iterator[Turn]:
 
 
 def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each line that starts a section, with the text up to the next one."""
+    """Yield each line that starts a section, with the text up to the next such line."""
     starts = [*begins.finditer(log)]
     for number, line in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(log)

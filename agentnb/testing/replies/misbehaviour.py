@@ -12,7 +12,7 @@ from agentnb.testing.replies.reply_format import Asked, Delivery, Sse, Wire
 from agentnb.testing.replies.write_chat import sloppy_events, sloppy_whole
 
 USUAL = "One two three four five six seven"
-"""The reply that a fault affects, unless the script sets one."""
+"""The reply that a fault affects, unless the script specifies one."""
 PINGS: dict[str, Sse] = {
     "messages": Sse({"type": "ping"}, "ping"),
     "chat": Sse({"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]}),
@@ -76,8 +76,8 @@ def overflow() -> Overflow:
 class ErrorInStream(Misbehaviour):
     """An error after some good events of a stream.
 
-    In the Responses API it is an ``error`` event, or ``response.failed`` with ``failed=True``. Without streaming, the reply is
-    just the error.
+    In the Responses API it is an ``error`` event or, with ``failed=True``, a ``response.failed`` event. Without streaming, the
+    reply is just the error.
     """
 
     type: str = "overloaded_error"
@@ -97,7 +97,8 @@ class ErrorInStream(Misbehaviour):
 
 @dataclass(frozen=True)
 class Stall(Misbehaviour):
-    """A pause of some seconds after some events, followed by the rest. With ``after=0`` the pause precedes even the headers.
+    """A pause of some seconds after some events, followed by the rest. With ``after=0``, the pause comes even before the
+    headers.
 
     If ``after`` exceeds the number of events, only the end of the body is delayed. With ``pings``, the server sends keep-alive
     signals during the pause once it has sent headers: stream ``comments``, or ``events`` without content. Without streaming,
@@ -225,7 +226,7 @@ class Sloppy(Misbehaviour):
     """A reply from a careless Chat Completions server; for other APIs, a good reply.
 
     Complete calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the stop reason ``stop`` despite
-    calls. The calls have no ``index``, or all have the one set here, and may have no ids.
+    calls. The calls have no ``index``, or all have the same one, set here, and may have no ids.
     """
 
     line: Any = USUAL
@@ -248,7 +249,7 @@ NOT_COUNTED: Any = object()
 
 @dataclass(frozen=True)
 class Miscount(Misbehaviour):
-    """A good reply whose usage reports these values as its input and output tokens: `NOT_COUNTED`, None, a text and so on.
+    """A good reply whose usage reports these values as its input and output tokens: `NOT_COUNTED`, None, text and so on.
 
     A value that is not set is counted as usual. ``more``: other fields of the usage, replaced in the same way.
     """

@@ -44,11 +44,11 @@ class Delivery:
     """Index of the chunk to pause before; 0 means before the headers."""
     seconds: float = 0.0
     ping: bytes = b""
-    """Data sent repeatedly during the pause, once the headers are sent."""
+    """Data sent repeatedly during the pause, if the headers have been sent."""
     again: bytes = b""
     """Data sent endlessly after the chunks."""
     ending: Literal["good", "cut", "reset"] = "good"
-    """The end of the body: sent, missing, or replaced by a broken connection."""
+    """How the body ends: completely, without its end, or with a reset connection."""
 
     @property
     def streams(self) -> bool:
@@ -78,7 +78,7 @@ class Asked:
     ids: Ids
     memory: Memory
     sent: Usage
-    """Tokens of the request: in total, read from the cache, and written to it."""
+    """Tokens of the request: the total, those read from the cache, and those written to it."""
     like: Like = Like()
 
     @property
@@ -114,9 +114,9 @@ class Wire:
     whole: Callable[[Answer, Asked], dict[str, Any]]
     """Writes an unstreamed reply."""
     error: Callable[[int, str | None, str], dict[str, Any]]
-    """Writes the body of an error, from the HTTP status, the provider's error name if not the usual, and a message."""
+    """Writes the body of an error, given the HTTP status, the provider's error name (None for the usual one), and a message."""
     error_event: Callable[[str, str, Asked], Sse]
-    """Writes an error within a stream, from its name and a message."""
+    """Writes an error within a stream, given its name and a message."""
     unknown: Callable[[list[Sse]], list[Sse]]
     """Adds unknown content to a good stream."""
     unknown_whole: Callable[[dict[str, Any]], dict[str, Any]]

@@ -69,7 +69,7 @@ def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] |
 
 
 def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) -> list[Sse]:
-    """Return the stream of a careless server: complete calls in one chunk, no usage, and the stop reason ``stop``."""
+    """Return the stream of a careless server: each call complete in one chunk, no usage, and the stop reason ``stop``."""
     deltas: list[dict[str, Any]] = [{"reasoning": word} for word in words(_thought(answer))]
     deltas += [{"content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": [_sloppy_call(call, asked, index, ids)]} for call in answer.of(ToolCall)]
@@ -150,7 +150,7 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Record the calls that were sent with something the server expects back: thinking, or a signature."""
+    """Record the calls sent with something that the server expects back: thinking or a signature."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])

@@ -49,7 +49,7 @@ def error_event(name: str, message: str, asked: Asked) -> Sse:
 
 
 def failed_event(name: str, message: str, asked: Asked) -> Sse:
-    """Return the other kind of failure within a stream: the complete response, marked as failed."""
+    """Return the other kind of error within a stream: the complete response, marked as failed."""
     response = {**_head(asked), "status": "failed", "error": {"code": name, "message": message}}
     return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
 
@@ -122,7 +122,7 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
 
 
 def follower(item: dict[str, Any]) -> list[Any]:
-    """Return the identity of the item after reasoning: message ids need not be sent back."""
+    """Return what identifies the item after reasoning, ignoring message ids, which need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 

@@ -23,7 +23,7 @@ def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: 
 
 
 def key_problem(wire: Wire, headers: dict[str, str], key: str | None, needs_key: bool) -> str | None:
-    """Return the problem with the key, or None. A small server requires a key only if it was set up with one."""
+    """Return the problem with the key, or None. A small server requires a key only if it was configured with one."""
     kind, _, sent_key = headers.get("authorization", "").partition(" ")
     if not needs_key and key is None:
         return None

@@ -1,4 +1,4 @@
-"""Providers' rules for the JSON Schema of a tool's arguments, with their error messages."""
+"""Providers' rules for the JSON Schema of a tool's arguments, and their error messages."""
 
 from __future__ import annotations
 

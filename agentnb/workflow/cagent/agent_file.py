@@ -35,7 +35,8 @@ _STEPS = ("steps", "step", "true", "false")
 def as_workflow_file(file: MappingNode, known: Collection[str], problems: Problems) -> MappingNode:
     """Translate a docker/cagent file to a workflow file; return other files unchanged.
 
-    Reports unsupported keys: as problems if they would change the run, else as warnings. ``known``: keys of a workflow file.
+    Reports unsupported keys: as problems if they would change the run, otherwise as warnings. ``known``: keys of a workflow
+    file.
     """
     agents = _agents_of(file)
     if agents is None:
@@ -129,7 +130,7 @@ def _has_marks(agent: Entry) -> bool:
 
 
 def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
-    """Report an unused key; as a problem if it resembles a known key."""
+    """Report an unused key, as a problem if it resembles a known key."""
     entry = fields.node.entries[key]
     if similar := suggest_similar(key, known):
         fields.add(entry.line, f'unknown key "{key}"', similar)

@@ -15,7 +15,7 @@ from agentnb.workflow.form.yaml_source import Node, ScalarNode
 AUTO = "auto"
 """Name of the run's model."""
 CHAT = "openai_chatcompletions"
-"""Default wire protocol of a provider."""
+"""A provider's default wire protocol."""
 NUMBERS = {"max_tokens": "max_tokens", "temperature": "temperature", "parallel_tool_calls": "parallel"}
 ADDRESS = {"base_url": "url", "token_key": "key"}
 """Names of options, by cagent key."""

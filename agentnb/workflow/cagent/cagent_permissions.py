@@ -1,4 +1,4 @@
-"""Translation of a cagent file's ``permissions:`` to rules about denied calls."""
+"""Translation of a cagent file's ``permissions:`` to rules that deny calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONDITION = re.compile(r":\w+=")
 
 
 class Permissions:
-    """Permissions of a file. Denials are kept; only the person may allow calls."""
+    """Permissions of a file. Only its denials are kept, since only the person may allow calls."""
 
     def __init__(self, file: Fields) -> None:
         self._denied: list[ScalarNode] = []
@@ -48,7 +48,7 @@ class Permissions:
                 permissions.add(pattern.line, f"deny: {kind_of(pattern)} is not supported", "Write TOOL, or shell:cmd=PATTERN")
 
     def denied_to(self, words: Collection[ScalarNode], sub_agents: Collection[str]) -> tuple[ScalarNode, ...]:
-        """Return the rules for an agent whose tools these words name."""
+        """Return the denial rules for an agent that has the tools named by these words."""
         servers = dict.fromkeys(item.name for word in words if (item := server_tools(word.text)) is not None)
         rules = [
             (pattern.line, rule) for pattern in self._denied for rule in _rules_of(pattern.text, servers, sub_agents) or ()
@@ -57,7 +57,7 @@ class Permissions:
 
 
 def _rules_of(pattern: str, servers: Collection[str], sub_agents: Collection[str]) -> list[str] | None:
-    """Return the denial rules for a pattern, or None if it concerns an argument that rules cannot test.
+    """Return the denial rules for a pattern, or None if it tests an argument that rules cannot test.
 
     ``servers``: the agent's MCP servers, whose tools rules may name.
     """

@@ -86,7 +86,7 @@ class Toolsets:
         return self._shared.fields(reference) if reference and self._shared is not None else None
 
     def _word_of(self, server: Fields, entry: Fields) -> str:
-        """Return the tool word of an MCP server, storing its description; empty if it has no description."""
+        """Return the tool word for an MCP server, storing its description; empty if it has no description."""
         described = _describe_server(server)
         if not described:
             entry.add(entry.line, "an MCP server needs a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
@@ -122,7 +122,7 @@ def _with_variables(value: Any) -> Any:
 
 
 def _name_of(described: dict[str, Any]) -> str:
-    """Return a default name for a server: from the catalogue, its host, or its program."""
+    """Return a default name for a server: its name in the catalogue, its host, or its program."""
     if "url" in described:
         return match[1] if (match := _HOST.search(described["url"])) else ""
     last = "".join(described["args"][-1:])

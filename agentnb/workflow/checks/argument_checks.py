@@ -1,4 +1,4 @@
-"""Checks of calls and texts before the run, for every file format; values supplied by references are exempt."""
+"""Checks of calls and texts before the run, for every file format; values that come from references are exempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ScalarNode
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
-"""Schema keywords about an object overall, independent of its values."""
+"""Schema keywords about an object as a unit, independent of its values."""
 
 
 def check_arguments(
@@ -26,7 +26,8 @@ def check_arguments(
     where: str,
     line_at: Callable[[Place], int] | int,
 ) -> None:
-    """Report the arguments of a call that violate the tool's schema, each at its own line or else at the call's line.
+    """Report the arguments of a call that violate the tool's schema, each at its own line if known, otherwise at the call's
+    line.
 
     ``refers``: returns True for a text with references, whose values are not known yet.
     """
@@ -51,7 +52,7 @@ def check_arguments(
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
-    """True if an error concerns a value that a reference is going to supply."""
+    """True if an error concerns a value that a reference will supply."""
     where = error.where
     return any(
         where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
@@ -80,7 +81,7 @@ _OTHERS = {
 
 
 def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Spelling) -> None:
-    """Warn of expressions in the other notation. Raises `ExpressionError` for an invalid expression in the file's own
+    """Warn about expressions in the other notation. Raises `ExpressionError` for an invalid expression in the file's own
     notation.
     """
     pattern, hint = _OTHERS[own]

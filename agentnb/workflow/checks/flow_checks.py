@@ -16,7 +16,7 @@ from agentnb.workflow.graph.of_workflow import compile_workflow
 DEFERRED = "W_DEFERRED_CONDITION"
 """Warning code for a condition that reads a later step; that step then runs first."""
 LATER = "W_LATER_STEP"
-"""Warning code for a template that reads a step that runs only after the template is rendered."""
+"""Warning code for a template that reads a step that runs only after the template has been rendered."""
 MAX_DEFERRED = 20_000
 """Maximum number of steps run early because conditions read them, counted once per condition."""
 MAX_NAMED = 5
@@ -90,7 +90,7 @@ class FlowChecks:
         return [*dict.fromkeys(step.id for step in self._tree.steps if not isinstance(step, GotoStep)), END]
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
-        """Report a condition that reads its own branches; check the later siblings that it reads."""
+        """Report a condition that reads its own branches, and check the later siblings that it reads."""
         own = {inner.id for inner in walk(step)}
         for wanted in self._read_by.get(step.path, ()):
             if wanted in own:
@@ -104,7 +104,7 @@ class FlowChecks:
             self._check_deferral(located, step, last)
 
     def _deferred_to(self, located: Located) -> int:
-        """Return the index of the last sibling that runs before a condition; by default, the condition's own index."""
+        """Return the index of the last sibling that must run before a condition; the condition's own index if there is none."""
         last, depth = located.index, len(located.around)
         for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
             chain = (*target.around, target) if (target := self._tree.by_id.get(wanted)) else ()
@@ -134,7 +134,7 @@ class FlowChecks:
         self._add(step, "condition", problem, f"Put it after {first[-1].id}", DEFERRED)
 
     def _check_order(self) -> None:
-        """Warn about templates that read a step that cannot have run when they are first rendered."""
+        """Warn about templates that read a step that cannot have run when the template is first rendered."""
         earliest = self._gotos_back()
         for read in self._reads:
             reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]

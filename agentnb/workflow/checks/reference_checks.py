@@ -22,7 +22,7 @@ UNDECLARED = "W_UNDECLARED_PATH"
 """Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
 ONLY_IN_MAPS = "Only the step of a map has it"
 MAX_READS = 100_000
-"""Maximum number of template paths to check; those of an instruction count once per step of its agent."""
+"""Maximum number of template paths to check; those in an instruction count once for each step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
@@ -108,7 +108,7 @@ class ReferenceChecks:
         return "workflow" if use.owner == OF_WORKFLOW else self.places.names.get(use.owner, use.owner)
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
-        """Check a step id that names the result of the workflow."""
+        """Check the id of the step whose output is the workflow's result."""
         if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
         line, reference = use.node.line, Reference("$steps", (step_id,), step_id)

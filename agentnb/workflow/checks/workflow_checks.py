@@ -91,7 +91,7 @@ def _check_names(
 def known_tools(
     tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
 ) -> Collection[str] | None:
-    """Return the tools and the agents' MCP server words; report unknown tools of agents."""
+    """Return the available tools and the agents' MCP server words; report unknown tools of agents."""
     if tools is None:
         return None
     known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
@@ -117,7 +117,7 @@ def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], p
 
 
 def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
-    """Return the tools, and those of these words that name MCP servers."""
+    """Return the tools, and those of the words that name MCP servers."""
     more = {word: dict[str, Any]() for word in words if is_word(word)}
     if not more:
         return tools

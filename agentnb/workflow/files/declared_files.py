@@ -1,4 +1,4 @@
-"""Helpers for workflows and task files together with their nested files: models, tools, drawings."""
+"""Helpers for workflows and task files including their nested files: models, tools, drawings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def drawing_of(declared: WorkflowDefinition) -> Drawing:
 
 
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
-    """Return the workflow and the nested files that were read with it, at any depth, each once."""
+    """Return the workflow and the nested files that were read with it, at any depth, each only once."""
     files: dict[int, WorkflowDefinition] = {}
     pending = [declared]
     while pending:
@@ -51,7 +51,7 @@ def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
 
 
 def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
-    """Return a workflow from an untrusted log with the folders of its models removed, since its file paths are unverified."""
+    """Return a workflow from an untrusted log without the folders of its models, since its file paths are unverified."""
     if isinstance(declared, TaskFile):
         return declared
     models = {name: FileModelName(agent.model) for name, agent in declared.agents.items() if agent.model is not None}

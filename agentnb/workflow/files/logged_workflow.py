@@ -14,7 +14,7 @@ from agentnb.workflow.form.workflow_spec import Step, WorkflowSpec
 from agentnb.workflow.tasks.task_spec import TaskFile
 
 MAX_KEPT = 16
-"""Maximum number of cached workflows; the cache avoids parsing a workflow again whenever one of its runs is displayed."""
+"""Maximum number of cached workflows. The cache saves parsing a workflow again whenever one of its runs is displayed."""
 ENDED_WELL = ("completed", "skipped")
 _kept: dict[tuple[str, ...], WorkflowDefinition] = {}
 
@@ -29,7 +29,9 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 
 
 def step_to_rerun(run: RunFacts) -> str:
-    """Return the id of the first top-level step that did not succeed, itself or in one of its branches; empty if all did."""
+    """Return the id of the first top-level step that did not succeed or has a failure in one of its branches; empty if there is
+    none.
+    """
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
     records = run.step_records
 

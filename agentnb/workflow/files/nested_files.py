@@ -18,8 +18,8 @@ from agentnb.workflow.form.workflow_spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.tasks.task_file import top_keys
 
 ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
-"""Parses the text of a nested workflow file, including its own nested files, and reports problems. The last argument
-has the names of its inputs. Returns the parsed file.
+"""Parses the text of a nested workflow file, including its own nested files, and reports problems. The last argument contains
+the names of its inputs. Returns the parsed file.
 """
 MAX_SHOWN = 300
 """Maximum characters of a path shown in an error."""
@@ -68,14 +68,14 @@ def path_beside(source: str, file: str) -> Path:
 
 
 class NestedFiles:
-    """Loads nested files, at any depth, each once."""
+    """Loads nested files, at any depth, each only once."""
 
     def __init__(self, read: ReadFile, source: str, texts: Mapping[str, str] | None = None) -> None:
         """``texts``: the files of a run by path, as logged, which were checked when the run began."""
         self._read = read
         self._texts = texts
         self._open = [self._identity(Path(source))]
-        """Chain of open files; the last one is being read at the moment."""
+        """Chain of open files; the last is the one being read."""
         self._known: dict[tuple[Path, tuple[str, ...]], Any] = {}
         """Parsed files, or their errors, by path and input names."""
         self._left = MAX_NESTED_CHARACTERS

@@ -1,4 +1,4 @@
-"""Parser and checks of workflows in either form; all problems are reported at once, before anything runs."""
+"""Parser and checks for workflows in either form; all problems are reported at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Known:
     inputs: Collection[str] = ()
     """Names of a task file's inputs in addition to its declared variables."""
     check_actions: CheckActions | None = None
-    """Reports unknown actions of tasks. If None, actions are not checked."""
+    """Reports unknown actions of tasks. If None, they are not checked."""
     is_logged: bool = False
-    """True for a run's text, whose inputs were checked when the run began."""
+    """True for the logged text of a run, whose inputs were checked when the run began."""
 
 
 def read_workflow(
@@ -116,7 +116,7 @@ def read_with_problems(
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
-    """Return the step nodes, and the mapping that encloses them, if there is one."""
+    """Return the step nodes and the mapping that encloses them, if any."""
     node = file.node_at("workflow")
     settings = None
     if isinstance(node, MappingNode):

@@ -1,4 +1,4 @@
-"""Parser for the ``agents:`` and limits of a workflow, and the order of delegation."""
+"""Parser for a workflow's ``agents:`` and limits, and the order of delegation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 WRAPPER = ("name", "description", "strict", "schema")
 """Keys of a ``structured_output`` that wraps the schema."""
 OF_WORKFLOWS = ("budget", "max_seconds")
-"""Limits of a workflow overall."""
+"""Limits of a complete workflow."""
 SUB_AGENTS = "sub_agents"
 _SCHEMA = "For example: {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
@@ -108,7 +108,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
 
 
 def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:
-    """Parse the limits, by name. ``known``: the available limits; an agent may also have ``on_limit`` and ``unpriced``."""
+    """Parse the limits, by name. ``known``: the valid limits; an agent may also have ``on_limit`` and ``unpriced``."""
     if fields is None:
         return {}
     with_on_limit = "max_rounds" in known

@@ -42,8 +42,8 @@ def properties_of(
 ) -> dict[str, Any]:
     """Return the schemas of the keys of one class.
 
-    ``keys``: keys by field name; by default from the class itself. ``by_key``: schemas of keys that are not written
-    as the field types suggest; ``least``: minimum numbers.
+    ``keys``: keys by field name; by default those of the class itself. ``by_key``: schemas of keys that are not written as the
+    field types suggest; ``least``: minimum numbers.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
     schemas: dict[str, Any] = {}

@@ -73,13 +73,13 @@ class Fields:
         return None
 
     def whole(self, key: str, least: int = 0) -> int | None:
-        """Return the integer of the key, of at least ``least``."""
+        """Return the key's value as an integer of at least ``least``."""
         number: int | None = self._value(key, f"a whole number from {least}", lambda item: type(item) is int and item >= least)
         return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
-        """Return the number of the key, of at least ``least``, or strictly ``above`` it; ``example``: notation for
-        the message.
+        """Return the key's value as a number of at least ``least``, or strictly ``above`` it; ``example``: notation for the
+        message.
         """
 
         def fits(item: Any) -> bool:
@@ -89,7 +89,7 @@ class Fields:
         return value
 
     def flag(self, key: str) -> bool | None:
-        """Return the boolean of the key."""
+        """Return the key's value as a boolean."""
         value: bool | None = self._value(key, "true or false", lambda item: isinstance(item, bool))
         return value
 
@@ -103,7 +103,7 @@ class Fields:
         return None
 
     def choice(self, key: str, choices: Collection[str]) -> str | None:
-        """Return the word of the key, one of these choices."""
+        """Return the key's value, which must be one of these choices."""
         node = self.node_at(key)
         if node is None or (isinstance(node, ScalarNode) and node.text in choices):
             return node.text if isinstance(node, ScalarNode) else None
@@ -111,7 +111,7 @@ class Fields:
         return None
 
     def fields(self, key: str, where: str = "", *, example: str = "") -> Fields | None:
-        """Return the mapping of the key, labelled ``where``; by default, with this label and the key.
+        """Return the key's value as a mapping, labelled ``where``; by default, with this label and the key.
 
         ``example``: notation shown in the message about any other value.
         """
@@ -122,7 +122,7 @@ class Fields:
         return None
 
     def mapping(self, key: str) -> dict[str, Any] | None:
-        """Return the mapping of the key as plain data."""
+        """Return the key's value as a mapping in plain data."""
         section = self.fields(key)
         return None if section is None else {name: plain(entry.value) for name, entry in section.node.entries.items()}
 
@@ -163,7 +163,7 @@ class Fields:
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
-    """Return similar known keys or, if the key is the rest of a text after a comma, advice to quote the text."""
+    """Return similar known keys, or advice to quote the text if the key is the part of an unquoted text after a comma."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a string with a comma in quotation marks"
     return suggest_names(key, known)

@@ -13,9 +13,7 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines, sugges
 from agentnb.tools.builtin.builtin_names import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
-"""Suggested correction; a function if the advice requires a search for names, which is done for a limited number of
-problems.
-"""
+"""Suggested correction; a function if the advice requires a search for names, which is done for only a few problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Problem:
     advice: tuple[AnyAdvice, ...] = ()
     """Suggested correction."""
     source: str = ""
-    """Path of the file; empty for text that is not in a file, such as a cell's."""
+    """Path of the file; empty for text that is not in a file, such as a cell."""
     code: str = ""
     """Stable code for programs, such as ``W_DEFERRED_CONDITION``."""
 

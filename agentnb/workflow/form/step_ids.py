@@ -1,7 +1,7 @@
 """Ids of a file's steps, explicit and default, determined before the steps are parsed.
 
-Ids decide the kind of a step in a branch: if its id is ``back_to_trans``, or that of an earlier step, it is a goto to
-that step.
+In a branch, a step's id determines its kind: with the id ``back_to_trans``, or that of an earlier step, it is a goto to that
+step.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _StepNode(NamedTuple):
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
-    """Yield the child step nodes: the label for messages, the node, and whether it is in a branch."""
+    """Yield the child step nodes, each with its label for messages and whether it is in a branch."""
     for key in (*BRANCHES, "steps"):
         entry = node.entries.get(key)
         if entry is None:
@@ -60,7 +60,7 @@ def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
 
 
 def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
-    """Return the names of all steps by their label in messages, such as ``workflow step[1].true[0]``.
+    """Return the names of all steps by their labels in messages, such as ``workflow step[1].true[0]``.
 
     Returns None and reports a problem if there are too many steps.
     """
@@ -112,7 +112,7 @@ class _Names:
         self._first: dict[str, _StepNode] = {}
         """First step with each id."""
         self._unlike = 0
-        """Branch steps whose id looks like a backward goto but matches no step."""
+        """Number of branch steps whose ids look like backward gotos but match no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in own_ids}

@@ -33,7 +33,7 @@ from agentnb.workflow.form.workflow_spec import (
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shorten
 
 MAX_RETRIES = "max_retries"
-"""A clearer alias of ``max_attempts``, which does not count the first attempt."""
+"""A clearer alternative to ``max_attempts`` that does not count the first attempt."""
 _LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -41,22 +41,22 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "goto": ("retry", "timeout", "on_error", "end"),
     "human": ("retry",),
 }
-"""Common step keys that are meaningless for a kind, and are therefore refused."""
+"""Common step keys that are meaningless for a kind of step, and are therefore refused."""
 
 REQUIRED = {"agent": "name", "condition": "condition", "tool": "name", "human": "ask", "workflow": "file"}
-"""Text key that is required, by kind."""
+"""The text key that each kind of step requires."""
 TEMPLATES = ("prompt", "condition", "args", "ask", "inputs")
 """Step keys whose texts may contain templates, in addition to ``over``."""
 
 
 def step_keys(kind: str) -> tuple[str, ...]:
-    """Return the keys of a kind of step. All kinds accept ``name``, which is usually just a note."""
+    """Return the keys of a kind of step. All kinds accept ``name``, which is usually only a note."""
     left_out = LEFT_OUT.get(kind, ())
     return ("type", "name", *(key for key in keys_of(KINDS[kind]) if key not in (*left_out, "name")))
 
 
 class StepReader:
-    """Parser of steps; errors are reported as problems, and an invalid step is left out."""
+    """Parser of steps; errors are reported as problems, and invalid steps are left out."""
 
     def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names

@@ -79,7 +79,7 @@ class StepTree:
 
     @cached_property
     def users(self) -> dict[str, list[Located]]:
-        """Steps, by the agent that does their work."""
+        """Steps grouped by the agent that does their work."""
         users: dict[str, list[Located]] = {}
         for located in self.all:
             if isinstance(located.step, AgentStep):
@@ -87,7 +87,7 @@ class StepTree:
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
-        """Return the steps with an output in a block, by id: its children, and those in the branches of its conditions."""
+        """Return the steps with an output in a block, by id: its children, and the steps in the branches of its conditions."""
         if block.path not in self._children:
             self._children[block.path] = {inner.id: inner for step in block.steps for inner in with_branches(step)}
         return self._children[block.path]
@@ -104,7 +104,7 @@ class StepTree:
 
     @cached_property
     def in_no_block(self) -> dict[str, Step]:
-        """Steps with an output that are outside parallel blocks and maps, by id."""
+        """Steps with an output that are not inside parallel blocks or maps, by id."""
         return {
             located.step.id: located.step
             for located in reversed(self.all)
@@ -112,7 +112,7 @@ class StepTree:
         }
 
     def beside(self, viewer: Located) -> dict[str, Step]:
-        """Return the steps with an output that share the viewer's child of each enclosing block, by id."""
+        """Return the steps with an output that are in the same child of each enclosing block as the viewer, by id."""
         chain = (*viewer.around, viewer)
         children = [after.step for block, after in pairwise(chain) if isinstance(block.step, ParallelStep | MapStep)]
         key = tuple(child.path for child in children)

@@ -38,7 +38,7 @@ def keys_of(kind: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
-    """Handling of a step's final failure. Exactly one field is set; otherwise the run fails."""
+    """Handling of a step's final failure. At most one field is set; if none is, the run fails."""
 
     continue_with: Any = field(default=None, metadata=written_as("continue"))
     """The step counts as completed, with this output."""
@@ -191,7 +191,7 @@ class AgentSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A whole workflow."""
+    """A complete workflow."""
 
     steps: tuple[Step, ...]
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)

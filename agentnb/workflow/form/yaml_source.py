@@ -22,7 +22,7 @@ MAX_CHARACTERS = 1_000_000
 MAX_LEVELS = 64
 """Maximum nesting of lists and mappings."""
 MAX_NODES = 500_000
-"""Maximum values, including values repeated by aliases."""
+"""Maximum number of values, including values repeated by aliases."""
 MAX_REPEATED_CHARACTERS = 4_000_000
 """Maximum characters of texts repeated by aliases."""
 LARGEST = 2**63
@@ -40,7 +40,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|
 MERGE = "<<"
 """Unquoted key that merges mappings."""
 IGNORED = "x-"
-"""Prefix of user-defined top-level keys, such as those with anchors."""
+"""Prefix of user-defined top-level keys, such as those that hold anchors."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -56,7 +56,7 @@ class ScalarNode(msgspec.Struct, frozen=True, gc=False):
     """True for a ``|`` block, whose lines are those of the file."""
 
     def line_of(self, place: int) -> int:
-        """Return the line in the file of a position in the text; for folded or quoted text, the line where it starts."""
+        """Return the line in the file for a position in the text; for folded or quoted text, the line on which it starts."""
         return self.line + 1 + self.text.count("\n", 0, place) if self.is_literal else self.line
 
 
@@ -122,7 +122,7 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
 def _indentation(text: str, line: int, problem: str) -> str:
     """Return a hint about the indentation of a line, if that is the problem; otherwise an empty string.
 
-    The problem: a key or item is indented differently from its siblings, or is below a line that already has a value.
+    The problem: a key or item is indented differently from its siblings, or is under a line that already has a value.
     """
     if _MISPLACED.search(problem):
         return f"Indent line {line} like the keys or items that it belongs to"
@@ -192,7 +192,7 @@ def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
 
 
 def _measure(node: Node) -> tuple[int, int, int]:
-    """Return the number of values, including the node itself, the number of levels, and the number of characters."""
+    """Return the number of values, including the node itself, the depth in levels, and the number of characters."""
     if isinstance(node, ScalarNode):
         return 1, 0, len(node.text)
     sizes, heights, characters = zip((0, 0, 0), *map(_measure, _inside(node)), strict=True)
@@ -218,7 +218,7 @@ class _Open:
 
 
 class _Builder:
-    """Builds nodes from parser events, without using recursion."""
+    """Builds nodes from parser events without recursion."""
 
     def __init__(self, problems: Problems) -> None:
         self.document: Node | None = None
@@ -279,7 +279,7 @@ class _Builder:
                 into.entries[key] = Entry(key_line, node)
 
     def _merge(self, node: Node, line: int, into: _Open) -> None:
-        """Merge the mappings under ``<<``; earlier ones take precedence."""
+        """Merge the mappings under ``<<``; earlier mappings take precedence."""
         for mapping in node.items if isinstance(node, ListNode) else (node,):
             if not isinstance(mapping, MappingNode):
                 self._problems.add(
@@ -346,7 +346,7 @@ class _Builder:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number, or None if JSON, or some readers of JSON, cannot represent it."""
+    """Return the number, or None if JSON or some of its readers cannot represent it."""
     if _WHOLE.fullmatch(text):
         is_short = len(text) < 25  # Python refuses to parse very long numbers
         number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if is_short else LARGEST

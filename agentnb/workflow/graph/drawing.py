@@ -1,4 +1,4 @@
-"""Drawing of a graph: its nodes and possible transitions. Pictures and Mermaid charts are based on it."""
+"""Drawing of a graph: its nodes and possible transitions, on which pictures and Mermaid charts are based."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A transition between two steps, both given as paths; `EXIT` is the end of the workflow."""
+    """A transition between two steps, each identified by its path; `EXIT` is the end of the workflow."""
 
     source: str
     target: str = EXIT
@@ -34,7 +34,7 @@ class Edge:
     is_back: bool = False
     """True for a loop: the target is declared before the source, or is the source itself."""
     choices: frozenset[Choice] = frozenset()
-    """Choices that show that the edge was taken; empty if that is never logged."""
+    """Choices whose presence in the log shows that the edge was taken; empty if that is never logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Drawing:
     entry: str = EXIT
     """Path of the first step."""
     idle: tuple[str, ...] = ()
-    """Paths of gotos that no step leads to."""
+    """Paths of gotos to which no step leads."""
 
     @staticmethod
     def of(nodes: Sequence[DrawnNode], edges: Iterable[Edge]) -> Drawing:
@@ -167,7 +167,7 @@ class _Builder:
         return exits
 
     def _jump(self, level: _Level, exits: Iterable[Edge], jump: Jump, *names: str) -> None:
-        """Connect exits to a jump's target. ``names``: those of a pure goto node, which may log the jump too."""
+        """Connect exits to a jump's target. ``names``: the path and id of a pure goto node, which may also log the jump."""
         target = self._target(jump.place)
         if target is not None:
             for edge in exits:
@@ -175,7 +175,7 @@ class _Builder:
                 level.connect([replace(edge, choices=edge.choices | logged)], target)
 
     def _target(self, position: int) -> str | None:
-        """Return the path of the node that a jump reaches, following further jumps, or None if it has no target."""
+        """Return the path of the node that a jump finally reaches, following further jumps, or None if it has no target."""
         seen: set[int] = set()
         while 0 <= position < len(self._nodes) and position not in seen:
             node = self._nodes[position]

@@ -29,7 +29,7 @@ _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
 def mermaid(graph: Drawing, states: Mapping[str, NodeState] | None = None) -> str:
     """Return a workflow's graph as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
 
-    ``states``, by step path (`node_states`), colour the nodes and count the loops. Text from models and users is escaped.
+    ``states`` (by step path, see `node_states`) colour the nodes and count the loops. Text from models and users is escaped.
     """
     return "\n".join(_Flowchart(graph, states or {}).lines()) + "\n"
 

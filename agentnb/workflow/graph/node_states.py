@@ -32,7 +32,7 @@ class NodeState(NamedTuple):
     attempts: int = 0
     """Attempts in the most recent execution."""
     loops: Mapping[str, int] = _NONE
-    """Number of times that its edges were taken, by target path; only edges with logged choices."""
+    """Number of times that each edge was taken, by target path; only for edges with logged choices."""
     items: Mapping[str, int] = _NONE
     """Item counts by status, for a map."""
     seconds: float | None = None
@@ -118,8 +118,8 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 
 def waiting_paths(run: RunFacts) -> set[str]:
-    """Return the paths of the steps waiting for the person, of the tasks whose actions created such steps, and of the blocks
-    in which every running step waits.
+    """Return the paths of the steps waiting for the person, of tasks whose actions contain such steps, and of blocks in which
+    every running step waits.
     """
     waits = {question.call_id for question in run.waiting}
     records = run.step_records
@@ -135,7 +135,7 @@ def waiting_paths(run: RunFacts) -> set[str]:
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
     """Return the status of a step. ``waits``: paths of steps waiting for the person.
 
-    A task that ran and was later skipped by a loop counts as completed, since a loop of tasks ends that way.
+    A task that ran and was later skipped by a loop counts as completed, since that is how a loop of tasks ends.
     """
     if record.status != "running":
         ended_loop = record.status == "skipped" and record.times > 0 and record.kind == "task"

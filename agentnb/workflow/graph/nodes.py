@@ -161,7 +161,7 @@ _WORDS = {Call: "name", Decide: "condition", AgentStep: "agent", HumanStep: "ask
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes of a whole workflow or task file."""
+    """The nodes of a workflow or task file."""
 
     where: str
     """Location named in errors of the run itself."""

@@ -51,8 +51,8 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 async def run_plan(call: ActionCall) -> dict[str, Any]:
     """Run the steps of a plan in order and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default, all tools of the run). Steps whose
-    ids already have a result are skipped. A question ends the plan; its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default, all tools of the run). Steps whose ids
+    already have a result are skipped. A question ends the plan; its answer becomes a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), read_results(call.input.get("results"))
@@ -112,18 +112,18 @@ class _Hands:
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
-        """Results, old and new, that steps can refer to, by step index."""
+        """Results, both old and new, that steps can refer to, by step index."""
         self.known = frozenset(self._outputs)
         """Indexes of the steps that had a result from the start."""
         self._first: dict[tuple[str, bytes], int] = {}
-        """Index of the first step that made each call, by the call as written."""
+        """Index of the first step to make each call, by the call as written."""
         self._taken: dict[int, StepResult] = {}
         """New results by step index."""
         self._window = CallWindow()
         self._called = [*earlier]
-        """Results of calls, including those in the action's input."""
+        """Results of calls, including those from the action's input."""
         self._seen = 0
-        """Number of these results in the window; the window is updated only when a call repeats."""
+        """Number of these results in the window, which is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(earlier)}
 
     async def do(self, execution: Execution) -> None:

@@ -1,4 +1,4 @@
-"""Tools that a planner may choose from and its plans may call."""
+"""The tools that a planner may choose from and that its plans may call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""Worker for a chat plan's step: one call of its tool, an agent with its tools, or one reply of a model."""
+"""How a chat plan's step is done: by one call of its tool, by an agent with its tools, or by one reply of a model."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:

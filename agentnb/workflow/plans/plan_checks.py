@@ -33,8 +33,8 @@ _SCHEMA = "For example: requestedSchema: {type: object, properties: {day: {type:
 def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
     """Return all problems of a plan, with line numbers; an empty list if it is valid.
 
-    ``plan``: a `Plan`, YAML or JSON text, a path, or plain data. ``tools``: the tools that its steps may call, in any
-    form that an agent takes, or as `ToolSpec`; if None, tool names are not checked. Executes nothing.
+    ``plan``: a `Plan`, YAML or JSON text, a path, or plain data. ``tools``: the tools that its steps may call, in any form that
+    an agent accepts, or as `ToolSpec`; if None, tool names are not checked. Executes nothing.
     """
     _, problems = read_and_check(plan, tools)
     return sorted(problems.found, key=lambda problem: problem.line)
@@ -46,8 +46,8 @@ def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[R
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
-    """Parse and check like `read_and_check`, for steps that may use only these tools; built-in tools not listed are
-    excluded too.
+    """Parse and check like `read_and_check`, for steps that may use only these tools; unlisted built-in tools are not allowed
+    either.
     """
     return _check(plan, {spec.name: spec.input_schema for spec in specs})
 
@@ -63,7 +63,7 @@ def _check(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, Pro
 
 
 def schemas_of(tools: Iterable[Any]) -> Schemas:
-    """Return the schemas of these tools, in any form that an agent takes or as `ToolSpec`, and of all built-in tools.
+    """Return the schemas of these tools, in any form that an agent accepts or as `ToolSpec`, and of all built-in tools.
 
     A tool of an MCP server accepts any arguments until a run connects to the server.
     """
@@ -74,7 +74,7 @@ def schemas_of(tools: Iterable[Any]) -> Schemas:
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
-    """Note all problems of a parsed plan. ``schemas``: those of all tools, or None if unknown."""
+    """Note all problems of a parsed plan. ``schemas``: the schemas of all tools, or None if unknown."""
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:

@@ -47,7 +47,7 @@ class Prompt(NamedTuple):
 def compile_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
     """Compile the plan of the task with this path. ``left_out``: indexes of steps to omit.
 
-    No node is made for steps that do nothing.
+    Steps that do nothing get no node.
     """
     is_chat, nodes, steps = plan.form == "chat", [], plan.steps
     awaited = _find_dependencies(plan) if is_chat else dict[int, list[int]]()
@@ -119,7 +119,7 @@ def number_of(step: PlanStep, position: int) -> int:
 
 
 def _find_dependencies(plan: PlanSpec) -> dict[int, list[int]]:
-    """Return the dependencies of each step of a chat plan, whether declared or read by its arguments; all by index."""
+    """Return the dependencies of each step of a chat plan, declared or implied by references in its arguments; all by index."""
     places: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
         places.setdefault(number_of(step, position), []).append(position)
@@ -133,7 +133,7 @@ def _find_dependencies(plan: PlanSpec) -> dict[int, list[int]]:
 
 
 def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield a chat plan's step indexes in waves; each wave has the steps whose dependencies are met.
+    """Yield a chat plan's step indexes in waves, each containing the steps whose dependencies are met.
 
     The flag is True if the wave has several steps; a lone step blocks all later ones.
     """

@@ -37,7 +37,7 @@ MAX_TRIED = 50
 """Maximum positions in a text at which the parser tries to start a plan's JSON."""
 _DECODER = json.JSONDecoder()
 _FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
-"""First line of a fence or, if there is no info string, possibly its last line."""
+"""First line of a fence or, if it has no info string, possibly its last line."""
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _FILES = (".yaml", ".yml", ".json")
@@ -58,7 +58,7 @@ class ReadPlan:
     faults: tuple[tuple[Problem, ...], ...] = ()
     """Problems by step."""
     answer: str | None = None
-    """Text of the answer, for a reply that has a plan without steps."""
+    """Text of the answer, if a reply contains a plan without steps."""
 
 
 def read_any_plan(source: AnyPlan, problems: Problems) -> ReadPlan | None:
@@ -94,7 +94,7 @@ def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
 
 
 def plan_within(text: str) -> tuple[str, str] | None:
-    """Return a plan in a fence, or JSON within prose, and the prose before it, or None if there is no plan.
+    """Return a plan in a fence or, as JSON, within prose, together with the prose before it; None if there is no plan.
 
     Preceding lines are replaced by blank ones, so that line numbers stay correct.
     """
@@ -135,7 +135,7 @@ def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
 
 
 def as_yaml(text: str) -> str:
-    """Escape the characters of a JSON text that YAML accepts only if escaped; return other texts unchanged."""
+    """Escape the characters in a JSON text that YAML accepts only if escaped; return other texts unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     return _ONLY_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -193,7 +193,7 @@ def plan_of_data(data: Any) -> PlanSpec | None:
 
 
 def form_of(node: MappingNode) -> PlanForm:
-    """Return a plan's form: it is a chat plan if its steps have numbers or descriptions, or if it has ``reasoning``."""
+    """Return the form of a plan; it is a chat plan if its steps have numbers or descriptions, or if it has ``reasoning``."""
     if "reasoning" in node.entries:
         return "chat"
     steps = node.entries["steps"].value if "steps" in node.entries else None
@@ -284,7 +284,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
 
 
 def _schema(fields: Fields) -> dict[str, Any] | None:
-    """Return a question's schema, which may also be written as JSON text, or None if missing."""
+    """Return a question's schema, which may also be written as JSON text, or None if it is missing."""
     key = "requestedSchema" if fields.node_at("requestedSchema") is not None else "schema"
     node = fields.node_at(key)
     if node is None or isinstance(node, MappingNode):

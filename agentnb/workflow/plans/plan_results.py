@@ -42,7 +42,7 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
 async def ask_question(
     call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None
 ) -> StepResult:
-    """Ask the person a question, or for arguments missing from the call ``about``, and return the response as a step result."""
+    """Ask the person a question, or for arguments missing from the call ``about``; return the response as a step result."""
     message = question.data["message"]
     try:
         check_schema(question.asked_schema, "requestedSchema", "")
@@ -61,7 +61,7 @@ def read_results(value: Any) -> list[StepResult]:
 
 
 def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
-    """Return the latest result of each call, in order, as shown to a planner."""
+    """Return the latest result of each call, in order, as a planner sees them."""
     last = {_key(result): index for index, result in enumerate(results)}
     return [results[index] for index in sorted(last.values())]
 
@@ -73,7 +73,7 @@ def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCa
 
 
 def guard_of(value: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard set by an input (settings by name, or null for the defaults), or None if it is
+    """Return the duplicate guard configured by an input (settings by name, or null for the defaults), or None if the input is
     false.
 
     Raises `SettingsError` for unknown settings.
@@ -90,7 +90,7 @@ def guard_of(value: Any) -> DuplicateGuard | None:
 
 
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
-    """Add a call and its result to the window, once per step however often it was retried."""
+    """Add a call and its result to the window, only once per step, however often it was retried."""
     if result["error"] == DUPLICATE:
         window.blocked(call)
         return

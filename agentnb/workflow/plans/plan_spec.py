@@ -1,4 +1,4 @@
-"""Data types of a plan in either form: a planner's or a chat's.
+"""Data types of a plan in either form: for a planner or for a chat.
 
 A planner's plan has an intention, steps that call tools, and optionally a question for the person. A chat plan has
 numbered steps with a description, allowed tools and dependencies. `PlanSpec` represents both.

@@ -63,7 +63,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
-    """Return the request for the next plan. Equal calls among the results are shown once, with the most recent result."""
+    """Return the request for the next plan. Results of equal calls are shown only once, with the most recent result."""
     query, shown = known["query"], last_of_each_call(results)
     listed = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     system = "" if has_place(template, "context") else known["context"]
@@ -72,7 +72,7 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
 
 
 def _parse_reply(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
-    """Parse a reply, and return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
+    """Parse a reply; return its plan, with unique ids for the plan and its steps, and its answer, if any."""
     if reply.stop_reason in CUT:
         raise BrokenReply("The model's plan was cut off at its limit of tokens", "Raise max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)

@@ -28,8 +28,8 @@ def check_planner_inputs(
     """Raise `SettingsError` for an invalid template, unknown tool names, or invalid duplicate-guard settings of a
     task file.
 
-    ``inputs``: those of the run; ``tools``: all of its tools, if known. Inputs computed by a task are checked during
-    the run, as are MCP servers' tools, which are known only after connecting.
+    ``inputs``: the run's inputs; ``tools``: all of its tools, if known. Inputs computed by a task are checked during the run,
+    and so are the tools of MCP servers, which are known only once connected.
     """
     toolbox = None if tools is None else Toolbox(tools)
     for call_inputs in _inputs_of(EXECUTION, declared, inputs):
@@ -56,7 +56,7 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
 
 def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the inputs of each call of an action in a task file, limited to constants and to variables that no task sets."""
+    """Yield the inputs of each call of an action in a task file, limited to constants and variables that no task sets."""
     if not isinstance(declared, TaskFile):
         return
     set_later = {name for task in declared.tasks for name in task.sets}

@@ -24,8 +24,8 @@ AGAIN = "Try again, or use another model"
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
     """Return the plan in a reply, or None if the reply is an answer.
 
-    Prose before a plan becomes the reason of its first step; if the plan has no steps, the prose is the answer.
-    Raises `BrokenReply` for an unreadable plan and for one with too many steps.
+    Prose before a plan becomes the reason of its first step; if the plan has no steps, the prose is the answer. Raises
+    `BrokenReply` if the plan is unreadable or has too many steps.
     """
     if calls:
         return _of_calls(text, calls)
@@ -53,7 +53,7 @@ def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
 
 
 def _mapping(text: str) -> MappingNode | None:
-    """Return a YAML mapping, or None for other YAML and for texts without a plan key: prose is not parsed as YAML."""
+    """Return a YAML mapping, or None for other YAML and for texts without a plan key, since prose is not parsed as YAML."""
     if not any(key in text for key in PLAN_KEYS):
         return None
     problems = Problems()
@@ -62,7 +62,7 @@ def _mapping(text: str) -> MappingNode | None:
 
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
-    """Return the mapping of a plan, or one built from a reply that consists of a single question, or None for anything else."""
+    """Return the mapping of a plan, one built from a reply that consists of a single question, or None for anything else."""
     steps, question = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
     if isinstance(steps, ListNode) or isinstance(question, MappingNode):
         return node

@@ -18,7 +18,7 @@ _DIGITS = 10
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for one of its fields; N counts steps from 0"
 _NOTHING = re.compile(r"(?!)")
 OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
-"""Notation in plans: a reference is the entire text, never just a part of it."""
+"""Notation used in plans: a reference is the entire text, never just part of it."""
 
 
 def as_reference(value: Any) -> str | None:

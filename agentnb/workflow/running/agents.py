@@ -53,8 +53,8 @@ class WorkflowAgents:
         replies: Replies | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """``given``: Python agents, which replace those of the file; ``model``: the model of agents that do not name
-        one; ``settings``: for all agents of the file, such as ``gates``.
+        """``given``: Python agents, which replace those of the file; ``model``: the model for agents that do not name one;
+        ``settings``: settings for all agents of the file, such as ``gates``.
         """
         self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
@@ -89,14 +89,14 @@ class WorkflowAgents:
     def agent_for(self, name: str, path: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
         """Return the agent of a step, with the templates of its instruction replaced.
 
-        ``made``: the agents already made for this step.
+        ``made``: the agents already created for this step.
         """
         agent = self._agent(name, scope, made)
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
     def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools named by a word in the file."""
+        """Return the tools that a word in the file names."""
         return self.toolbox.of_word(word) or (find_tool(word, self.toolbox),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
@@ -116,7 +116,7 @@ class WorkflowAgents:
                     check_has_price(make_model(agent.used_model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
-        """Raise `UnknownTool` for a name that no tool has. MCP servers' tools are known only once a run is connected."""
+        """Raise `UnknownTool` for a name that no tool has. Tools of MCP servers are known only once a run has connected."""
         for name in names:
             if not self.toolbox.may_have(tool_of_word(name)):
                 find_tool(name, self.toolbox)
@@ -168,7 +168,7 @@ class WorkflowAgents:
         return AgentTool(self.agent_for(name, name, scope, made), description=description)
 
     def _limits_of_file(self, spec: AgentSpec) -> list[str]:
-        """Return the limits set only by the file; none for a typed file, nor for limits that the settings repeat."""
+        """Return the limits set only by the file, excluding any that the settings repeat; none for a typed file."""
         names = [] if self._is_typed else [name for name in (OWN, "unpriced") if name in spec.limits]
         return [name for name in names if not (name == "unpriced" and self._settings.get(name))]
 
@@ -182,7 +182,7 @@ class WorkflowAgents:
 
 
 def find_tool(name: str, toolbox: Toolbox) -> Tool:
-    """Return the tool with this name, or the tool meant by a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
+    """Return the tool with this name, or the tool that a word such as ``mcp:clock/now`` refers to. Raises `UnknownTool`."""
     tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
     if tool is None and is_word(name):
         raise UnknownTool(f"{name} names all tools of a server, but a step calls a single tool", f"Write {name}/TOOL")
@@ -217,8 +217,8 @@ def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
 def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter[str]:
     """Count the replies that the run's agents have consumed, by script.
 
-    ``script_of``: returns the script for a step path and an agent name. A reply that was not logged before the
-    process died does not count; nor do the replies of a run that this one continues.
+    ``script_of``: returns the script for a step path and an agent name. Replies that were not logged before the process died do
+    not count; nor do replies of a run that this one continues.
     """
     used: Counter[str] = Counter()
     store = log.store
@@ -235,7 +235,7 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
 
 
 def _nested_runs(run: Run, store: ReopeningStore) -> Iterator[Run]:
-    """Yield the nested runs of a run's finished calls, at every depth."""
+    """Yield the runs nested in a run's finished calls, at every depth."""
     for round_ in run.rounds:
         for child in (child for call in round_.records for child in call.nested if store.has(child.run_id)):
             if (inner := store.load(child.run_id)).parent_id == run.id:  # else the log claims another run as its own

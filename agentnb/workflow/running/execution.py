@@ -13,9 +13,9 @@ ABORTED = frozenset({"aborted"})
 """Failure word of a node that ends the run."""
 
 MAX_PLAN_ITERATIONS = "max_plan_iterations"
-"""Stop reason, and failure word of the node, for a run that reached its maximum number of plans."""
+"""Stop reason of a run that reached its maximum number of plans, and failure word of the node."""
 ENDING = ABORTED | {MAX_PLAN_ITERATIONS}
-"""Failure words that end the run whatever the node's settings."""
+"""Failure words that end the run regardless of the node's settings."""
 
 
 class Aborted(Exception):
@@ -39,11 +39,11 @@ class Execution(msgspec.Struct):
     """Error of the failure handler."""
     has_failed: bool = False
     is_last: bool = False
-    """True if its work has found that the remaining nodes of its list must not run."""
+    """True once its work has determined that the remaining nodes of its list must not run."""
     is_plain: bool = False
     """True if the result of the action need not be copied."""
     aborts_with: str = ""
-    """The failure at which its action stopped because of ``abort``."""
+    """The failure at which its action stopped because ``abort`` was set."""
 
 
 def call_step(around: Place, key: str) -> tuple[StepTerms, Place]:

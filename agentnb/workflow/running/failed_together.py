@@ -12,8 +12,8 @@ from agentnb.errors import WorkflowError
 
 
 def failed_together(run: Run) -> tuple[StepRecord, ...]:
-    """Return the records of the steps that made the run fail, earliest first; a block is replaced by its failed
-    steps.
+    """Return the records of the steps that made the run fail, earliest first; a block is replaced by those of its steps that
+    failed.
 
     Empty for a run that failed for another reason, such as its loop limit.
     """
@@ -25,7 +25,7 @@ def failed_together(run: Run) -> tuple[StepRecord, ...]:
 
 
 def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
-    """Yield the end events of the failed steps within a step or, if no inner step failed, the step's own end event."""
+    """Yield the end events of the failed steps within a step or, if no inner step failed, the end event of the step itself."""
     inner: list[w.StepFinished] = []
     if run.step_records[ended.step].kind in BLOCKS:
         for event in reversed(run.events[: ended.seq]):

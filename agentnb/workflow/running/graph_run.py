@@ -34,8 +34,8 @@ class GraphRun(StepOrchestrator):
         first: str | None = None,
         earlier: Iterable[Any] = (),
     ) -> None:
-        """``first``: id of the node at which to begin; ``earlier``: events of another run, whose outputs this run
-        begins with.
+        """``first``: id of the node at which to begin; ``earlier``: events of another run whose outputs are available from the
+        start.
         """
         super().__init__(lifecycle, elicitation)
         self.where = graph.where
@@ -82,7 +82,7 @@ _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
 def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
-    """Log the result of a completed workflow: the value of the first of these ids and templates that has a value.
+    """Log the result of a completed workflow: the first of these ids and templates that has a value.
 
     If none has one, because their steps did not run, log a warning; the run's text is then the output of the last
     step. Raises `StepFailed` for a template that lacks a value for another reason.
@@ -112,7 +112,7 @@ def _result(candidate: str, scope: Scope) -> dict[str, Any]:
 
 
 def _value(entry: Mapping[str, Any]) -> Any:
-    """Return the output of a step; for a parallel block, its children's outputs by id."""
+    """Return a step's output; for a parallel block, its children's outputs by id."""
     if "outputs" in entry:
         return {name: _value(child) for name, child in entry["outputs"].items()}
     return entry["output"]

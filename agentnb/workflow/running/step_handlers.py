@@ -22,7 +22,7 @@ from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.templates.templates import WITHOUT_PROMPT, render, render_text, with_prior_outputs
 
 OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
-"""Returns another file's workflow with these inputs, ready to run; for a resumed run, the one in its log."""
+"""Returns another file's workflow with these inputs, ready to run; for a resumed run, the workflow in its log."""
 
 
 class StepHandlers:

@@ -1,4 +1,4 @@
-"""Questions from steps to the person, which may stay open for days until the run is resumed with the answer."""
+"""Questions from steps to the person; they may stay open for days, until the run is resumed with the answer."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class StepQuestions:
         kind: QuestionKind = "human_step",
         call: ToolCall | None = None,
     ) -> Any:
-        """Return the answer, which may be one that a dead process received. Raises `Declined` if the person declines.
+        """Return the answer, possibly one received by a process that died. Raises `Declined` if the person declines.
 
         ``call``: the call whose missing arguments are requested.
 
-        If nobody can answer, suspend the run with the question open where possible, and always for a plan's question.
-        Otherwise raises `NobodyToAsk`.
+        If nobody can answer, suspends the run and leaves the question open, if possible, and always for a plan's question.
+        Otherwise, raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         caller = None if call is None else judged_call(call, "")

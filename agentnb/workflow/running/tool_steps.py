@@ -1,4 +1,4 @@
-"""Tools called by workflow steps directly, without a model."""
+"""Tools that workflow steps call directly, without a model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.running.agents import find_tool
 
 FAILED = frozenset({"tool_error", "failed", "error"})
-"""Failure words of every failed call; its error code is added."""
+"""Failure words that apply to every failed call, to which its error code is added."""
 
 
 class ToolSteps:
@@ -47,7 +47,7 @@ class ToolSteps:
 
     @property
     def toolbox(self) -> Toolbox:
-        """The tools that can be called; from the first step on, they include those of MCP servers."""
+        """The tools that can be called, including those of MCP servers once the first step has begun."""
         return self._run_tools.toolbox
 
     async def call(
@@ -62,9 +62,9 @@ class ToolSteps:
     ) -> Any:
         """Return the output of the named tool as plain data or, failing that, as the text for a model.
 
-        ``block``: the verdict that denies the call, if there is one; ``repeats``: whether to repeat an interrupted
-        call, whatever the tool; ``read``: parses the logged text of a finished call, which is not repeated. Raises
-        `StepEndedBadly` if the call fails or is denied, `UnknownTool`, and `Suspended` if nobody can answer.
+        ``block``: the verdict that denies the call, if any; ``repeats``: whether to repeat an interrupted call, whatever the
+        tool; ``read``: parses the logged text of a finished call, which is not repeated. Raises `StepEndedBadly` if the call
+        fails or is denied, `UnknownTool`, and `Suspended` if nobody can answer.
         """
         tool = self._run_tools.toolbox.get(name) or find_tool(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
@@ -94,13 +94,13 @@ class ToolSteps:
         return _output(tool, call)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
-        """True if an interrupted call is to be repeated: the tool is repeatable, or its MCP server permits it."""
+        """True if an interrupted call should be repeated: the tool is repeatable, or its MCP server permits it."""
         if not getattr(tool, "may_repeat", False):
             return bool(getattr(tool, "repeatable", False))
         return any(entry.question.call_id == call_id and entry.question.kind != "approval" for entry in self._log.run.questions)
 
     def _logged_outcome(self, step: str) -> ToolOutcome | None:
-        """Return the logged outcome of this attempt's call, or None if it had not ended before the process died."""
+        """Return the logged outcome of this attempt's call, or None if it had not finished before the process died."""
         events = reversed(since_start(self._log.run.events, step))
         result = next((event.result for event in events if isinstance(event, ToolFinished) and event.step == step), None)
         return None if result is None else ToolOutcome(not result.is_error, result.parts, error_code=result.error_code)
@@ -134,8 +134,8 @@ def _call_failure(tool: Tool, outcome: ToolOutcome) -> StepFailure:
 
 
 def _output(tool: Tool, call: Call) -> Any:
-    """Return the output of a finished call. Raises `StepEndedBadly` if the call failed or was blocked, `Suspended` if
-    it waits.
+    """Return the output of a finished call. Raises `StepEndedBadly` if the call failed or was blocked, `Suspended` if it is
+    waiting.
     """
     outcome = call.outcome
     if call.block is not None:

@@ -1,8 +1,8 @@
 """Graph walker: runs nodes in sequence, in the background, or in parallel.
 
-A node is run in this order: dependencies, ``when``, work, ``post``, jumps. Decisions are logged (skipped nodes, jumps
-taken or not, variables set by ``post``), so that a recovered run follows the same path. Node outputs are a fold over
-these events (`agentnb.core.run.step_outputs`).
+A node is run in this order: dependencies, ``when``, work, ``post``, jumps. Decisions are logged (skipped nodes, jumps taken or
+not, variables set by ``post``), so that a recovered run takes the same path. Node outputs are a fold over these events
+(`agentnb.core.run.step_outputs`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hands(Protocol):
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Handles a failure of a node; takes the execution, the name of the failed part, and the error."""
 MakeHands = Callable[[StepRunner, Handle], Any]
-"""Makes `Hands`, or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
+"""Makes `Hands` or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
 
 
 class _TakenJump(NamedTuple):
@@ -105,8 +105,8 @@ class Walker:
     async def _next_in(
         self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Scope
     ) -> tuple[int, _TakenJump | None]:
-        """Run the node at this place unless it ran early, after the later nodes that it depends on; return the source
-        of a jump.
+        """Run the node at this place unless it ran early; first run the later nodes that it reads. Returns the place reached,
+        and a jump if one was taken.
         """
         count = nodes[place].early
         for index in (*range(place + 1, place + 1 + count), place) if count else (place,):
@@ -120,7 +120,7 @@ class Walker:
         return place, None
 
     async def _settle(self, node: Node, parent: str, values: Scope) -> _TakenJump | None:
-        """Run a node, or start it in the background; return a jump if the next node is not the one that follows."""
+        """Run a node, or start it in the background; return a jump if execution does not continue with the following node."""
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may reach a node that still runs
         path = f"{parent}/{node.id}" if parent else node.path
@@ -155,7 +155,7 @@ class Walker:
                 raise error
 
     def _holds(self, execution: Execution) -> bool:
-        """Evaluate the ``when`` of a node; log the node as skipped if it is false."""
+        """Evaluate the ``when`` of a node, and log the node as skipped if it is false."""
         path, when = execution.place.path, execution.node.when
         if when is None or self._steps.journal.is_next(w.StepStarted, path):
             return True
@@ -171,7 +171,7 @@ class Walker:
         return holds
 
     def _way_on(self, node: Node, place: Place) -> _TakenJump | None:
-        """Return the jump taken after a node, with preference for the logged one."""
+        """Return the jump taken after a node, preferring the logged one."""
         if len(node.jumps) == 1:
             return _TakenJump(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
@@ -277,7 +277,9 @@ class Walker:
                 raise execution.handler_failure from trouble
 
     def note_end(self, event: w.StepFinished) -> None:
-        """Apply the variables set by a finished node, whether its end is new or logged; its handler is then finished too."""
+        """Apply the variables set by a finished node, whether its end is new or logged; this also means that its handler has
+        finished.
+        """
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.variables.update(event.sets)
@@ -317,7 +319,7 @@ class Walker:
         return [name for name in wait.on or tuple(self._background) if name in self._background]
 
     async def _wait_for(self, running: Mapping[str, Running], wait: Await) -> Any:
-        """Return the merged results of nodes; with ``first``, at most one result, and none if that node failed."""
+        """Return the merged results of nodes; with ``first``, at most one result, or none if that node failed."""
         await self._steps.side_by_side.wait_for(running.values(), wait.mode)
         ended = [path for path, task in running.items() if has_ended(task)]
         by_age = sorted(ended, key=lambda path: self._ended_at.get(path, -1))
@@ -335,14 +337,13 @@ async def _decide(does: Decide, attempt: Attempt) -> bool:
 
 
 class LoopLimitReached(WorkflowError):
-    """Raised for a step that would run more often than one loop allows."""
+    """Raised for a step that would run more often than is allowed within one loop."""
 
 
 class LoopCounters:
     """Counts the loops of one run, by backward jump.
 
-    A step runs once more than its backward jump is taken. A new pass of an outer loop resets the counts of inner
-    loops.
+    A step runs one more time than its backward jump is taken. A new pass of an outer loop resets the counts of inner loops.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,5 +1,5 @@
-"""Task files: the second form of workflows. Their tasks call actions and share variables; the same engine runs them.
+"""Task files: the second form of workflows, whose tasks call actions and share variables. The same engine runs them.
 
-Of the two reference notations, ``${...}`` works only in task files and ``{{ ... }}`` only in workflows and templates.
-Elsewhere, each is plain text.
+The notation ``${...}`` works only in task files, and ``{{ ... }}`` only in workflows and templates. Elsewhere, each is plain
+text.
 """

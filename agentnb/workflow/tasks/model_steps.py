@@ -24,7 +24,7 @@ class ModelAnswer(NamedTuple):
     """A model's reply to an action."""
 
     id: str
-    """Id of the reply, which stays the same after a kill."""
+    """Id of the reply, which stays the same if the process is killed and the run resumed."""
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop_reason: str = ""
@@ -34,7 +34,7 @@ class ModelSteps:
     """Model calls made by the actions of one run."""
 
     def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
-        """``settings``: model settings of the run: ``model`` and ``replies``."""
+        """``settings``: the run's model settings, ``model`` and ``replies``."""
         self._steps = steps
         self._models = SideModels(None, steps)
         self._model = settings.get("model")
@@ -44,7 +44,7 @@ class ModelSteps:
     async def ask(self, around: Place, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
         """Return a model's reply. ``model``: its name, by default the run's.
 
-        A reply received by a dead process comes from the log. Raises `FailedStep` if there is no reply.
+        A reply that a dead process received is read from the log. Raises `FailedStep` if there is no reply.
         """
         step, step_place = call_step(around, key)
         chosen = self._choose(around.path, model)

@@ -1,4 +1,4 @@
-"""Calls made by tasks' actions: tools, and actions of the table with their services."""
+"""Calls made by the actions of tasks: tools, and actions from the table with the services they use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from agentnb.workflow.templates.templates import render
 
 
 class Calls:
-    """Calls of one run."""
+    """The calls of one run."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class Calls:
 class ActionCall:
     """An attempt at a task's action: its input, and services for the action.
 
-    After a kill, an unfinished action is called again. Calls that it finished through this object are not repeated,
-    provided that they have the same keys as before.
+    If the process is killed, an unfinished action is called again. Calls that it completed through this object are not
+    repeated, provided that they have the same keys as before.
     """
 
     _calls: Calls
@@ -116,7 +116,7 @@ class ActionCall:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Model settings of the run: ``model`` and ``replies``."""
+        """The run's model settings, ``model`` and ``replies``."""
         return self._calls.settings
 
     @property
@@ -129,7 +129,7 @@ class ActionCall:
     ) -> Coroutine[Any, Any, Any]:
         """Call a tool as a separate step; return its output as plain data or, failing that, as the text for a model.
 
-        With a ``block``, the call is logged as denied. A call that was interrupted by a kill fails and is not
+        With a ``block``, the call is logged as denied. A call that was interrupted when the process was killed fails and is not
         repeated, unless its tool is ``repeatable``. Raises `FailedStep`.
         """
         call, name = self._calls.tool_steps.call, tool.spec.name
@@ -191,7 +191,7 @@ class ActionCall:
             raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:
-        """Mark the action's result as plain data that nothing modifies."""
+        """Mark the action's result as plain data that nothing will modify."""
         self._execution.is_plain = True
 
     def abort(self, reason: str) -> None:
@@ -219,7 +219,7 @@ async def _nothing(attempt: Attempt) -> None:
 
 
 def as_returned(text: str) -> Any:
-    """Recover a tool's return value from its logged text: data if the text is exactly that data's text form."""
+    """Recover a tool's return value from its logged text: data, if the text is exactly the text form of that data."""
     value = parse_result(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
 

@@ -30,9 +30,7 @@ class _Occurrence(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names known only in this place, or None where the fields of a result are in scope, since their names are
-    unknown before the run.
-    """
+    """Names known only here, or None where a result's fields are in scope, since their names are unknown before the run."""
 
 
 class ExpressionPlaces:
@@ -43,7 +41,7 @@ class ExpressionPlaces:
         self._places: list[_Occurrence] = []
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
-        """Add an expression that makes up a complete value."""
+        """Add an expression that is a complete value."""
         self._places.append(_Occurrence(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Written | None, where: str, extra: tuple[str, ...] | None = ()) -> None:

@@ -31,13 +31,13 @@ _EXAMPLE = "For example: stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """True if a YAML text is a task file: at its top level it has one of `STAGES`, and no key of another format."""
+    """True if a YAML text is a task file, that is, has one of `STAGES` and no key of another format at its top level."""
     keys = top_keys(text)
     return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return the top-level keys of a YAML text that are in `STAGES`, or that mark workflows and experiments."""
+    """Return the top-level keys of a YAML text that are in `STAGES` or that mark workflows and experiments."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
@@ -91,7 +91,7 @@ class _Stage:
     def __init__(self, places: ExpressionPlaces, problems: Problems) -> None:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
-        """Variables declared in between the tasks of a block."""
+        """Variables declared between the tasks of a block."""
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
         """Line on which each task or block name is first used."""

@@ -44,9 +44,9 @@ def task_orchestration(
 ) -> Orchestration:
     """Return an `Orchestration` of a task file with these inputs, which can be started, nested, limited and resumed.
 
-    ``actions``: functions, other than tools, that its tasks call by name; ``models``: model settings for actions;
-    ``limits``: those of the run, which replace the file's; ``settings``: plain data for the log. Raises
-    `SettingsError` for an unknown input, and `WorkflowProblems` for actions that are neither in the table nor a tool.
+    ``actions``: functions, other than tools, that its tasks call by name; ``models``: model settings for actions; ``limits``:
+    limits of the run, which replace the file's; ``settings``: plain data for the log. Raises `SettingsError` for an unknown
+    input, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = first_values(file, inputs)
     named = values.get("tools")
@@ -80,7 +80,7 @@ def task_orchestration(
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
-    """Return a check that the model of the actions has a price if a budget needs one, or None if there is no model."""
+    """Return a check that the actions' model has a price if a budget needs one, or None if there is no model."""
     model = models.get("model")
     if model is None:
         return None

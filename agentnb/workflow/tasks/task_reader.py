@@ -40,7 +40,7 @@ OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
 ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
-"""Keys of an ``emit`` task. Since many copies of it run in parallel, it cannot set variables or jump."""
+"""Keys of an ``emit`` task. Since it runs in many parallel copies, it cannot set variables or jump."""
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -65,7 +65,7 @@ def _names_of(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFile:
-    """A whole task file."""
+    """A complete task file."""
 
     tasks: tuple[Node, ...] = field(default=(), metadata=written_as(None))
     """In execution order, across blocks."""

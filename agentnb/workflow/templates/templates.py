@@ -1,10 +1,10 @@
 """Template values: ``{{ $steps.qa.output.score }}`` of a workflow, ``${plan.steps}`` of a task file.
 
-``$steps.ID.output`` is the output of a step; a longer path leads into the JSON in the output, whether that is alone,
-in a code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``,
+``$steps.ID.output`` is the output of a step; a longer path refers to a value within the JSON in the output, whether it stands
+alone, in a code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``,
 ``$steps.par.outputs[-1].output`` and ``$steps.par.order``; ``steps`` is an alias of ``outputs``. For nested blocks:
-``$steps.outer.outputs.inner.outputs.ID``, or ``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt``
-and ``$inputs.NAME``, and in a map ``$item`` and ``$index``.
+``$steps.outer.outputs.inner.outputs.ID``, or ``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt`` and
+``$inputs.NAME``, and in a map ``$item`` and ``$index``.
 
 Variables of a task file are set when the run begins, and later by the ``post`` of each task.
 """
@@ -44,14 +44,14 @@ from agentnb.workflow.form.workflow_spec import Context
 from agentnb.workflow.templates.json_in_text import below_output, json_values, parse_result
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
-"""Roots of a path: step outputs, the run's prompt and inputs and, in a map, the item and its index."""
+"""Roots of a path: step outputs, the run's prompt and inputs, and, in a map, the item and its index."""
 EXAMPLE = "$steps.ID.output"
 TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 """Texts that a condition accepts as true or false, ignoring case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
 """Names for a block's outputs in a path."""
 NOT_TAKEN = "If its branch may be skipped, set on_error on the condition: on_error: {continue: false}"
-"""Advice for a condition that reads a step without an output; the step's name has already been checked."""
+"""Advice for a condition that reads a step without an output, given once the step's name is known to be valid."""
 
 
 class NoOutput(PathError):
@@ -78,7 +78,7 @@ class Scope:
     """Values by name; names visible only to some nodes come first."""
     form: Form
     variables: dict[str, Any] = field(default_factory=dict)
-    """The subset set by a run."""
+    """The subset of values set by a run."""
     steps: Mapping[str, Entry] = field(default_factory=dict)
     """Entries of steps that have an output, by id, as in the step context of a run."""
     blocks: tuple[tuple[str, Collection[str], RunFacts], ...] = ()
@@ -88,12 +88,12 @@ class Scope:
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
-        """Return the scope of a workflow with these inputs. ``known``: additional fields."""
+        """Return the scope of a workflow with these inputs. ``known``: values of additional fields."""
         return cls(ChainMap({"$prompt": "", "$inputs": inputs}), WORKFLOW, **known)
 
     @classmethod
     def of_tasks(cls, values: Mapping[str, Any], declared: Iterable[str]) -> Scope:
-        """Return the scope of a task file with these initial variables; other ``declared`` ones are null until set."""
+        """Return the scope of a task file with these initial variables; other ``declared`` variables are null until set."""
         variables = dict(values)
         return cls(ChainMap(variables, dict.fromkeys(declared)), TASKS, variables)
 
@@ -131,12 +131,12 @@ class Scope:
         return self.with_names({name: item} if name else {"$item": item, "$index": index})
 
     def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
-        """Return a child scope with outputs of an open block, limited to these ids among its steps in sequence."""
+        """Return a child scope with the outputs of an open block; of its steps in sequence, only those with these ids."""
         return replace(self, blocks=(*self.blocks, (block, names, run)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
-        """Evaluate ``post`` for a result in plain data and return the variables that it sets; fields of the result
-        take precedence.
+        """Evaluate ``post`` for a result in plain data, and return the variables that it sets; fields of the result take
+        precedence.
 
         Raises `ExpressionError`.
         """
@@ -234,9 +234,9 @@ def has_templates(text: str) -> bool:
 def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """Replace the templates in plain data with their values; keys stay unchanged.
 
-    A text that consists of one template becomes its value, of any type, copied unless the caller promises not to
-    change it. In longer texts, texts are inserted verbatim and other values as JSON. Inserted texts are not searched
-    for templates. Raises `ExpressionError`.
+    A text that consists of one template becomes its value, of any type, copied unless the caller guarantees not to change it.
+    In longer texts, texts are inserted verbatim and other values as JSON. Inserted texts are not searched for templates. Raises
+    `ExpressionError`.
     """
 
     def value(expression: str) -> Any:
@@ -278,7 +278,7 @@ def truth(text: str, scope: Scope) -> bool:
 
 
 def references(text: str) -> tuple[Reference, ...]:
-    """Return the paths in a text's templates; paths in brackets follow the path that contains them.
+    """Return the paths in a text's templates; a path in brackets comes after the path that contains it.
 
     Raises `ExpressionError` for an invalid template, or for a name without a ``$``.
     """
