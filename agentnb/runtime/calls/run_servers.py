@@ -71,7 +71,7 @@ class RunServers:
         return any(live.version != seen for live, seen in self._seen.items())
 
     async def connect(self) -> None:
-        """Start any servers that are not running, concurrently, and offer their tools. Raises `SettingsError`,
+        """Start any servers that are not running, concurrently, and offer their tools. Raises `SettingsError` or
         `ServerFailed`.
         """
         if not self._items:

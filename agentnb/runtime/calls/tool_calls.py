@@ -47,7 +47,7 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Maximum questions about one call whose file changes each time before the answer comes."""
+"""Maximum questions about one call if its file keeps changing before the answer arrives."""
 MAX_INNER_DEPTH = 10
 """Maximum depth of tool calls made by tools."""
 

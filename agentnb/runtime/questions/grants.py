@@ -57,8 +57,7 @@ class SessionGrants:
                 yield folder, found
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
-        """Allow a tool's calls that match a rule, or all of them without one, including those of live runs; return
-        the id of the grant.
+        """Allow a tool's calls, or only those that match ``rule``, in live runs too. Returns the id of the grant.
 
         Raises `SettingsError` if called by a model's code.
         """
@@ -166,7 +165,7 @@ class ReachingGrants:
 
 
 def check_saving(question: WaitingOnUser | None, answer: object) -> None:
-    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended."""
+    """Raise `SettingsError` if a model's code saves a rule with this answer, even after its run has ended."""
     grant = None if question is None else given_grant(question, answer)
     if grant is not None and grant.reach == "project":
         check_person("Saving a rule", is_lasting=True)

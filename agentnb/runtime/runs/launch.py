@@ -113,7 +113,7 @@ class PendingRun:
     def __init__(
         self, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None, is_fork: bool = False
     ) -> None:
-        """``recovered``: the interrupted run to resume, or the head of a fork. ``writer``: of its log, open at the end."""
+        """``recovered``: the interrupted run to resume, or the head of a fork. ``writer``: appends to its log."""
         self.recovered = recovered
         host, around, is_resumed = host_here(), call_around(), recovered is not None
         options = complete_options(options, host, is_resumed=is_resumed)

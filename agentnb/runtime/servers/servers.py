@@ -100,7 +100,7 @@ class Servers:
         """Return a row for each connection, and one for each configured server without a connection, which would
         start in this folder.
 
-        Servers of a variable that cannot be read are left out.
+        Servers configured in an unreadable environment variable are left out.
         """
         configured, used = self.configuration.known, self.used
         rows = []

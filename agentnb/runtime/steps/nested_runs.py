@@ -34,7 +34,7 @@ class Runnable(Protocol):
 
 
 class NestedRuns:
-    """Runs a run's nested runs."""
+    """Starts, resumes and loads the nested runs of one run."""
 
     def __init__(self, context: RunContext) -> None:
         self._log = context.log

@@ -101,8 +101,8 @@ class StepRunner:
         """Try a step until it completes or is given up, and return its output; for a step that has ended, return the
         logged output.
 
-        ``agent``: name of the agent or tool that works; ``nests``: whether a nested run does. Raises `FailedStep` if
-        the step fails.
+        ``agent``: name of the agent or tool that does the work; ``nests``: whether a nested run does it. Raises
+        `FailedStep` if the step fails.
         """
         path, attempt = place.path, 1
         self._check_wanted()

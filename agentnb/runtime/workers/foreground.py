@@ -27,7 +27,7 @@ from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that an interrupted run has to close its log; after that the person gets the cell back anyway."""
+"""Seconds that an interrupted run has to close its log; after that, the cell ends anyway."""
 ATTEMPTS = 5
 """Maximum repetitions of a signal, since a signal that arrives just before a blocking call does not end the call."""
 
