@@ -329,7 +329,7 @@ def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """Return a line saying so if opaque data for the provider is sent with the part."""
+    """Return a note if opaque data for the provider is sent with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING

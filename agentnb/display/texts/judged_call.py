@@ -57,7 +57,8 @@ def call_title(about: JudgedCall) -> str:
 
 
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
-    """Return the parts of the call that a question concerns, or that asks it: command, code, file change, other arguments.
+    """Return the parts of the call that a question concerns, or that asks the question: command, code, file change,
+    other arguments.
 
     For a tool of an MCP server, includes what has changed about the tool and the server's description of it. Omits arguments
     that the question itself, the command, the code or the change shows in full.
@@ -127,7 +128,7 @@ def _arguments(about: JudgedCall) -> str:
 
 
 def _decoded(about: JudgedCall) -> Any:
-    """Return the arguments of a call; if they are not JSON, as their text."""
+    """Return the arguments of a call, or their text if they are not JSON."""
     try:
         return msgspec.json.decode(about.arguments)
     except (msgspec.DecodeError, RecursionError):
