@@ -284,7 +284,7 @@ def _widget_class() -> Any:
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
         key = Unicode().tag(sync=True)
-        """Id of the widget's model, which the page uses to find the widgetin the notebook."""
+        """Id of the widget's model, which the page uses to find the widget in the notebook."""
         remains = Unicode().tag(sync=True)
         """Content that the page shows instead if the kernel is gone."""
         words = List(Unicode()).tag(sync=True)

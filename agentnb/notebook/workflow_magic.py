@@ -52,7 +52,7 @@ from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
 NO_FRAME = 1_000_000
-"""Deeper than any frame, so that only the notebook's own variables are inserted into a line."""
+"""A stack depth beyond any frame, so that only the notebook's own variables are inserted into a line."""
 
 
 @magics_class

@@ -17,7 +17,7 @@ from agentnb.notebook.worker_thread import Worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16
-"""Maximum runs with a button, the newest ones; the cards of older runs keep the command."""
+"""Maximum runs with a button, counted from the newest; the cards of older runs keep the command."""
 
 GONE = "This run is no longer in memory"
 

@@ -88,9 +88,9 @@ class CardView:
         variable: str = "run",
         stored: bool = True,
     ) -> None:
-        """``open_widgets`` receives the widget once the run is over; ``blocks``: whether the cell waits for the run; ``place``:
-        by default the cell that calls `show`; ``variable``: holds the run; ``stored``: whether its log is kept for `%agent
-        load`.
+        """``open_widgets`` receives the widget once the run is over; ``blocks``: whether the cell waits for the run;
+        ``place``: by default the cell that calls `show`; ``variable``: the variable that holds the run; ``stored``:
+        whether its log is kept for `%agent load`.
         """
         self._stored = stored
         self._nested_changed = False
