@@ -1,4 +1,4 @@
-"""Detection of tool calls that a reply announces but does not make: "I will now call look." as the end of a reply.
+"""Detection of tool calls that a reply announces but does not make: "I will now call look." at the end of a reply.
 
 Only the last two sentences outside code and quotes are searched, and only first-person announcements that name a tool count.
 Reports, suggestions, questions and replies that wait for the person are answers, not announcements.

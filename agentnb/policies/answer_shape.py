@@ -25,7 +25,7 @@ def _accepts_all(value: Any) -> tuple[str, ...]:
 class AnswerShape:
     """Validates the answers of a run against a JSON Schema.
 
-    ``retries``: corrections requested from the model since the person last spoke, after which the run fails. ``check``: returns
+    ``retries``: number of corrections requested, since the person last spoke, before the run fails. ``check``: returns
     further problems with a value that matches the schema, such as those that only the agent's type detects.
     """
 

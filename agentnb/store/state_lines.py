@@ -101,7 +101,7 @@ class StateLines:
         self._errors: Counter[str] = Counter()
         """Number of calls that ended with an error, by state."""
         self._plans: dict[str, bool] = {}
-        """Rejection of each plan, by id: True if rejected."""
+        """For each plan, by id: True if it was rejected."""
 
     def take(self, beginning: bytes, line: bytes) -> None:
         """Read the next of these lines; a line that cannot be read changes nothing."""

@@ -168,7 +168,7 @@ _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
 _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
-"""US dollars spent by nested runs, in the end of a round as earlier versions wrote it."""
+"""Matches the US dollars spent by nested runs, in the end of a round as written by earlier versions."""
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)

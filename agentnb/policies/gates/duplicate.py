@@ -113,7 +113,7 @@ class DuplicateGuard:
         return "alternation", "the same two calls keep alternating"
 
     def _count_repeats(self, alike: Sequence[Executed], calls: CallWindow) -> int:
-        """Return the number of these executions that count."""
+        """Return the number of these executions that count as repeats."""
         if not self.same_result or not alike:
             return len(alike)
         newest = _result_key(alike[0], calls)

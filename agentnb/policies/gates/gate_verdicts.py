@@ -50,7 +50,7 @@ class AskByRules(Ask):
 
 
 class FirmAsk(AskByRules):
-    """Question asked by a rule, or in a nested run, which no gate of an agent lifts."""
+    """Question, asked by a rule or in a nested run, that no gate of an agent can lift."""
 
     __slots__ = ()
 

@@ -105,9 +105,7 @@ class PrivateFolder:
                 os.close(descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return a file's content. Raises OSError, also for anything but a regular file and for a file larger than
-        ``max_bytes``.
-        """
+        """Return a file's content. Raises OSError on failure, and for anything but a regular file of at most ``max_bytes``."""
         with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:
