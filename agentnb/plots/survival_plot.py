@@ -67,7 +67,7 @@ class Arm(NamedTuple):
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
-    """Draw the share of runs with a finding, by round (cumulative incidence), with intervals of 95 per cent.
+    """Draw the share of runs with a finding, by round (cumulative incidence), with 95 per cent intervals.
 
     A run that completed without a finding counts as having none in later rounds either. A run that ended in another
     way, such as at a limit, is censored there, since its later rounds are unknown. Intervals come from resampling

@@ -87,7 +87,7 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _about_nested(record: CallRecord) -> list[str]:
-    """Return a comment on a call that may be one to an agent or workflow, which code cannot call like a function."""
+    """Return a comment on a call that may be to an agent or workflow, which code cannot call like a function."""
     arguments = record.call.arguments
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []
