@@ -115,7 +115,9 @@ class AgentRun(PendingRun):
 
     @property
     def is_slow(self) -> bool:
-        """True if a key may have to be read from the system's keyring, or a text about the context's entity loaded."""
+        """True if a key may have to be read from the system's keyring, or text about the context's entity may have to
+        be loaded.
+        """
         context = self.agent.context
         loads = context is not None and context.loads and not self._has_system
         return loads or may_read_key(self.agent.used_model)

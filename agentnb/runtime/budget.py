@@ -132,7 +132,7 @@ class Budget:
 
     @property
     def servers(self) -> Servers:
-        """MCP servers of the run: its parent run's, else its host's, else its own, created on demand."""
+        """MCP servers of the run: its parent run's, or else its host's, or else its own, created on demand."""
         outer = self._within
         if isinstance(outer, Budget) and outer.log is not None:
             return outer.servers

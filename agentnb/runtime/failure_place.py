@@ -38,7 +38,7 @@ def failure_place(run: Run, component: str) -> FailurePlace:
 
 
 def place_of_verdict(run: Run, component: str) -> FailurePlace:
-    """Return the place of a failure after the work has ended: the last step if that failed, else the last reply."""
+    """Return the place of a failure after the work has ended: the last step if that failed, or else the last reply."""
     if run.rounds:
         return {"component": component, "stage": REPLY, "tool": ""}
     step = _failed_step(run)

@@ -66,7 +66,7 @@ def subject_of(run_id: str, reminder: str = "") -> str:
 _COLUMNS = Label.__struct_fields__
 _NEEDED = {"run_id", "label"}
 FILE = "labels.csv"
-"""File, beside runs, whose labels apply to those runs."""
+"""Name of a file alongside runs whose labels apply to those runs."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:

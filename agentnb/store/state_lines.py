@@ -18,7 +18,7 @@ _LIMIT, _TODOS, _OUTCOME = b'{"kind":"limit_reached"', b'{"kind":"todos_changed"
 _QUESTION, _COMMAND = b'{"kind":"question_', b'{"kind":"command_received"'
 _ASKED, _ANSWERED = b'{"kind":"question_asked"', b'{"kind":"question_answered"'
 _PAUSE, _RESUME = b'"command":"pause"', b'"command":"resume"'
-"""Fields of commands; inside a text, the quotation marks would be escaped."""
+"""Fields of commands; inside a string, the quotation marks would be escaped."""
 _REFUSED = b'"consent":"refused"'
 _ENDED = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
 _IS_ERROR = b'"is_error":true'

@@ -371,7 +371,7 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a model call, to be added in log order as the fold does, or None if it counts nothing."""
+    """Return the usage of a model call, to be added in log order as the fold does, or None if it does not count."""
     try:
         decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:

@@ -38,7 +38,7 @@ MAX_PRINTED = 3
 """Maximum lines shown of a tool's output, counted from the end."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
-"""Maximum characters read to get the first words of a text."""
+"""Maximum characters read to get the first words of some text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:

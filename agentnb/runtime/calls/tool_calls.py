@@ -136,7 +136,7 @@ class ToolCalls:
             refused(call.made.id)
 
     def reopen(self, call: Call) -> None:
-        """Take over a call that a dead process started."""
+        """Take over a call that was started by a process that died."""
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:

@@ -189,7 +189,7 @@ def _call_hosted(host: Host, function: Callable[[], Any]) -> Any:
 
 
 def plain_tools(foreground: Foreground | None, host: Host) -> CallSync:
-    """Return the runner for a run's plain tools: its own foreground, else the host's, else threads."""
+    """Return the runner for a run's plain tools: its own foreground, or else the host's, or else threads."""
     if foreground is not None:
         return on_main_thread(foreground.call)
     from agentnb.runtime.workers.worker_calls import call_in_thread

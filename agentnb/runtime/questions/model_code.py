@@ -132,7 +132,7 @@ def click() -> AbstractContextManager[None]:
 
 
 def giver() -> str:
-    """Return `BETWEEN_CELLS` if no cell of the person's is running and nothing has been clicked, else an empty string."""
+    """Return `BETWEEN_CELLS` if no cell of the person's is running and nothing has been clicked; otherwise, an empty string."""
     return "" if running_cells or _is_click.get() else BETWEEN_CELLS
 
 

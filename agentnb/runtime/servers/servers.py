@@ -155,9 +155,9 @@ class Servers:
             raise
 
     def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
-        """Begin to log in to a server, and return the login and a future that tells whether it could be stored.
+        """Begin to log in to a server, and return the login and a future for whether it could be stored.
 
-        ``given``: further arguments of `Login`. Raises `SettingsError` for a server that has no login.
+        ``given``: further arguments of `Login`. Raises `SettingsError` for a server that does not use a login.
         """
         live.check_retired()
         server = self.expand(live.server)

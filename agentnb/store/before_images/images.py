@@ -47,7 +47,7 @@ class _Opened(NamedTuple):
 
 
 class PrivateFolder:
-    """The folder for one run's before-images, beside its log."""
+    """The folder for one run's before-images, alongside its log."""
 
     def __init__(self, store: Path, run_id: str, *, sync: bool = False) -> None:
         """``sync``: whether files are forced to disk."""

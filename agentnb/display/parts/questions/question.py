@@ -90,7 +90,7 @@ def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list
 
 
 def _address(question: WaitingOnUser) -> Html:
-    """Return, as text, the host and full address that the question wants opened. Nothing here opens it."""
+    """Return, as text, the host and full address that the question asks the person to open. Nothing here opens it."""
     if not question.url:
         return NOTHING
     return address_html(address_of(question), visible(question.url))
