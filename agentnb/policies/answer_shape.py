@@ -14,7 +14,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict
 
 INVALID_OUTPUT = "invalid_output"
-"""Reason of a round after an invalid answer, and stop reason once the retries are used up."""
+"""Reason for a round after an invalid answer, and stop reason once the retries are used up."""
 
 
 def _accepts_all(value: Any) -> tuple[str, ...]:

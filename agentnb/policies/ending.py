@@ -36,7 +36,7 @@ PAUSED = "pause_turn"
 
 EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL = "empty_answer", "reply_cut", "claimed_call", "announced_call"
 MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL, PAUSED})
-"""Reasons of rounds after an unusable or paused reply."""
+"""Reasons for rounds after an unusable or paused reply."""
 MAX_PAUSES = 3
 """Maximum consecutive continuations of a paused reply."""
 

@@ -20,7 +20,7 @@ from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
-"""Reason of a round in another product's trace that follows a text-only reply without a message in between."""
+"""Reason for a round in another product's trace that follows a text-only reply without a message in between."""
 _NO_RULE: frozenset[TurnRule] = frozenset()
 _UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
 _ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})

@@ -230,7 +230,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
 
 
 def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """Return whether the message contains only the summary, and the message; any other text in it is stored text."""
+    """Return whether the message contains only the summary, and its HTML; any other text in it is from stored messages."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:

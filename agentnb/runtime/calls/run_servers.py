@@ -58,7 +58,7 @@ class RunServers:
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Servers for the settings of the log."""
+        """The servers, in the form for the settings in the log."""
         return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
