@@ -72,7 +72,7 @@ class Sightings:
         self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Record the run's tools, and set the changes of each. Reads and writes files."""
+        """Record the run's tools, and set on each its changes since it was first seen. Reads and writes files."""
         note(tools, self._changes_since_log)
 
     def report(self, tools: Iterable[MCPTool]) -> None:
@@ -118,7 +118,7 @@ class Sightings:
 def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
     """Record first sightings of servers and tools not seen before. Reads and writes files.
 
-    After that, each tool's changes are set. ``since_log`` returns the differences from a run's log.
+    Sets on each tool its changes since it was first seen. ``since_log`` returns the differences from a run's log.
     """
     looked = set[Path]()
     for tool in tools:
