@@ -151,7 +151,7 @@ def _set_foreign(agent: AgentSettings) -> None:
     derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
-    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set by anybody
+    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set explicitly
         foreign = replace(foreign, place=agent.model.place)
         same = [name for name, value in derived.items() if values[name] == value]
         values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}

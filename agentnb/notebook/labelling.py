@@ -84,7 +84,7 @@ def _draw_sample(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence
     if len(arms) > 1:
         arms.pop("", None)  # nested runs are parts of others
     kept = {run.id for arm in arms.values() for run in arm[:sample]}
-    # Another hash than for drawing, which would put the arm with the smaller share first.
+    # Not the hash used for drawing, which would put the arm with the smaller share first.
     return sorted((run for run in runs if run.id in kept), key=lambda run: sha256(f"{run.id} {seed}".encode()).digest())
 
 

@@ -214,7 +214,7 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     if record.display is not None:
         return words(table_size(record.display))
-    if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below tell of the plan
+    if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below describe the plan
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text

@@ -59,7 +59,7 @@ class ReplayButtons:
         try:
             if run is not None:
                 sentence = replay(run, guidance="matrix", policy="matrix").sentence
-        except Exception as broken:  # also from detectors or policies on a record that nobody foresaw
+        except Exception as broken:  # including errors of detectors or policies on an unforeseen record
             error = error_words(broken, f"The replay of run {run_id}")
         widget = self._widget  # read once: it may be closed at any moment
         if widget is not None:
