@@ -44,7 +44,7 @@ def question_text(question: WaitingOnUser) -> str:
 
 
 def call_title(about: JudgedCall) -> str:
-    """Return what a call does, as the title of the question about it."""
+    """Return a description of a call, as the title of the question about it."""
     by = f" with {visible_name(about.tool)}"
     if about.command:
         return f"Run a command{'' if about.tool in ('bash', 'shell') else by}{_named_keys(about)}"

@@ -64,7 +64,7 @@ UNSEEN = 10.0
 
 
 class Place(Protocol):
-    """Where a card is shown."""
+    """The place in which a card is shown."""
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
         """Show the widget; ``meanwhile`` is shown by frontends without widgets."""

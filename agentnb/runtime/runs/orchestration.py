@@ -39,7 +39,7 @@ class Orchestration:
 
     ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind``, ``name`` and
     ``settings`` are recorded in the log. ``max_seconds`` and ``budget``, in US dollars for all nested runs together,
-    are limits; None means no limit. Raises `SettingsError` for settings that cannot work.
+    are limits, or None for no limit. Raises `SettingsError` for settings that cannot work.
     """
 
     make: Callable[[Lifecycle, Elicitation], Orchestrator]
