@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agentnb.agent.agent_settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
-"""Setting of a run whose model's name chooses a destination, and its value if the person named the model."""
+"""Setting of a run that records who chose the destination of its model, and its value if the person did."""
 _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
 """Settings that extensions and the policy may add to."""
 NoLimit: TypeAlias = Literal["none"]

@@ -55,11 +55,11 @@ def label(
     and the next call continues there; `agentnb.labels` reads the file. The default is ``labels.csv`` in the folder or store of
     ``source``, where its labels determine the outcomes of the runs, or else in the working folder.
 
-    ``source``: runs, or anything that `load_traces` accepts. ``labels``: at most nine words with their stored values, or a list
-    of names. The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: instead of runs, judge
-    whether each reminder in them was followed by the reply to it. ``sample``: the number of runs of each variant of an
-    experiment, drawn at random using ``seed``, so that each person gets the same ones. Samples, and runs of several variants,
-    are shown in random order.
+    ``source``: runs, or anything that `load_traces` accepts. ``labels``: at most nine words with their stored values,
+    or a list of names. The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: instead
+    of runs, judge whether the reply to each reminder in them followed the reminder. ``sample``: the number of runs of
+    each variant of an experiment, drawn at random using ``seed``, so that each person gets the same ones. Samples, and
+    runs of several variants, are shown in random order.
 
     Raises `SettingsError` if the labels are invalid, or if there are no runs or reminders.
     """

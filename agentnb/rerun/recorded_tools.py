@@ -63,7 +63,7 @@ class RecordedTool:
         self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
-        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind."""
+        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind this one."""
         self._behind = self._behind or tool
 
     @property

@@ -111,7 +111,7 @@ def read_labels(path: str | Path) -> list[Label]:
 
 
 def labels_of(source: LabelSource) -> list[Label]:
-    """Return the labels in a source. Raises the errors of `read_labels`, and `TraceError` for another kind of frame."""
+    """Return the labels in a source. Raises the errors of `read_labels`, and `TraceError` for any other data frame."""
     if isinstance(source, str | Path):
         return read_labels(source)
     frame: Any = source

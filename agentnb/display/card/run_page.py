@@ -1,4 +1,4 @@
-"""A self-contained page of a run, readable in light and dark, which has no script and fetches nothing."""
+"""A self-contained page of a run, with a light and a dark theme, which has no script and fetches nothing."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ MAX_READ = 10_000
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
-    """Return the complete run: its state, its answer, then a few lines per round. ``commands``: a surface's wording of
-    advice.
+    """Return the complete run: its state, its answer, then a few lines per round. ``commands``: the wording of advice
+    for a surface.
     """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))

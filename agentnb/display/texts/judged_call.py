@@ -100,7 +100,7 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the complete call that a question concerns; empty without a call, or if the question contains it."""
+    """Return the complete call that a question concerns; empty if there is no call, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 
@@ -141,7 +141,7 @@ def _argument(about: JudgedCall, name: str) -> Any:
 
 
 def _named_keys(about: JudgedCall) -> str:
-    """Return the key files that a command names, as text to put after it."""
+    """Return the key files that a command names, as text to append to it."""
     names = shell_command(about.command).key_files if about.command else ()
     return f" that names {', '.join(map(visible, names))}, which may hold keys" if names else ""
 
@@ -190,7 +190,9 @@ def _value(value: Any, depth: int = 2) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text needs no quotation marks: it has no blanks at its ends and is not JSON, such as a number."""
+    """Return whether a text needs no quotation marks: it has no leading or trailing blanks and is not JSON, such as a
+    number.
+    """
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -227,7 +227,9 @@ def saved_reach(saved: SavedRule) -> str:
 
 
 def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]:
-    """Yield how many saved rules a folder has, and which files allow nothing. ``see``: where the rules are listed."""
+    """Yield lines with the number of a folder's saved rules, and with the files that allow nothing. ``see``: where the
+    rules are listed.
+    """
     if found.rules:
         count = pluralize(len(found.rules), "saved rule")
         yield f"{count} in force in {visible(with_tilde(Path(folder)))}: such calls run without a question. {see}"

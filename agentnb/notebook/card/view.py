@@ -52,7 +52,7 @@ def card_settings() -> CardSettings:
 FRAME = 1 / 30
 """Seconds between messages. More updates would not be visible, and a browser that gets one per token loses some for good."""
 WHOLE = 0.5
-"""Seconds between messages if the browser cannot request what it missed, so that each message must hold everything."""
+"""Seconds between messages if the browser cannot request what it missed, so that each message must contain everything."""
 LOAD = 5
 """Limits the load: after a frame that took long to make, the wait is longer, so that frames take at most a fifth of the
 time.
@@ -120,7 +120,7 @@ class CardView:
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update.
 
-        Called on the run's event loop, except for earlier events of a recovered run, which may come on any thread.
+        Called on the run's event loop, except for earlier events of a recovered run, which may arrive on any thread.
         """
         with self._lock:
             if self._instead is not None:

@@ -65,7 +65,7 @@ def written_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ..
 
 
 def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
-    """Return the resolved folders in which parts of a command may run; empty if one may be outside ``work_dir``."""
+    """Return the resolved folders in which parts of a command may run; empty if any may be outside ``work_dir``."""
     root = os.path.realpath(work_dir)
     folders = [root]
     for part in command.parts:

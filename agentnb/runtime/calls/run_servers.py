@@ -53,7 +53,7 @@ class RunServers:
 
     @property
     def items(self) -> Sequence[ServerTools]:
-        """The tools of servers that the run names, with their servers."""
+        """The server tools that the run names, with their servers."""
         return self._items
 
     @property

@@ -35,7 +35,7 @@ class RunOptions:
     """
 
     store: RunStore | None = None
-    """Stores the log, and those of nested runs; without a store, logs are in memory only. For a resumed run, whose own
+    """Stores the log and those of nested runs; without a store, logs are in memory only. For a resumed run, whose own
     log is already open, it stores only those of nested runs.
     """
     continue_from: Run | None = None

@@ -165,7 +165,7 @@ class ReachingGrants:
 
 
 def check_saving(question: WaitingOnUser | None, answer: object) -> None:
-    """Raise `SettingsError` if a model's code saves a rule with this answer, even after its run has ended."""
+    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended."""
     grant = None if question is None else given_grant(question, answer)
     if grant is not None and grant.reach == "project":
         check_person("Saving a rule", is_lasting=True)

@@ -106,7 +106,7 @@ class PendingRun:
     board: Board | None = None
     """The todo list that the run maintains or carries along."""
     work_dir: str | Path | None = None
-    """Working folder of its tools unless the options set one; None: the current folder."""
+    """Working folder of its tools unless the options set one; None means the current folder."""
     first: AnyEvent | None = None
     """First event of this process, for a fork, or None for new and resumed runs."""
 
@@ -291,7 +291,9 @@ class PendingRun:
         return RunServers(log, servers.resolve(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
-        """Raise `SettingsError` if the budget is spent. A recovered run is let through: it ends at its own limit by itself."""
+        """Raise `SettingsError` if the budget is spent. A recovered run is let through, since it ends at its own limit
+        anyway.
+        """
         spent = self.context.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")

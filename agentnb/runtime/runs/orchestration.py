@@ -90,7 +90,7 @@ class Orchestration:
         return await self._resumed_run(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or one with other gates."""
+        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or a run with different gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)

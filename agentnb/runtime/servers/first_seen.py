@@ -175,7 +175,7 @@ def compare_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, .
 
 
 def diff(before: str, now: str) -> str:
-    """Return the change to a text as a unified diff, bounded; empty if the earlier text is unknown."""
+    """Return the change to a text as a unified diff of limited length; empty if the earlier text is unknown."""
     if not before:
         return ""
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "first seen", "now", lineterm="")

@@ -114,7 +114,9 @@ class Servers:
         return await self._loop().run(make)
 
     def expand(self, server: MCPServer) -> MCPServer:
-        """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError`."""
+        """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError` for
+        an unset one.
+        """
         texts = values(server)
         redact_values(texts)
         for name, text in texts.items():

@@ -58,8 +58,8 @@ def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Htm
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
-    """Return a closed question with its answer, or why it has none. If it concerns a call, the call is folded below that
-    line.
+    """Return a closed question with its answer, or the reason why it has none. If it concerns a call, the call is
+    folded below that line.
     """
     question = asked.question
     if question.kind == "approval" and question.about is not None:
