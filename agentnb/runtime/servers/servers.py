@@ -115,7 +115,7 @@ class Servers:
 
     def expand(self, server: MCPServer) -> MCPServer:
         """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError` for
-        an unset one.
+        an unset one, or for an invalid address.
         """
         texts = values(server)
         redact_values(texts)
