@@ -73,7 +73,7 @@ class AgentSettings:
     used_model: str | Model = field(init=False, repr=False, compare=False)
     """Its model, or that of an extension."""
     used_policy: PolicySet = field(init=False, repr=False, compare=False)
-    """Its own policy, else an extension's, else `Matrix`."""
+    """Its own policy, or else an extension's, or else `Matrix`."""
     sends: History = field(init=False, repr=False, compare=False)
     """The part of a conversation that is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)

@@ -25,7 +25,7 @@ class ConversationContext(Protocol):
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Settings for the log of a run: the profile, and whether a text about the entity was loaded."""
+        """Settings for the log of a run: the profile, and whether text about the entity was loaded."""
 
     @property
     def loads(self) -> bool:

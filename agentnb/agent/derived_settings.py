@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agentnb.agent.agent_settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
-"""Setting of a run whose model's name chooses a destination, and its value if the person named the model."""
+"""Setting of a run that records who chose the destination of its model, and its value if the person did."""
 _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
 """Settings that extensions and the policy may add to."""
 NoLimit: TypeAlias = Literal["none"]
@@ -151,7 +151,7 @@ def _set_foreign(agent: AgentSettings) -> None:
     derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
-    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set by anybody
+    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set explicitly
         foreign = replace(foreign, place=agent.model.place)
         same = [name for name, value in derived.items() if values[name] == value]
         values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}

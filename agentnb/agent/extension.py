@@ -154,7 +154,7 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
 
 
 def merge_part(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
-    """Merge a part whose values have names, across all extensions; the first extension with a name wins."""
+    """Merge a part whose values have names, across all extensions; for each name, the first extension that has it wins."""
     values: dict[str, Any] = {}
     for extension in reversed([*extensions]):
         values.update(getattr(extension, part))

@@ -82,7 +82,7 @@ class Loop:
         run = self._log.run
         first = await self._first_verdict()
         may_be_open = first is not _PROMPT
-        """True if a dead process or an interlude may have left something open."""
+        """True if a process that died, or an interlude, may have left something open."""
         verdict: Verdict | Interlude = self._before_end(first) if self._endings else first
         if self._has_detectors:
             log_findings(self._log)  # a dead process may not have logged them
@@ -186,7 +186,7 @@ class Loop:
     def _round(self, why: Continue, final_words: str = "") -> Coroutine[Any, Any, None]:
         """Begin a round, and return the coroutine for the rest of it.
 
-        With ``final_words``, a text for the model, the round is the last, and no tool calls are allowed.
+        With ``final_words``, which the model is sent, the round is the last, and no tool calls are allowed.
         """
         log, run = self._log, self._log.run
         self._round_started = perf_counter()

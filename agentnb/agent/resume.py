@@ -1,4 +1,4 @@
-"""Decisions for resuming an interrupted run, based only on its log: the same as the dead process would have made."""
+"""Decisions for resuming an interrupted run, based only on its log: the ones that the dead process would have made."""
 
 from __future__ import annotations
 

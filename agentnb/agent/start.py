@@ -115,7 +115,9 @@ class AgentRun(PendingRun):
 
     @property
     def is_slow(self) -> bool:
-        """True if a key may have to be read from the system's keyring, or a text about the context's entity loaded."""
+        """True if a key may have to be read from the system's keyring, or text about the context's entity may have to
+        be loaded.
+        """
         context = self.agent.context
         loads = context is not None and context.loads and not self._has_system
         return loads or may_read_key(self.agent.used_model)
@@ -328,9 +330,7 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
 
 
 def resume_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
-    """Return a pending run that resumes this one. Raises `SettingsError` if it has ended. ``writer``: has its log
-    open, at the end.
-    """
+    """Return a pending run that resumes this one. Raises `SettingsError` if it has ended. ``writer``: appends to its log."""
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
     check_gates(run, agent.gates)
@@ -352,7 +352,7 @@ def resume_run(agent: AgentSettings, run: Run, writer: Writer | None, options: R
 def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
     """Return a run that starts with these events of another run, under its own id, and continues independently.
 
-    ``earlier``: the tools that the other run had had by then.
+    ``earlier``: the tools of the other run up to that point.
 
     The answers in the events count; the caller must remove those that do not. Only the permissions in the options
     apply.

@@ -53,7 +53,7 @@ def count(text: str) -> int:
 
 
 def text_of(text: str) -> str:
-    """Check that a text is not blank, and return it."""
+    """Return the text, after checking that it is not blank."""
     if not text.strip():  # such as an unset shell variable; as a path it would mean the current folder
         raise ArgumentTypeError("it is empty")
     return text

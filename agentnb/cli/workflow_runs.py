@@ -44,7 +44,7 @@ CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "can
 def chosen_model(workflow: Workflow, name: str | None) -> str | None:
     """Return the model for agents without one, or None if no model is needed. Tells the user about a substitute.
 
-    Chooses ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model_of_workflow`).
+    Chooses ``name``, or else ``AGENTNB_MODEL``, or else the simulated model (`choose_model_of_workflow`).
     """
     if name:
         check_model(name)

@@ -15,7 +15,7 @@ MAX_STEPS = 60
 MAX_OF_PICTURES = 4_000_000
 """Maximum bytes of a run's pictures saved in the notebook; beyond it, only the most recent pictures are shown."""
 MAX_SAVED_ROUNDS = 400
-"""Maximum most recent rounds of a run in a saved notebook, in addition to the first twenty."""
+"""Maximum number of recent rounds of a run in a saved notebook, in addition to the first twenty."""
 MAX_ROUND_BYTES = 300_000
 """Maximum bytes of HTML for the rounds in a saved notebook, excluding pictures; earlier rounds are reduced to a line each."""
 MAX_REQUEST_BYTES = 80_000

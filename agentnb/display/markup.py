@@ -30,7 +30,7 @@ def words(text: str, most: int | None = None) -> Html:
 
 
 def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) -> Html:
-    """Return an element with our classes ``kind``, which are separated by spaces and lack their prefix, or may be empty.
+    """Return an element with our classes ``kind``: their names without the prefix, separated by spaces; may be empty.
 
     Content other than `Html` is escaped. Attributes that are True have no value, those that are False or None are omitted,
     ``data_x`` means ``data-x`` and ``for_`` means ``for``.

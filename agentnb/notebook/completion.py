@@ -154,6 +154,6 @@ def _recover_words(before: list[str], session: Session, variables: dict[str, Any
 
 
 def _defaults(session: Session) -> list[str]:
-    """Return each key, and all values of those keys that have few."""
+    """Return each key, and all values of keys that have only a few."""
     choices = CHOICES | {"policy": tuple(POLICIES), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

@@ -19,7 +19,7 @@ from agentnb.policies.run_limits import LIMITS
 from agentnb.tools.mcp.mcp_server import ServerTools
 
 MAX_LINE_CHARACTERS = 100
-"""Maximum characters of a list or object of a schema on one line."""
+"""Maximum characters of a list or object in a schema that is shown on one line."""
 SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
 """Fields of a request's wire form that have already been shown as text."""
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
@@ -42,8 +42,8 @@ def limits_line(agent: Agent) -> str:
 def dry_text(
     model: str, request: Request, wire: bytes | None = None, limits: str = "", servers: Iterable[ServerTools] = ()
 ) -> str:
-    """Return the first request, its tool schemas and an estimate of its tokens. From its ``wire`` form, only the other fields
-    appear.
+    """Return the first request, its tool schemas and an estimate of its tokens. Of its ``wire`` form, only fields not
+    yet shown appear.
 
     ``limits``: a line with the run's limits; ``servers``: tools of MCP servers, which a dry run does not start.
     """

@@ -25,10 +25,11 @@ def view_for(
     variable: str = "run",
     stored: bool = True,
 ) -> CardView | DisplayView | TerminalView:
-    """Return a live card if a person may click, a display if only the outputs are kept, or a view with lines for a terminal.
+    """Return a live card if a person may click, a display if only the outputs are kept, or a view that writes lines to
+    a terminal.
 
     ``open_widgets``: receives the card's widget once its run has ended; ``blocks``: whether the cell waits for the run;
-    ``variable``: holds the run; ``stored``: whether its log is kept.
+    ``variable``: the variable that holds the run; ``stored``: whether its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:

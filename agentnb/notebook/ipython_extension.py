@@ -85,7 +85,7 @@ def session_of(shell: Any) -> Session:
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
-    """Return the notebook of a kernel started in this folder, as a path relative to it if inside, or "".
+    """Return the notebook of a kernel started in this folder, as a path, relative to the folder if inside it, or "".
 
     Jupyter's server and VS Code each pass it in a variable. A console has a session but no file.
     """

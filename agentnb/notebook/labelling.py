@@ -55,11 +55,11 @@ def label(
     and the next call continues there; `agentnb.labels` reads the file. The default is ``labels.csv`` in the folder or store of
     ``source``, where its labels determine the outcomes of the runs, or else in the working folder.
 
-    ``source``: runs, or anything that `load_traces` accepts. ``labels``: at most nine words with their stored values, or a list
-    of names. The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: instead of runs, judge
-    whether each reminder in them was followed by the reply to it. ``sample``: the number of runs of each variant of an
-    experiment, drawn at random using ``seed``, so that each person gets the same ones. Samples, and runs of several variants,
-    are shown in random order.
+    ``source``: runs, or anything that `load_traces` accepts. ``labels``: at most nine words with their stored values,
+    or a list of names. The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: instead
+    of runs, judge whether the reply to each reminder in them followed the reminder. ``sample``: the number of runs of
+    each variant of an experiment, drawn at random using ``seed``, so that each person gets the same ones. Samples, and
+    runs of several variants, are shown in random order.
 
     Raises `SettingsError` if the labels are invalid, or if there are no runs or reminders.
     """
@@ -84,7 +84,7 @@ def _draw_sample(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence
     if len(arms) > 1:
         arms.pop("", None)  # nested runs are parts of others
     kept = {run.id for arm in arms.values() for run in arm[:sample]}
-    # Another hash than for drawing, which would put the arm with the smaller share first.
+    # Not the hash used for drawing, which would put the arm with the smaller share first.
     return sorted((run for run in runs if run.id in kept), key=lambda run: sha256(f"{run.id} {seed}".encode()).digest())
 
 
@@ -284,7 +284,7 @@ def _widget_class() -> Any:
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
         key = Unicode().tag(sync=True)
-        """Id of the widget's model, which the page uses to find the widgetin the notebook."""
+        """Id of the widget's model, which the page uses to find the widget in the notebook."""
         remains = Unicode().tag(sync=True)
         """Content that the page shows instead if the kernel is gone."""
         words = List(Unicode()).tag(sync=True)

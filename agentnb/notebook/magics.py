@@ -340,7 +340,7 @@ class AgentMagics(Magics):
         out = check_variable(options.out) if options.out else ""
         hidden = self.shell.user_ns_hidden  # names of IPython, such as exit
         functions = {name: value for name, value in self.shell.user_ns.items() if hidden.get(name) is not value}
-        # With a line for the magic's own, so that problems have the lines that the cell shows.
+        # With a line in place of the magic's, so that problems have the line numbers of the cell.
         context = ContextType.read(f"\n{cell}", unquote(options.name), functions)
         self.session.contexts.write(context)
         if out:

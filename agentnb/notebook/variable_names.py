@@ -245,7 +245,7 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
 
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
-    """Return a run's MCP servers that a variable of this notebook holds with the same name and command or address."""
+    """Return the MCP servers of a run that variables here hold with the same name and the same command or address."""
     logged = servers_of_log(run.settings)
     values = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
     servers = [

@@ -77,7 +77,9 @@ class DisplayView:
     """The output of its tools is shown at their calls."""
 
     def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
-        """``keep``: shows HTML and text, by default in the cell that started the run; ``variable``: holds the run."""
+        """``keep``: shows HTML and text, by default in the cell that started the run; ``variable``: the variable that
+        holds the run.
+        """
         self._run = Run()
         self._heard: list[str] = []
         self._finished_rounds: dict[int, Html] = {}
@@ -190,7 +192,7 @@ class TerminalView:
             self._write_line(line)
 
     def _write_line(self, line: str) -> None:
-        """Write a line of its own."""
+        """Write a separate line."""
         self._end_line("")
         self._write(f"{line}\n")
         self._written = ""

@@ -52,7 +52,7 @@ from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
 NO_FRAME = 1_000_000
-"""Deeper than any frame, so that only the notebook's own variables are inserted into a line."""
+"""A stack depth beyond any frame, so that only the notebook's own variables are inserted into a line."""
 
 
 @magics_class
@@ -175,7 +175,7 @@ class WorkflowMagics(Magics):
             raise SettingsError("This cell has no plan", "Write it in YAML or JSON below the %%plan line")
         words = words_of(options.tools)
         tools = tools_for_file(words, self.shell.user_ns, self.session.tool_groups()) if words else None
-        text = f"\n{text.rstrip()}"  # with a line for the magic's own, as above
+        text = f"\n{text.rstrip()}"  # with a line in place of the magic's, as below
         if problems := validate_plan(text, tools):
             raise workflow_problems(problems)
         plan = self.shell.user_ns[out] = Plan.read(text)
@@ -197,7 +197,7 @@ class WorkflowMagics(Magics):
         variables = self.shell.user_ns
         agents = find_agents(variables)
         tools = tools_for_file(words_of(options.tools), variables, self.session.tool_groups())
-        lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
+        lines = f"\n{text}\n"  # with a line in place of the magic's, so that problems have the line numbers of the cell
         workflow = Workflow.from_yaml(
             lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs
         ).as_typed()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TITLE = "Similarity of rounds"
 MAX_ROUNDS = 300
-"""Maximum number of rounds compared, spread over the run, since the map has the square of this number."""
+"""Maximum number of rounds compared, spread over the run, since the map has the square of this number of cells."""
 MAX_COMPARED = 500
 """Maximum number of characters of a round that are compared."""
 

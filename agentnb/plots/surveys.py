@@ -50,7 +50,7 @@ SERIES = (
 
 
 def survey(table: pd.DataFrame) -> Figure:
-    """Draw a table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
+    """Draw a table that `agentnb.survey` returned: a row for each variant, with 95 per cent intervals by run.
 
     On the left are the shares of failed runs that it would have caught and of healthy runs that it would have
     disturbed; on the right are the rounds per run that it would have saved or cut off. Raises `SettingsError` for

@@ -67,15 +67,15 @@ class Arm(NamedTuple):
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
-    """Draw the share of runs with a finding, by round (cumulative incidence), with intervals of 95 per cent.
+    """Draw the share of runs with a finding, by round (cumulative incidence), with 95 per cent intervals.
 
     A run that completed without a finding counts as having none in later rounds either. A run that ended in another
     way, such as at a limit, is censored there, since its later rounds are unknown. Intervals come from resampling
     tasks, or clusters of tasks.
 
-    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped
-    by their tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are
-    those of `tables.loops`, whatever ``preset`` and ``families``.
+    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped by
+    their tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are those of
+    `tables.loops`, regardless of ``preset`` and ``families``.
     """
     arms, heading = _arms(source, preset, {*families})
     if not arms:

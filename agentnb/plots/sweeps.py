@@ -16,8 +16,7 @@ LINES = (("precision", BLUE, "o", "-"), ("recall", VERMILLION, "s", "--"), ("f1"
 
 
 def sweep(table: pd.DataFrame) -> Figure:
-    """Draw the precision, recall and F1 in a table that `agentnb.detect.sweep` returned, with intervals of 95 per
-    cent.
+    """Draw the precision, recall and F1 in a table that `agentnb.detect.sweep` returned, with 95 per cent intervals.
 
     Raises `SettingsError` for another table.
     """

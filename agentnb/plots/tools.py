@@ -1,4 +1,4 @@
-"""Tool calls by tool, and how they turned out."""
+"""Tool calls, by tool and outcome."""
 
 from __future__ import annotations
 

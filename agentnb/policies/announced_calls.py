@@ -1,4 +1,4 @@
-"""Detection of tool calls that a reply announces but does not make: "I will now call look." as the end of a reply.
+"""Detection of tool calls that a reply announces but does not make: "I will now call look." at the end of a reply.
 
 Only the last two sentences outside code and quotes are searched, and only first-person announcements that name a tool count.
 Reports, suggestions, questions and replies that wait for the person are answers, not announcements.
@@ -29,14 +29,14 @@ _NOT_YET = re.compile(
     r"|shall\s+I|should\s+I|want\s+me|please|wait(?:ing)?|in\s+(?:the\s+)?future|next\s+time|later|from\s+now\s+on|tomorrow)\b",
     re.IGNORECASE,
 )
-"""Words in sentences that ask, or that refer to another time."""
+"""Matches words of sentences that ask a question or refer to another time."""
 _FENCED = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ASIDE = re.compile(r"^(?: {0,3}>| {4}|\t).*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 
 
 def announced_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the end of a text announces it will call, or None."""
+    """Return the tool that is announced as about to be called at the end of the text, or None."""
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

@@ -14,7 +14,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict
 
 INVALID_OUTPUT = "invalid_output"
-"""Reason of a round after an invalid answer, and stop reason once the retries are used up."""
+"""Reason for a round after an invalid answer, and stop reason once the retries are used up."""
 
 
 def _accepts_all(value: Any) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def _accepts_all(value: Any) -> tuple[str, ...]:
 class AnswerShape:
     """Validates the answers of a run against a JSON Schema.
 
-    ``retries``: corrections requested from the model since the person last spoke, after which the run fails. ``check``: returns
+    ``retries``: number of corrections requested, since the person last spoke, before the run fails. ``check``: returns
     further problems with a value that matches the schema, such as those that only the agent's type detects.
     """
 

@@ -63,7 +63,9 @@ class PolicyBundle(_BundleFields):
         return bind_calls(self.gates)
 
     def also_asking(self, policy: Policy) -> PolicyBundle:
-        """Return the bundle with one more policy at the end. Cached values are reused: each nested run has such a bundle."""
+        """Return the bundle with one more policy at the end. Cached values are reused, since each nested run has such a
+        bundle.
+        """
         more = self._replace(policies=(*self.policies, policy))
         more.__dict__["after_calls"] = (*self.after_calls, *bind_calls(after_calls((policy,))))
         more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates

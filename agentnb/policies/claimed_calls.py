@@ -36,7 +36,7 @@ _OF_ARGUMENTS = ("arguments", "parameters", "input", "args")
 
 
 def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that a text calls, or None. Runs in time linear in the length of the text."""
+    """Return the tool that the text calls, or None. Runs in time linear in the length of the text."""
     if not tool_names or not (text := text.strip()):
         return None
     whole = _whole(text, tool_names) if len(text) <= MAX_CHARACTERS else None

@@ -13,7 +13,7 @@ from agentnb.policies.verdict import Continue, Stop, Verdict
 
 STRICT = "strict_todos"
 CONTINUATIONS = ("workflow_mode", "continue_marker")
-"""Reasons of a round after a text-only reply, due to workflow mode or the model's own marker."""
+"""Reasons for a round after a text-only reply: workflow mode, or the model's own marker."""
 CONTINUED = "auto_continue_workflow"
 """Status of a round that is followed by such a round."""
 
@@ -46,7 +46,7 @@ class Complete:
 def stuck(run: Run) -> Stop | None:
     """Stop if the model reports with ``{"status": "stop"}`` that it is stuck.
 
-    Ignored while todos are open; if all of those are blocked, the run ends as `blocked`.
+    Ignored while todos are open; if all of them are blocked, the run ends as `blocked`.
     """
     if "stop" not in run.last_round.signals or has_open(run.todos):
         return None

@@ -1,7 +1,7 @@
 """Stops that follow from the reply itself, and additional rounds that recover from an unusable reply.
 
-Recovery is limited per kind of unusable reply. Consecutive rounds after such replies form a row; the limit for a kind, usually
-one round, applies to the entire row, regardless of other kinds in between.
+Recovery is limited per kind of unusable reply. Consecutive rounds after such replies form a streak; the limit for a
+kind, usually one round, applies to the entire streak, regardless of other kinds in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
-"""Returns the one of the named tools that a text seems to call, or None."""
+"""Returns the tool, one of those named, that the text seems to call, or None."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Provider stop reasons of replies cut off by a token limit."""
@@ -36,7 +36,7 @@ PAUSED = "pause_turn"
 
 EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL = "empty_answer", "reply_cut", "claimed_call", "announced_call"
 MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL, PAUSED})
-"""Reasons of rounds after an unusable or paused reply."""
+"""Reasons for rounds after an unusable or paused reply."""
 MAX_PAUSES = 3
 """Maximum consecutive continuations of a paused reply."""
 
@@ -92,7 +92,7 @@ def no_room(run: Run) -> Stop | None:
 
 
 def reply_cut(run: Run) -> Continue | Stop | None:
-    """Let the model finish, once, a text that a token limit cut off before a complete call; otherwise fail the run.
+    """Let the model finish, once, text that a token limit cut off before a complete call; otherwise fail the run.
 
     A reply cut off at a limit of the run is treated as valid: that limit stops the run, unless it was raised in the meantime.
     """
@@ -129,8 +129,8 @@ def paused(run: Run) -> Continue | Stop | None:
 def empty_answer(run: Run) -> Continue | None:
     """Report an empty answer to the model, once.
 
-    Precedes open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use up an
-    intervention. After a second empty answer, those apply.
+    Takes precedence over open todos and workflow mode: a model that said nothing has not chosen text over work, and
+    should not use up an intervention. After a second empty answer, these apply.
     """
     if not is_empty_answer(run.last_round) or _was_empty_before(run):
         return None
@@ -150,12 +150,12 @@ def two_empty_answers(run: Run) -> Stop | None:
 
 
 def call_in_words(run: Run) -> Continue | None:
-    """Report to the model, once, a call that it wrote as text. After that, such a text counts as an answer."""
+    """Report to the model, once, a call that it wrote as text. After that, such text counts as an answer."""
     return _notify_once(run, CLAIMED_CALL, claimed_call)
 
 
 def call_announced(run: Run) -> Continue | None:
-    """Report to the model, once, a call that it announced but did not make. After that, such a text counts as an answer."""
+    """Report to the model, once, a call that it announced but did not make. After that, such text counts as an answer."""
     return _notify_once(run, ANNOUNCED_CALL, announced_call)
 
 
@@ -169,7 +169,7 @@ def _notify_once(run: Run, reason: str, find: FindCall) -> Continue | None:
 
 
 def _attempts(run: Run, reason: str) -> int:
-    """Return the number of continuations for this reason in the current row of rounds."""
+    """Return the number of continuations for this reason in the current streak of rounds."""
     count = 0
     for round_ in reversed(run.rounds):
         if round_.reason not in MENDED:
@@ -179,7 +179,7 @@ def _attempts(run: Run, reason: str) -> int:
 
 
 def _was_empty_before(run: Run) -> bool:
-    """True if the last answer was empty and the person has not spoken since, or an earlier one in this row was empty."""
+    """True if the last answer was empty and the person has not spoken since, or an earlier one in this streak was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and is_empty_answer(before)) or bool(_attempts(run, EMPTY_ANSWER))
 

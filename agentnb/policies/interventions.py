@@ -10,7 +10,7 @@ from agentnb.guidance.guides import intervention
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
 INTERVENTIONS = ("open_todos", "planning_only", "strict_todos")
-"""Reasons of a round started by an intervention."""
+"""Reasons for a round started by an intervention."""
 NUDGE = "todo_nudge"
 CONTINUED_FOR_TODOS = "auto_continue_todos"
 """Status of a round after which an intervention continued the run for open todos."""

@@ -193,7 +193,7 @@ class MaxToolCalls:
 
 @dataclass(frozen=True, slots=True)
 class MaxTokens:
-    """Limit on tokens, sent and received, over all model calls; the last call may exceed it."""
+    """Limit on tokens, sent and received, across all model calls; the last call may exceed it."""
 
     limit: int
 

@@ -1,4 +1,4 @@
-"""Verdicts of policies, and the decision between them."""
+"""Verdicts of policies, and the choice among them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
-"""Reason of a round in another product's trace that follows a text-only reply without a message in between."""
+"""Reason for a round in another product's trace that follows a text-only reply without a message in between."""
 _NO_RULE: frozenset[TurnRule] = frozenset()
 _UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
 _ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})
@@ -90,7 +90,7 @@ class RecordedCourse:
         return is_asked_again and bool(self.round_of(self.walked[position]).text.strip())
 
     def _is_taken_over(self, position: int) -> bool:
-        """True if another run decided after this round, as for a fork, which decides from the round before its first one."""
+        """True if another run decided after this round, as with a fork, which decides from the round before its first one."""
         forked_from = self._run.forked_from
         return forked_from is not None and position + 1 < forked_from.round
 

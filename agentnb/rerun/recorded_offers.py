@@ -28,7 +28,7 @@ class RecordedOffers(RunServers):
 
     @property
     def has_news(self) -> bool:
-        """True if the next request offered other tools than the run has now."""
+        """True if the next request offered tools other than the run's current ones."""
         return self._next() != self._made.tools
 
     async def connect(self) -> None:

@@ -25,7 +25,7 @@ NOT_RECORDED = "not_recorded"
 
 
 class RecordedResults:
-    """Recorded results of a run, by call: those from one round on in order, then the last one repeatedly."""
+    """Recorded results of a run, by call: from one round onwards, in order, and then the last one repeatedly."""
 
     def __init__(self, run: Run, from_round: int = 0) -> None:
         self._left: dict[tuple[str, bytes], deque[CallRecord]] = {}
@@ -63,7 +63,7 @@ class RecordedTool:
         self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
-        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind."""
+        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind this one."""
         self._behind = self._behind or tool
 
     @property
@@ -120,8 +120,8 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     """Return the run's tools, except the todo tool, which has its own list; tools ``behind`` run calls that were not
     recorded.
 
-    A tool behind that the run did not have is returned unchanged, and so are MCP servers behind, whose tools arrive
-    when the run starts. If no server is behind, none is started.
+    Items of ``behind`` that the run did not have are returned unchanged, and so are MCP servers, whose tools arrive
+    when the run starts. If ``behind`` has no server, none is started.
     """
     behind = tuple(behind)
     results = RecordedResults(run, from_round)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CORRECTIVE = (ALREADY_SAID, FAILURE_LOOP)
-"""Guidance cells by which a guard responds to a repeat or a failure. An intervention for open todos is discipline."""
+"""Guidance cells by which a guard responds to a repeat or a failure. An intervention for open todos counts as
+discipline instead.
+"""
 
 
 class Decision(NamedTuple):
@@ -43,7 +45,7 @@ class Decision(NamedTuple):
 
 
 class JudgedCall(NamedTuple):
-    """A call on which a gate's verdict differs from the record."""
+    """A call for which a gate's verdict differs from the record."""
 
     call: ToolCall
     rule: str

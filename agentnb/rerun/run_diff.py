@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""Difference between two aligned rounds: none, only text, results of the same calls, calls; or the round is in one run only."""
+"""Difference between two aligned rounds: none, only the text, the results of the same calls, or the calls; or the round
+is in only one run.
+"""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class RoundPair(NamedTuple):
-    """Two corresponding rounds; if one run lacks the round, None."""
+    """Two corresponding rounds, with None for a round that one of the runs lacks."""
 
     a: WorkflowRound | None
     b: WorkflowRound | None

@@ -63,7 +63,7 @@ class RunAfterRound:
     """State of a run after a round, with counts that are updated from round to round."""
 
     def __init__(self, run: Run, whole: Run) -> None:
-        """``whole``: the complete run. Its findings count from their rounds on."""
+        """``whole``: the complete run, whose findings count from their rounds onwards."""
         self.run = run
         self.detected: Callable[[str], list[Detection]] = cache(partial(_detections, whole))
         """Findings of a preset in the complete run."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
-"""Definition of a failed run: a function of the run, a mapping by run id (None omits a run), or texts for `expect`,
-which hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not
+"""Definition of a failed run: a function of the run, a mapping by run id (None omits a run), or expectations for
+`expect` that hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not
 complete.
 """
 OWN = "its own"

@@ -94,7 +94,7 @@ class Budget:
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
         self.has_place: bool = getattr(within, "has_place", False)
-        """True if the run, or an enclosing run, holds a slot among the external agents running."""
+        """True if this run or an enclosing one holds a slot for external agents."""
         self.on_paid_inside: Callable[[], None] = ignore
         """Called, from any thread, when a nested run has used tokens or money."""
         self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
@@ -104,7 +104,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def settle(self, spent: float, usage: Usage = NOTHING_USED) -> None:
-        """Set the totals of this budget's own run, without its nested runs."""
+        """Set the totals of this budget's own run, excluding its nested runs."""
         before = self._own
         if (spent, usage) == before:  # for example, the model reports no usage
             return
@@ -132,7 +132,7 @@ class Budget:
 
     @property
     def servers(self) -> Servers:
-        """MCP servers of the run: its parent run's, else its host's, else its own, created on demand."""
+        """MCP servers of the run: its parent run's, or else its host's, or else its own, created on demand."""
         outer = self._within
         if isinstance(outer, Budget) and outer.log is not None:
             return outer.servers
@@ -228,6 +228,6 @@ class WithinBudget:
     budget: Budget
 
     def __call__(self, run: Run) -> Stop | None:
-        """Return a stop when the budget is exhausted."""
+        """Return a `Stop` if the budget is exhausted."""
         spent = self.budget.exhausted()
         return None if spent is None else Stop(spent.name, "limited", limit=spent.limit)

@@ -61,8 +61,8 @@ class EventLog:
         run: Run | None = None,
         store: RunStore | None = None,
     ) -> None:
-        """Create a log. ``run``: a run to resume, folded from its log, which has no end yet; ``store``: keeps the
-        logs of a new run and of its nested runs.
+        """Create a log. ``run``: a run to resume, folded from its unfinished log; ``store``: keeps the logs of a new
+        run and of its nested runs.
         """
         self.id = run_id
         self.run = Run() if run is None else run

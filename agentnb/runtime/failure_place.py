@@ -11,7 +11,7 @@ from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
 
 LOOP, WORKFLOW = "loop", "workflow"
-"""Components of a run that do its work: in rounds, in steps."""
+"""Components that do the work of a run, in rounds or in steps."""
 START, MODEL_CALL, COMPACTION, TOOL_CALL, REPLY = "start", "model_call", "compaction", "tool_call", "reply"
 """Stages of an agent; ``reply``: a policy judged its reply."""
 PLAN, RUN_PLAN, STEP = "planning", "plan_execution", "step"
@@ -38,7 +38,7 @@ def failure_place(run: Run, component: str) -> FailurePlace:
 
 
 def place_of_verdict(run: Run, component: str) -> FailurePlace:
-    """Return the place of a failure after the work has ended: the last step if that failed, else the last reply."""
+    """Return the place of a failure after the work has ended: the last step if that failed, or else the last reply."""
     if run.rounds:
         return {"component": component, "stage": REPLY, "tool": ""}
     step = _failed_step(run)

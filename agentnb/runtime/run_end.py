@@ -32,8 +32,8 @@ class Suspended(Exception):
 
 
 def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
-    """Log why the run stops, except for entries that a dead process has already logged. ``component``: the part of
-    the run that was working.
+    """Log why the run stops, except for entries already logged by a process that died. ``component``: the part of the
+    run that was working.
     """
     run, loop = log.run, verdict.loop
     _log_unknown_facts(log)
@@ -61,7 +61,7 @@ def _log_unknown_facts(log: EventLog) -> None:
 
 
 def log_findings(log: EventLog) -> None:
-    """Log new findings of the detectors; those already logged by a dead process are skipped."""
+    """Log new findings of the detectors; those already logged by a process that died are skipped."""
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")

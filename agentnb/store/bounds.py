@@ -36,7 +36,7 @@ each of them.
 MAX_RECORDS = 5_000_000
 """Maximum lines in a file, or parts of a document."""
 MAX_PROBLEMS = 1_000
-"""Maximum number of left-out parts to list; any more are only counted."""
+"""Maximum number of omitted parts to list; the rest are only counted."""
 SURELY_FEW_VALUES = 10_000
 """Number of JSON values up to which commas in strings are counted as values too."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)

@@ -1,4 +1,4 @@
-"""The checks of an experiment, as assessments of its runs, from the rows beside their logs."""
+"""The checks of an experiment, as assessments of its runs, from the rows stored alongside their logs."""
 
 from __future__ import annotations
 

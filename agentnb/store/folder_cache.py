@@ -1,4 +1,4 @@
-"""Caches beside the logs in a folder, so that the logs need not be read again: where they are, and whether they are valid."""
+"""Caches alongside the logs in a folder, which save reading the logs again: their location and their validity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from agentnb.core.log.events import SCHEMA
 
 HOME = ".tables"
-"""Folder for all caches, beside the logs; hidden, so that readers of folders skip it."""
+"""Folder for all caches, alongside the logs; hidden, so that readers of folders skip it."""
 KEPT = 3600
 """Seconds for which unused files are kept, since another process may be reading or writing them."""
 _IGNORE = "# Made of the logs beside it: agentnb makes it again when it is gone.\n*\n"

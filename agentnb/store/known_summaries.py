@@ -1,4 +1,4 @@
-"""Summaries of a folder's logs, cached beside them once there are many, so that listing runs reads only new logs.
+"""Summaries of a folder's logs, cached alongside them once there are many, so that listing runs reads only new logs.
 
 The file has a line for each field, so that repeated values are stored once and few bytes are read at a time.
 """

@@ -119,7 +119,7 @@ def _secret() -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    """Return the secret, empty if not created yet; raises OSError if it cannot be used."""
+    """Return the secret, or empty bytes if it has not been created yet; raises OSError if it cannot be used."""
     try:
         secret = path.read_bytes()
     except FileNotFoundError:

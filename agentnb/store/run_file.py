@@ -193,7 +193,7 @@ class RunFile(LogFile):
         """True if the person's agentnb wrote the complete log."""
         self._marks = marks if is_own else None
         self._later_marks = None if is_own else marks
-        """Marks for a log from elsewhere, written from the `RunRecovered` on that records the person's decision."""
+        """Marks for a log from elsewhere, written from the `RunRecovered` that records the person's decision onwards."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds

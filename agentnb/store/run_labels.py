@@ -66,15 +66,15 @@ def subject_of(run_id: str, reminder: str = "") -> str:
 _COLUMNS = Label.__struct_fields__
 _NEEDED = {"run_id", "label"}
 FILE = "labels.csv"
-"""File, beside runs, whose labels apply to those runs."""
+"""Name of a file alongside runs whose labels apply to those runs."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
     """Return the labels in a file, one row per person and run or reminder.
 
-    Columns: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``, ``word``, ``reminder``. ``who``: only labels
-    of this person. ``label`` is of integers if all labels are integers, otherwise of strings. Raises `StoreError` if
-    the file cannot be read, `TraceError` if it contains no labels.
+    Columns: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``, ``word``, ``reminder``. ``who``: only labels of
+    this person. ``label`` contains integers if all labels are integers, otherwise strings. Raises `StoreError` if the
+    file cannot be read, `TraceError` if it contains no labels.
     """
     import pandas as pd
 
@@ -94,7 +94,7 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
 
 
 def read_labels(path: str | Path) -> list[Label]:
-    """Return each person's latest label for each run or reminder, in the order of the first ones.
+    """Return each person's latest label for each run or reminder, in the order of the first label of each.
 
     Withdrawn labels are left out, and so is a torn last line.
     """
@@ -111,7 +111,7 @@ def read_labels(path: str | Path) -> list[Label]:
 
 
 def labels_of(source: LabelSource) -> list[Label]:
-    """Return the labels in a source. Raises the errors of `read_labels`, and `TraceError` for another kind of frame."""
+    """Return the labels in a source. Raises the errors of `read_labels`, and `TraceError` for any other data frame."""
     if isinstance(source, str | Path):
         return read_labels(source)
     frame: Any = source
@@ -150,8 +150,8 @@ def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, .
 def append_label(path: str | Path, label: Label) -> None:
     """Append a judgement to a file of labels, in a single write that is forced to disk.
 
-    Raises `StoreError`, also for a label on a reminder if the file comes from an earlier version and has no column
-    for it.
+    Raises `StoreError` on failure, and for a label on a reminder if the file comes from an earlier version and has no
+    column for it.
     """
     path = Path(path)
     try:

@@ -18,7 +18,7 @@ _LIMIT, _TODOS, _OUTCOME = b'{"kind":"limit_reached"', b'{"kind":"todos_changed"
 _QUESTION, _COMMAND = b'{"kind":"question_', b'{"kind":"command_received"'
 _ASKED, _ANSWERED = b'{"kind":"question_asked"', b'{"kind":"question_answered"'
 _PAUSE, _RESUME = b'"command":"pause"', b'"command":"resume"'
-"""Fields of commands; inside a text, the quotation marks would be escaped."""
+"""Fields of commands; inside a string, the quotation marks would be escaped."""
 _REFUSED = b'"consent":"refused"'
 _ENDED = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
 _IS_ERROR = b'"is_error":true'
@@ -101,7 +101,7 @@ class StateLines:
         self._errors: Counter[str] = Counter()
         """Number of calls that ended with an error, by state."""
         self._plans: dict[str, bool] = {}
-        """Rejection of each plan, by id: True if rejected."""
+        """For each plan, by id: True if it was rejected."""
 
     def take(self, beginning: bytes, line: bytes) -> None:
         """Read the next of these lines; a line that cannot be read changes nothing."""

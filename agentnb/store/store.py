@@ -247,7 +247,7 @@ class Store:
         are skipped.
 
         The status of a log without an end is ``running`` while a run is writing it, ``waiting_on_user`` if the run is
-        suspended, else ``interrupted``.
+        suspended, and otherwise ``interrupted``.
         """
         return list(islice(self.each_summary(), most))
 
@@ -255,7 +255,7 @@ class Store:
         """Yield the same summaries as `summaries`, reading each file only when it is needed.
 
         The names of files that are not run logs are appended to ``left_out``. If there are many logs, their summaries
-        are cached beside them, so that only new and changed logs are read the next time. In the folder of an
+        are cached alongside them, so that only new and changed logs are read the next time. In the folder of an
         unfinished experiment, this counts as a look.
         """
         note_look(self.folder)

@@ -168,7 +168,7 @@ _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
 _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
-"""US dollars spent by nested runs, in the end of a round as earlier versions wrote it."""
+"""Matches the US dollars spent by nested runs, in the end of a round as written by earlier versions."""
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
@@ -371,7 +371,7 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a model call, to be added in log order as the fold does, or None if it counts nothing."""
+    """Return the usage of a model call, to be added in log order as the fold does, or None if it does not count."""
     try:
         decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:

@@ -17,7 +17,7 @@ from agentnb.display.texts.run_figures import meta
 from agentnb.runtime.host.host import Beginning
 
 MAX_CARDS = 4
-"""Maximum runs of a call that are shown individually; more than that share a single line."""
+"""Maximum runs of a call that are shown individually; if there are more, they share a single line."""
 MAX_KEPT = 200
 """Maximum nested runs kept in full; beyond it, as with the steps of a long workflow, the oldest are reduced to a line."""
 MAX_DEPTH = 3

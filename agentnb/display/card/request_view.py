@@ -230,7 +230,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
 
 
 def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """Return whether the message contains only the summary, and the message; any other text in it is stored text."""
+    """Return whether the message contains only the summary, and its HTML; any other text in it is from stored messages."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
@@ -329,7 +329,7 @@ def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """Return a line saying so if opaque data for the provider is sent with the part."""
+    """Return a note if opaque data for the provider is sent with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING

@@ -1,4 +1,4 @@
-"""A self-contained page of a run, readable in light and dark, which has no script and fetches nothing."""
+"""A self-contained page of a run, with a light and a dark theme, which has no script and fetches nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def page_html(run: Run) -> str:
 
 
 def page_of(title: str, *content: Html, style: str = "") -> str:
-    """Return a light and dark page that fetches nothing and runs no script. ``style``: rules in addition to the common ones."""
+    """Return a page, with a light and a dark theme, that fetches nothing and runs no script. ``style``: rules in
+    addition to the common ones.
+    """
     head = join_html(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),

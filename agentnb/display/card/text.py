@@ -38,12 +38,12 @@ MAX_PRINTED = 3
 """Maximum lines shown of a tool's output, counted from the end."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
-"""Maximum characters read to get the first words of a text."""
+"""Maximum characters read to get the first words of some text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
-    """Return the complete run: its state, its answer, then a few lines per round. ``commands``: a surface's wording of
-    advice.
+    """Return the complete run: its state, its answer, then a few lines per round. ``commands``: the wording of advice
+    for a surface.
     """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))

@@ -66,7 +66,7 @@ class Box(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """An edge with its position: its corners, ending at the arrowhead, and where its label is."""
+    """An edge with its position: its corners, ending at the arrowhead, and the place of its label."""
 
     edge: Edge
     corners: tuple[tuple[float, float], ...]

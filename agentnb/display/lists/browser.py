@@ -28,7 +28,7 @@ OPENED = "<!-- the opened run -->"
 """Placeholder for the open run in the frame from `saved_frame`."""
 AGAIN = "Run this cell again to search, filter and step through the runs."
 UNKNOWN = "unknown"
-"""Shown as the model of a trace that names none."""
+"""Shown as the model of a trace that does not name its model."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
@@ -175,7 +175,7 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
 def problem_lines(
     problems: Sequence[Problem], most: int, *, see_all: str = ": see .problems for all", commands: Commands = NOTEBOOK
 ) -> list[str]:
-    """Return the number of omitted files or parts, and lines that name the first of them with the reasons."""
+    """Return the number of omitted files or parts, and lines that name the first of them, each with the reason."""
     if not problems:
         return []
     shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]

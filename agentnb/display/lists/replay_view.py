@@ -19,7 +19,7 @@ MAX_ROUNDS = 400
 MAX_OF_GUIDANCE = 2_000
 HYPOTHETICAL = "hypothetical: the recording does not show what the model would have done"
 OF_ITSELF = ("tool_results", "continued")
-"""Reasons of a round that tell the reader nothing."""
+"""Reasons for a round that tell the reader nothing new."""
 ENDED = "would have ended earlier"
 CUT_OFF = "cut off"
 END_NOT_RECORDED = "end not recorded"

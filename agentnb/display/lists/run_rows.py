@@ -75,7 +75,7 @@ class Choice(NamedTuple):
 
 
 def row_of(place: int, run: Run) -> RunRow:
-    """Return the facts that a list shows of a run."""
+    """Return the facts that a list shows about a run."""
     records = [*outer_calls(run)]
     return RunRow(
         place,

@@ -37,7 +37,7 @@ def state_of(row: ListedServer) -> tuple[str, str]:
 
 
 def figures_of(row: ListedServer) -> list[str]:
-    """Return its number of tools, when it started, and where it is configured."""
+    """Return a server's number of tools, its start time, and the source of its configuration."""
     figures = []
     if row.live.facts is not None:
         figures.append(pluralize(len(row.live.tools), "tool"))

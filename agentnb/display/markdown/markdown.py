@@ -67,7 +67,7 @@ def _span(kind: str, text: str) -> str:
 
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters shown of a text."""
+"""Maximum characters of text that are shown."""
 GROWTH = 30
 """Maximum length of the HTML as a multiple of the text. Ordinary text about doubles; only attacks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')

@@ -143,7 +143,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
-    """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps the time counting."""
+    """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps counting the time."""
     parts = [
         _rounds(run),
         words(steps_words(run)),

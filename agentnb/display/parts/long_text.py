@@ -11,7 +11,7 @@ from agentnb.display.texts.labels import clean
 MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted entirely rather than cut."""
 SHARE_OF_THE_END = 4
-"""The end of the text gets one part in this many."""
+"""The end of a long text gets 1/``SHARE_OF_THE_END`` of the space."""
 
 
 class Way(NamedTuple):
@@ -29,7 +29,7 @@ class Way(NamedTuple):
 
 
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
-    """Return the text with its line breaks; of a long text, only the beginning and end."""
+    """Return the text with its line breaks; a long text is reduced to its beginning and end."""
     if len(text) <= way.most:
         return tag("pre", kind, clean(text))
     start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning

@@ -95,7 +95,9 @@ def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuesti
 
 
 def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
-    """Return a mark next to the round's number that expands to these calls; if the round has nothing else, add their words."""
+    """Return a mark next to the round's number that expands to these calls; if the round has nothing else, their text
+    is added.
+    """
     if not updates:
         return NOTHING
     reply = one.reply

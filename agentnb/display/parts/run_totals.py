@@ -67,7 +67,7 @@ class Totals:
         return totals
 
     def calls_told(self) -> str:
-        """Return the number of calls, with rejected, interrupted and failed ones; empty without calls."""
+        """Return the number of calls, and of rejected, interrupted and failed ones; empty if there are no calls."""
         counts = ((self.blocked, "rejected"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {word}" for count, word in counts if count]
         return ", ".join(filter(None, [call_words(self.calls, self.updates), *extra]))

@@ -116,7 +116,7 @@ def short(text: str, most: int) -> str:
 
 
 def has_steps(run: Run) -> bool:
-    """Return whether the run worked in steps, as those of workflows and other orchestrators do."""
+    """Return whether the run worked in steps, as runs of workflows and other orchestrators do."""
     return run.kind != "agent" and not run.rounds and bool(run.step_records)
 
 
@@ -165,7 +165,7 @@ def tracebacks_of_steps(run: Run) -> dict[str, str]:
 
 
 def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), traceback: str = "") -> StepRow:
-    """Return the row for a run's step. Errors that a substitute mended or that belong to an inner step are omitted."""
+    """Return the row for a run's step. Errors that led to a substitute output or that belong to an inner step are omitted."""
     state = state_of_step(record, status)
     return StepRow(
         f"step:{record.id}",
@@ -182,7 +182,7 @@ def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), t
 
 
 def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
-    """Return the row for a graph's step; if it was executed several times, include the number by state."""
+    """Return the row for a graph's step; if it was executed several times, include the count for each state."""
     return StepRow(
         node.path,
         state_of_step(state, state.status),

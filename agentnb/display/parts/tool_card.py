@@ -26,9 +26,9 @@ from agentnb.display.texts import call_labels, labels
 
 MAX_TITLE_CHARACTERS = 80
 MAX_IN_LINE = 200
-"""Maximum characters of arguments in the head of a card; its width also cuts them."""
+"""Maximum characters of arguments in the head of a card, whose width may cut them further."""
 MAX_INNER = 20
-"""Maximum calls shown that a tool made."""
+"""Maximum calls made by a tool that are shown."""
 MAX_VISIBLE_CHARACTERS = 60
 """Maximum characters of arguments that can be read in the head of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
@@ -45,11 +45,11 @@ TONES = {
 
 
 ODD = ("blocked", "stopped", "interrupted")
-"""Call states that are conspicuous, apart from failed."""
+"""Call states, apart from failed, that are conspicuous."""
 MIN_SECONDS = 0.1
 """Minimum duration, in seconds, for a call's duration to be shown."""
 MAX_OF_A_RESULT = 160
-"""Maximum characters of a result in the head of a card; its width also cuts it."""
+"""Maximum characters of a result in the head of a card, whose width may cut it further."""
 
 
 NestedHtml: TypeAlias = Callable[[CallRecord], Html]
@@ -214,7 +214,7 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     if record.display is not None:
         return words(table_size(record.display))
-    if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below tell of the plan
+    if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below describe the plan
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text

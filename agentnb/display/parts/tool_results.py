@@ -127,7 +127,7 @@ def as_json(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a text unchanged, and any other value as JSON."""
+    """Return a string unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 

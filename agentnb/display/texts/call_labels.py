@@ -96,7 +96,7 @@ def state(record: CallRecord) -> CallState:
 
 
 def while_asking(record: CallRecord, questions: Iterable[AskedQuestion]) -> CallRecord:
-    """Return the record of a call, as one that waits while a question of its tool is open."""
+    """Return the record of a call, marked as waiting while a question of its tool is open."""
     has_asked = record.result is None and any(asked.outcome == "open" for asked in questions)
     return replace(record, waits=True) if has_asked else record
 

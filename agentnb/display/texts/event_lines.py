@@ -192,7 +192,7 @@ def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names and how many others there are."""
+    """Return the first few names and the number of others."""
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 

@@ -44,7 +44,7 @@ def question_text(question: WaitingOnUser) -> str:
 
 
 def call_title(about: JudgedCall) -> str:
-    """Return what a call does, as the title of the question about it."""
+    """Return a description of a call, as the title of the question about it."""
     by = f" with {visible_name(about.tool)}"
     if about.command:
         return f"Run a command{'' if about.tool in ('bash', 'shell') else by}{_named_keys(about)}"
@@ -57,7 +57,8 @@ def call_title(about: JudgedCall) -> str:
 
 
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
-    """Return the parts of the call that a question concerns, or that asks it: command, code, file change, other arguments.
+    """Return the parts of the call that a question concerns, or that asks the question: command, code, file change,
+    other arguments.
 
     For a tool of an MCP server, includes what has changed about the tool and the server's description of it. Omits arguments
     that the question itself, the command, the code or the change shows in full.
@@ -99,7 +100,7 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the complete call that a question concerns; empty without a call, or if the question contains it."""
+    """Return the complete call that a question concerns; empty if there is no call, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 
@@ -127,7 +128,7 @@ def _arguments(about: JudgedCall) -> str:
 
 
 def _decoded(about: JudgedCall) -> Any:
-    """Return the arguments of a call; if they are not JSON, as their text."""
+    """Return the arguments of a call, or their text if they are not JSON."""
     try:
         return msgspec.json.decode(about.arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -140,7 +141,7 @@ def _argument(about: JudgedCall, name: str) -> Any:
 
 
 def _named_keys(about: JudgedCall) -> str:
-    """Return the key files that a command names, as text to put after it."""
+    """Return the key files that a command names, as text to append to it."""
     names = shell_command(about.command).key_files if about.command else ()
     return f" that names {', '.join(map(visible, names))}, which may hold keys" if names else ""
 
@@ -189,7 +190,9 @@ def _value(value: Any, depth: int = 2) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text needs no quotation marks: it has no blanks at its ends and is not JSON, such as a number."""
+    """Return whether a text needs no quotation marks: it has no leading or trailing blanks and is not JSON, such as a
+    number.
+    """
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -138,8 +138,8 @@ def asker_in_words(question: WaitingOnUser) -> str:
 
 
 def address_of(question: WaitingOnUser) -> WebAddress | None:
-    """Return the address that a question wants opened, or None if there is no address, or the one from a log could not be
-    opened.
+    """Return the address that a question asks the person to open, or None if it has no valid address, which may happen
+    in a log.
     """
     with suppress(SettingsError):
         return web_address(question.url) if question.url else None
@@ -147,13 +147,13 @@ def address_of(question: WaitingOnUser) -> WebAddress | None:
 
 
 def host_in_words(address: WebAddress) -> str:
-    """Return the host of an address, including its ASCII form if it contains other letters."""
+    """Return the host of an address, including its ASCII form if it contains non-ASCII letters."""
     host = visible(address.host)
     return host if address.host == address.ascii_host else f"{host} ({address.ascii_host})"
 
 
 def address_lines(question: WaitingOnUser) -> list[str]:
-    """Return the host and full address that a question wants opened, one line each; empty for other questions."""
+    """Return the host and full address that a question asks the person to open, one line each; empty for other questions."""
     if not question.url:
         return []
     address = address_of(question)
@@ -250,7 +250,9 @@ def saved_reach(saved: SavedRule) -> str:
 
 
 def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]:
-    """Yield how many saved rules a folder has, and which files allow nothing. ``see``: where the rules are listed."""
+    """Yield lines with the number of a folder's saved rules, and with the files that allow nothing. ``see``: where the
+    rules are listed.
+    """
     if found.rules:
         count = pluralize(len(found.rules), "saved rule")
         yield f"{count} in force in {visible(with_tilde(Path(folder)))}: such calls run without a question. {see}"

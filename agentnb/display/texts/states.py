@@ -201,7 +201,7 @@ def kind_of_counted_calls(state: RunState) -> Literal["failed", "rejected", ""]:
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
-    """Return the state in a few words; while the agent is working, including the running tool or plan step.
+    """Return the state in a few words; while the agent is working, they include the running tool or plan step.
 
     ``hears``: whether a reply is streaming; ``position``: position in a plan that a nested run is executing.
     """

@@ -13,7 +13,7 @@ TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "b
 
 
 class ShownTodos(NamedTuple):
-    """The visible todos of a list, and text with the number before and after them, if any."""
+    """The visible todos of a list, and text with the number of todos before and after them, if any."""
 
     before: str
     todos: tuple[Todo, ...]

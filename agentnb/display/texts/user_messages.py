@@ -30,5 +30,5 @@ class UserMessages:
             self._by_round.setdefault(self._index, []).append(f"{author}: {message.text}" if author else message.text)
 
     def during(self, index: int) -> Sequence[str]:
-        """Return the messages received during this round. Messages from before the first round belong to it."""
+        """Return the messages received during this round. Messages from before the first round belong to the first."""
         return self._by_round.get(index, ())

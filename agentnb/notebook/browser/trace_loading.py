@@ -39,7 +39,7 @@ class _Line:
         self._cell: Cell | None = None
 
     def read(self, count: int) -> None:
-        """Update the displayed count if it is time to."""
+        """Update the displayed count if an update is due."""
         at = perf_counter()
         if at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
             self._shown = at

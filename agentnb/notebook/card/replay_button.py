@@ -17,7 +17,7 @@ from agentnb.notebook.worker_thread import Worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16
-"""Maximum runs with a button, the newest ones; the cards of older runs keep the command."""
+"""Maximum runs with a button, counted from the newest; the cards of older runs keep the command."""
 
 GONE = "This run is no longer in memory"
 
@@ -59,7 +59,7 @@ class ReplayButtons:
         try:
             if run is not None:
                 sentence = replay(run, guidance="matrix", policy="matrix").sentence
-        except Exception as broken:  # also from detectors or policies on a record that nobody foresaw
+        except Exception as broken:  # including errors of detectors or policies on an unforeseen record
             error = error_words(broken, f"The replay of run {run_id}")
         widget = self._widget  # read once: it may be closed at any moment
         if widget is not None:

@@ -52,7 +52,7 @@ def card_settings() -> CardSettings:
 FRAME = 1 / 30
 """Seconds between messages. More updates would not be visible, and a browser that gets one per token loses some for good."""
 WHOLE = 0.5
-"""Seconds between messages if the browser cannot request what it missed, so that each message must hold everything."""
+"""Seconds between messages if the browser cannot request what it missed, so that each message must contain everything."""
 LOAD = 5
 """Limits the load: after a frame that took long to make, the wait is longer, so that frames take at most a fifth of the
 time.
@@ -64,7 +64,7 @@ UNSEEN = 10.0
 
 
 class Place(Protocol):
-    """Where a card is shown."""
+    """The place in which a card is shown."""
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
         """Show the widget; ``meanwhile`` is shown by frontends without widgets."""
@@ -88,9 +88,9 @@ class CardView:
         variable: str = "run",
         stored: bool = True,
     ) -> None:
-        """``open_widgets`` receives the widget once the run is over; ``blocks``: whether the cell waits for the run; ``place``:
-        by default the cell that calls `show`; ``variable``: holds the run; ``stored``: whether its log is kept for `%agent
-        load`.
+        """``open_widgets`` receives the widget once the run is over; ``blocks``: whether the cell waits for the run;
+        ``place``: by default the cell that calls `show`; ``variable``: the variable that holds the run; ``stored``:
+        whether its log is kept for `%agent load`.
         """
         self._stored = stored
         self._nested_changed = False
@@ -120,7 +120,7 @@ class CardView:
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update.
 
-        Called on the run's event loop, except for earlier events of a recovered run, which may come on any thread.
+        Called on the run's event loop, except for earlier events of a recovered run, which may arrive on any thread.
         """
         with self._lock:
             if self._instead is not None:

@@ -27,7 +27,7 @@ def _widget_class() -> Any:
         _esm = script(*_SOURCES, INLINE=inline_styles())
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
+        """The id of the widget's model, which the page uses to find the widget in the notebook."""
         remains = Unicode().tag(sync=True)
         """HTML that the page shows and saves if the kernel dies, since nothing can be requested then."""
 

@@ -71,7 +71,7 @@ class ProgressLine:
 
 
 MAX_CARDS = 4
-"""Maximum runs of a cell that each get a card; more than that are counted on one line."""
+"""Maximum runs of a cell that each get a card; if there are more, they are counted on one line."""
 DELAY = 0.05
 """Seconds to wait for more runs before deciding how to show the first ones."""
 

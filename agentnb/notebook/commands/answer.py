@@ -100,7 +100,7 @@ def answers_to_offer(session: Session) -> list[str]:
 
 
 def _left_waiting(session: Session, part_of_id: str) -> str:
-    """Return the id of the waiting run without a process that begins or ends with this word, or "".
+    """Return the id, beginning or ending with this word, of a waiting run without a process, or "".
 
     While a live run is waiting for an answer, a word shorter than a short id, without an ellipsis, is part of that answer.
     """

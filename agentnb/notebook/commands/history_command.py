@@ -44,8 +44,8 @@ KINDS = [
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     """Show the newest top-level runs that match all ``wanted`` words and have every ``--tag``.
 
-    A leading number sets how many. ``--failed``: runs that a check, a label or their trace calls failed. ``--nested``: each
-    run is followed by its nested runs, and a match in one of them is enough.
+    A leading number sets how many to show. ``--failed``: runs that a check, a label or their trace calls failed.
+    ``--nested``: each run is followed by its nested runs, and a match in one of them is enough.
     """
     most = DEFAULT_COUNT
     with_nested = NESTED in wanted

@@ -54,7 +54,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return the grants: of the session, of live runs, of runs that may be resumed, then saved ones, the latest last."""
+    """Return the grants of the session, of live runs and of runs that may be resumed, then saved ones, with the latest last."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],
@@ -75,7 +75,7 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
 
 
 def _withdraw(session: Session, rule: str) -> Iterator[str]:
-    """Withdraw the grants of a rule or a number in the list, and yield what was withdrawn."""
+    """Withdraw the grants that match a rule or a number in the list, and yield what was withdrawn."""
     allowed = always_allowed(session)
     chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:

@@ -160,7 +160,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
-    """Return the agent to resume the run: with its logged settings, and with tools, gates and guidance from the notebook."""
+    """Return the agent that resumes the run, with its logged settings, and tools, gates and guidance from the notebook."""
     tools = _tools(options, variables, run, names_of_tools(run))
     gates = _gates(options, variables, run)
     model = unquote(options.model)
@@ -176,7 +176,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 
 
 def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
-    """Return the workflow to resume the run: read from its log, with tools, gates and agents from the notebook."""
+    """Return the workflow that resumes the run, read from its log, with tools, gates and agents from the notebook."""
     if options.guidance:
         raise SettingsError(f"Run {run.id} is a workflow; its agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
@@ -236,7 +236,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
     """Return the named set, or None if the run's log contains its texts.
 
-    Logs of older versions lack them; then return the notebook's set with the same name as the run's, or None.
+    Logs of older versions lack them; in that case, return the notebook's set of the same name, or None.
     """
     if name:
         return find_guidance(name, session, variables)

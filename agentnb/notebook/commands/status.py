@@ -97,7 +97,7 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
 
 
 def _suspended(session: Session, told: set[str]) -> list[str]:
-    """Return a line about each suspended run, of any age, that has not been mentioned yet, and how to drop one."""
+    """Return a line about each suspended run, of any age, that has not been mentioned yet, including how to drop one."""
     waiting = [run.id for run in as_known_here(session) if run.can_be_answered]
     lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
     return [*lines, *([f"To drop a waiting run: %agent delete {waiting[0]}"] if waiting else [])]

@@ -57,7 +57,7 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
 
 
 def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
-    """Return the runs at a path or in the session's store. Errors advise notebook commands."""
+    """Return the runs at a path or in the session's store. Errors suggest notebook commands."""
     if path and not (source_exists(path) or has_magic(path)):
         raise SettingsError(f"There is no file {path}", suggest_names(path, FILES) or f"Examples: {', '.join(FILES)}")
     try:

@@ -18,7 +18,7 @@ def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> E
     """Return the experiment that a cell declares. YAML is only parsed; Python is executed like the code of any other cell."""
     if not text.strip():
         raise SettingsError("This cell has no experiment", EXAMPLE)
-    lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
+    lines = f"\n{text}\n"  # with a line in place of the magic's, so that problems have the line numbers of the cell
     if is_yaml_experiment(text):
         return read_experiment(lines, shell.user_ns, sets, commands=NOTEBOOK)
     value = _executed(shell, text)

@@ -34,7 +34,7 @@ _variable: ContextVar[str] = ContextVar("variable of an experiment's results", d
 
 @contextmanager
 def results_in(variable: str) -> Iterator[None]:
-    """Set the variable for the results, which the boxes of experiments started in this block name."""
+    """Set the results variable that is named in the boxes of experiments started in this block."""
     token = _variable.set(variable)
     try:
         yield
@@ -50,7 +50,7 @@ def _widget_class() -> Any:
         _esm = script("document.js", "experiment.js")
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
+        """The id of the widget's model, which the page uses to find the widget in the notebook."""
         frame = Dict().tag(sync=True)
         """The content shown: ``parts``; ``saved``, which the page writes if no update of its output arrives; ``over``."""
 

@@ -55,7 +55,7 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, Any]) -> Any:
-    """Return the part of a dotted name that follows ``path``, whose value is ``value``."""
+    """Return the value of ``part``, which follows ``path`` in a dotted name. ``value``: the value at ``path``."""
     if part.startswith("_"):
         raise _unknown_tool(name, f"{part} is private", _in_variable(path, part))
     try:

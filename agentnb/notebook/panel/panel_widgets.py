@@ -31,7 +31,7 @@ def _part_class() -> Any:
         html = Unicode().tag(sync=True)
         selected = Unicode().tag(sync=True)
         whole = Unicode().tag(sync=True)
-        """Id of the entire panel's model, which the page uses to find itin the notebook."""
+        """Id of the entire panel's model, which the page uses to find it in the notebook."""
         remains = Unicode().tag(sync=True)
         """Content that the page shows instead if the kernel is gone."""
         note = Unicode().tag(sync=True)

@@ -160,7 +160,7 @@ class _Clock:
             self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
     def _start(self, start: float | None, seconds: float | None, end: float, *, inferred: bool) -> float:
-        """Return the start of a part that ends at ``now``: as recorded, or from its duration, or else the end of the
+        """Return the start of a part that ends at ``end``: as recorded, or from its duration, or else the end of the
         previous part.
         """
         if start is None or (inferred and seconds is not None):

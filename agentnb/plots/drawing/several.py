@@ -63,7 +63,7 @@ def _draw_many(axes: Axes, curves: Sequence[Curve], *, steps: bool) -> list[Any]
 
 
 def medians(curves: Sequence[Curve], *, carried: bool) -> dict[int, float]:
-    """Return the median by round. ``carried``: whether a finished run keeps its last value, rather than no longer count."""
+    """Return the median by round. ``carried``: whether a finished run keeps its last value, rather than no longer counting."""
     rounds = sorted({number for curve in curves for number in curve.values})
     last: list[float | None] = [None] * len(curves)
     result = {}

@@ -21,7 +21,7 @@ def one_run(source: RunSource, plot: str) -> Run:
 
 
 def check_columns(table: object, columns: set[str], what: str, advice: str) -> None:
-    """Raise `SettingsError` if a table lacks the columns of ``what`` it is expected to come from, such as a survey."""
+    """Raise `SettingsError` if a table lacks these columns. ``what``: its expected source, such as a survey."""
     if missing := columns - {*getattr(table, "columns", ())}:
         raise SettingsError(f"The table is not from a {what}: it lacks the columns {', '.join(sorted(missing))}", advice)
 

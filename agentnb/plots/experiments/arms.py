@@ -65,7 +65,7 @@ def is_results(source: object) -> bool:
 
 
 def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
-    """Return the rows of results or comparisons by variant, or None if the source is of runs.
+    """Return the rows of results or comparisons by variant, or None for a source of runs.
 
     Raises `SettingsError` while the results are covered.
     """

@@ -39,11 +39,11 @@ _CHARACTERS = 46
 
 
 def differences(comparisons: Comparisons) -> Figure:
-    """Draw the difference in each comparison, with its interval of 95 per cent, and a line at 0.
+    """Draw the difference in each comparison, with its 95 per cent interval, and a line at 0.
 
     Takes what `agentnb.compare` returns: one comparison or several, of one primary or of checks. If an interval
-    contains 0, the minimum detectable effect is shown too. For a comparison that has no number, the figure says what
-    is missing. Raises `SettingsError` for measures of different units.
+    contains 0, the minimum detectable effect is shown too. For a comparison without numbers, the figure says what is
+    missing. Raises `SettingsError` for measures of different units.
     """
     rows = comparisons_of(comparisons, "differences")
     if not rows:

@@ -48,7 +48,9 @@ class TaskShares(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The index of its group: passed only or more often in a, in both alike, in neither, only or more often in b."""
+        """The index of its group: passed only or more often in a, equally often in both, in neither, or only or more
+        often in b.
+        """
         if self.a != self.b:
             return 0 if self.a > self.b else 3
         return 1 if self.a else 2
@@ -58,9 +60,9 @@ def flips(comparison: ComparisonLike) -> Figure:
     """Draw the tasks of a comparison that passed only in its first variant, in both, in neither, or only in its
     second.
 
-    A task has a bar up for the first variant and one down for the second, each as high as the share of its runs that
-    passed. Tasks with a value in only one variant are left out. Raises `SettingsError` for a primary that is not
-    between 0 and 1.
+    Each task has an upward bar for the first variant and a downward one for the second, whose lengths are the shares of
+    its runs that passed. Tasks with a value in only one variant are left out. Raises `SettingsError` for a primary that
+    is not between 0 and 1.
     """
     compared = one_comparison(comparison, "flips")
     shares, unpaired = _shares(compared)

@@ -1,4 +1,4 @@
-"""pass^k: the share of tasks of which k out of k runs pass, by variant."""
+"""pass^k: the share of tasks for which k out of k runs pass, by variant."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ VARIANT_OFFSET = 0.05
 
 
 def pass_k(comparisons: Comparisons) -> Figure:
-    """Draw the share of tasks of which k runs all pass, for each variant and each k up to a task's number of runs.
+    """Draw the share of tasks for which k out of k runs pass, for each variant and each k up to a task's number of
+    runs.
 
-    Takes what `agentnb.compare` returns: one comparison or several. Lines and bands are intervals of 95 per cent. A
-    primary that is not pass or fail has no pass^k.
+    Takes what `agentnb.compare` returns: one comparison or several. Lines and bands are 95 per cent intervals. A
+    primary that is not pass/fail has no pass^k.
     """
     series: dict[str, Any] = {}
     rows = comparisons_of(comparisons, "pass_k")

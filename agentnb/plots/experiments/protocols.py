@@ -77,7 +77,7 @@ class ComparisonLike(Protocol):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Limits of the interval of 95 per cent, if known."""
+        """Limits of the 95 per cent interval, if known."""
 
     @property
     def p_value(self) -> float | None:
@@ -101,7 +101,7 @@ class ComparisonLike(Protocol):
 
     @property
     def pass_k(self) -> Mapping[str, Sequence[Any]]:
-        """Shares of tasks of which k runs all pass, by variant."""
+        """Shares of tasks for which k out of k runs pass, by variant."""
 
     @property
     def survival(self) -> Any:

@@ -113,7 +113,7 @@ class DuplicateGuard:
         return "alternation", "the same two calls keep alternating"
 
     def _count_repeats(self, alike: Sequence[Executed], calls: CallWindow) -> int:
-        """Return the number of these executions that count."""
+        """Return the number of these executions that count as repeats."""
         if not self.same_result or not alike:
             return len(alike)
         newest = _result_key(alike[0], calls)
@@ -121,7 +121,7 @@ class DuplicateGuard:
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of tools, passed as names or as tools."""
+    """Yield the names of these tools, each of which may be given as a name or as a tool."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
     for item in exempt:

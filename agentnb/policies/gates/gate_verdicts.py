@@ -50,7 +50,7 @@ class AskByRules(Ask):
 
 
 class FirmAsk(AskByRules):
-    """Question asked by a rule, or in a nested run, which no gate of an agent lifts."""
+    """Question, asked by a rule or in a nested run, that no gate of an agent can lift."""
 
     __slots__ = ()
 
@@ -156,7 +156,7 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
 
 
 def _truncate(part: Text) -> Text:
-    """Truncate a long result: the model has it further up, and repeats must not fill the request."""
+    """Truncate a long result: the model already has it in an earlier message, and repeats must not fill the request."""
     if len(part.text) <= MAX_REPEATED:
         return part
     return Text(f"{part.text[:MAX_REPEATED]} … ({len(part.text) - MAX_REPEATED:,} more characters, as in the earlier result)")

@@ -121,7 +121,9 @@ class RuleMatcher:
         return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
     def _judge_programs(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
-        """Yield the indices of patterns that name a program in the command, or none, each with its verdict about the part."""
+        """Yield the index of each pattern that names a program in the command, or no program, with its verdict about
+        the part.
+        """
         for part in () if reading.command is None or not self.by_program else reading.command.parts:
             for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):
                 yield index, forbids(self.rules[index].pattern, part)

@@ -54,7 +54,7 @@ def grants_about(
 
 
 def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, settles: bool) -> str:
-    """Return the rule offered besides the tool: the tool itself if it has no subject, or "" if nothing is offered."""
+    """Return the rule offered in addition to the tool: the tool itself if it has no subject, or "" if nothing is offered."""
     origin = origin_of(tool)
     if origin is not None:
         return f"{PREFIX}{origin.server}"
@@ -75,7 +75,7 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, sett
 
 
 def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
-    """Return the pattern that allows all parts of a command but ``cd``, or settles all parts not known to be harmless."""
+    """Return the pattern that allows all parts of a command except ``cd``, or settles all parts not known to be harmless."""
     command = shell_command(text)
     if settles:
         return offer_pattern(command, unknown_parts(command, work_dir))

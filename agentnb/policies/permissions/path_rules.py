@@ -49,13 +49,13 @@ def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str
 
 
 def path_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the beginning of a path pattern, resolved, and the names from the first with a star on."""
+    """Return the resolved beginning of a path pattern, and the names from the first one with a star onwards."""
     beginning, names = written_beginning(pattern, work_dir)
     return resolved_path(str(beginning), work_dir) or beginning, names
 
 
 def written_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the beginning of a path pattern as written, in a folder, and the names from the first with a star on."""
+    """Return the beginning of a path pattern as written, in a folder, and the names from the first one with a star onwards."""
     try:
         path = work_dir / Path(pattern).expanduser()
     except RuntimeError:  # home of an unknown user
@@ -65,7 +65,7 @@ def written_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ..
 
 
 def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
-    """Return the resolved folders in which parts of a command may run; empty if one may be outside ``work_dir``."""
+    """Return the resolved folders in which parts of a command may run; empty if any may be outside ``work_dir``."""
     root = os.path.realpath(work_dir)
     folders = [root]
     for part in command.parts:

@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
     flag: Flag | None = None
     """Flag that is not permitted."""
     is_unclear: bool = False
-    """True if a rule may forbid the call: only the person can then allow it, for this one time."""
+    """True if a rule may forbid the call: only the person can then allow it, this one time."""
     nature: CallNature | None = None
     """Nature of the call, if a default depends on it."""
     is_confirmed: bool = False

@@ -22,7 +22,7 @@ _MAX_COMMENT = 300
 
 
 def to_code(run: Run | str | Path) -> str:
-    """Return the run's calls of work tools as Python, with one ``# %%`` cell per round.
+    """Return the run's calls to work tools as Python, with one ``# %%`` cell per round.
 
     The code calls tools by name; the first cell lists the names that you have to define or import. Results are
     assigned to ``result_1``, ``result_2`` and so on. Failed and blocked calls become comments with the reason;
@@ -87,7 +87,7 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _about_nested(record: CallRecord) -> list[str]:
-    """Return a comment on a call that may be one to an agent or workflow, which code cannot call like a function."""
+    """Return a comment on a call that may be to an agent or workflow, which code cannot call like a function."""
     arguments = record.call.arguments
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []

@@ -31,8 +31,8 @@ _LASTING = frozenset({"execute", "write"})
 LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
 """Built-in tools with lasting effects, for workflows, whose logs lack the declared effects of tools."""
 Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
-"""Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids
-it; ``failed``: the system refused to.
+"""Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it;
+``failed``: the system refused.
 """
 
 

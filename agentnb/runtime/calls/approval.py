@@ -47,7 +47,7 @@ from agentnb.tools.subject import flag_of, kind_of_subject, origin_of, shows_cha
 from agentnb.tools.tool import CallSync, Tool, ToolRefused
 
 MAX_BYTES = 1_000_000
-"""Maximum size in bytes of a file or text whose change is shown, since comparison time grows with size."""
+"""Maximum size in bytes of a file or text for which a diff is shown, since comparison time grows with size."""
 
 
 class FileChange(NamedTuple):
@@ -99,7 +99,7 @@ def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
 
 
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
-    """Return the current digest of the file that a call writes; empty as in `FileChange`."""
+    """Return the current digest of the file that a call writes; empty in the same cases as in `FileChange`."""
     target = _place(tool, arguments, work_dir)
     return "" if target is None else _read(target)[1]
 
@@ -119,7 +119,7 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> ConfinedPath | 
 
 
 def _read(place: ConfinedPath) -> tuple[bytes | None, str]:
-    """Return up to ``MAX_BYTES + 1`` bytes of a file, or None if it cannot be read, and its digest."""
+    """Return up to ``MAX_BYTES + 1`` bytes of a file (None if it cannot be read) and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
     beginning = _first_bytes(place, MAX_BYTES + 1)
     if beginning is None:
@@ -195,7 +195,7 @@ def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work
 
 
 def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
-    """Return whether a question from an earlier process was about the same tool: an MCP server's tool may have changed."""
+    """Return whether a question from an earlier process was about this tool: an MCP server's tool may have changed since."""
     before, current = None if question.about is None else question.about.origin, origin_of(tool)
     return before is None or current is None or redact(current).identities == before.identities
 
@@ -203,7 +203,7 @@ def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
 def refresh_question(
     question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path, *, keeps_files: bool = False
 ) -> WaitingOnUser:
-    """Return the question with the file's current change."""
+    """Return the question with an up-to-date diff of the file."""
     change = file_change(tool, call.arguments, work_dir)
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
     shown = {"diff": redact(encodable(change.diff)), "before": change.before, "cannot_undo": cannot_undo}

@@ -32,13 +32,13 @@ class Call(msgspec.Struct, eq=False):
     question: WaitingOnUser | None = None
     """The approval question, if one was asked."""
     started: ToolCall | None = None
-    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process
-    logged the start, the tool runs again without logging another, whatever the call's state.
+    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process logged
+    the start, the tool runs again without logging it again, whatever the call's state.
     """
     is_edited: bool = False
     """True if the person changed its arguments."""
     outcome: ToolOutcome | None = None
-    """Its result, or None if the run was stopped, or while it waits for an absent person."""
+    """Its result; None if the run was stopped, or while the call waits for an absent person."""
     block: Block | None = None
     """The verdict that blocked it, if any."""
     elicitor: CallElicitor | None = None
@@ -46,7 +46,7 @@ class Call(msgspec.Struct, eq=False):
     reports: CallReports | None = None
     """Reports of its tool, if any."""
     turn: asyncio.Lock | None = None
-    """Serializes the nested calls of its tool that are not parallel-safe, or None before the first."""
+    """Lock that serializes its tool's nested calls that are not parallel-safe; None before the first such call."""
     inner_count: int = 0
     """Number of calls that its tool has made, including those made in an earlier process."""
 
@@ -57,6 +57,6 @@ class Call(msgspec.Struct, eq=False):
 
     @property
     def still_runs(self) -> bool:
-        """True if its plain function still runs in a worker thread although the call was abandoned."""
+        """True if its plain function is still running in a worker thread although the call was abandoned."""
         worker = None if self.elicitor is None else self.elicitor.worker
         return worker is not None and worker.is_running

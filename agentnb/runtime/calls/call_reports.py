@@ -17,7 +17,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.settings import secrets
 
 MAX_TEXT = 200
-"""Maximum characters of a progress text."""
+"""Maximum characters of a progress message."""
 
 
 class CallProgress:
@@ -82,7 +82,7 @@ class CallPrints:
         self._dropped = 0
 
     def write(self, text: str) -> None:
-        """Append a text."""
+        """Append text to the output."""
         with self._lock:
             self._pieces.append(text)
             self._size += len(text)
@@ -119,8 +119,8 @@ class CallPrints:
 
 
 def as_shown(text: str) -> str:
-    """Return the text as a terminal shows it: of a line rewritten with carriage returns, such as a progress bar, only
-    the final version.
+    """Return the text as a terminal shows it: only the final version of a line that is rewritten with carriage returns,
+    such as a progress bar.
     """
     if "\r" not in text:
         return text
@@ -132,7 +132,7 @@ def as_shown(text: str) -> str:
 
 
 class Reported(NamedTuple):
-    """The reports of an ended call, as its log holds them."""
+    """The reports of an ended call, as logged."""
 
     progress: Progress | None = None
     """The last progress."""

@@ -228,7 +228,7 @@ class ContextServices:
         return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
-        """Run a nested run to its end as a step, or resume the one that a dead process started."""
+        """Run a nested run to its end as a step, or resume the one started by a process that died."""
         if self._steps is None:
             raise SettingsError("This run has no steps", "Use await context.start_run(...)")
         return await self._steps.run(path, runnable, output, **about)

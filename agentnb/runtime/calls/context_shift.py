@@ -13,11 +13,11 @@ from agentnb.tools.tool import ToolOutcome
 CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
 """Result fields with the new context, the entity and the reason; each may have either of two names."""
 INSIDE = "context_shift"
-"""Result field that may hold these fields."""
+"""Result field that may contain these fields."""
 MAX_CHARACTERS = 200
 """Maximum characters of a name or a reason."""
 MAX_READ = 10 * MAX_CHARACTERS
-"""Characters read of a text in a result, before invisible ones are stripped."""
+"""Maximum characters read from a text in a result, before invisible characters are stripped."""
 
 
 class ContextShift(NamedTuple):
@@ -29,7 +29,7 @@ class ContextShift(NamedTuple):
 
 
 def shift_of(outcome: ToolOutcome) -> ContextShift | None:
-    """Return the shift in the result of a tool that declares it, or None if there is no shift, or after an error."""
+    """Return the shift in the result of a tool that declares shifts, or None if it has no shift or the call failed."""
     if not outcome.ok:
         return None
     try:

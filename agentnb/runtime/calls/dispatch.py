@@ -93,7 +93,7 @@ class Dispatch:
                 await _cancel(tasks)
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
-        """Answer the calls of the open round that a dead process left open.
+        """Answer the calls of the open round that were left open by a process that died.
 
         Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error
         result that names the interruption and the person's answers. A repeated call gets the same answers. Calls that

@@ -43,7 +43,7 @@ class RunContext:
     """Options from the person and the host; the folder is absolute."""
     host: Host = field(default_factory=Host)
     servers: RunServers | None = None
-    """MCP servers that it names, or None if it names none."""
+    """MCP servers that the run names, or None if it names none."""
     open_log: OpenLog | None = None
     """Opens the log, or None if the log is not kept."""
     warnings: Sequence[tuple[str, Advised]] = ()

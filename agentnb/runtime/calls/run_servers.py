@@ -53,12 +53,12 @@ class RunServers:
 
     @property
     def items(self) -> Sequence[ServerTools]:
-        """The tools of servers that the run names, with their servers."""
+        """The server tools that the run names, with their servers."""
         return self._items
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Servers for the settings of the log."""
+        """The servers, in the form for the settings in the log."""
         return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
@@ -71,7 +71,7 @@ class RunServers:
         return any(live.version != seen for live, seen in self._seen.items())
 
     async def connect(self) -> None:
-        """Start any servers that are not running, concurrently, and offer their tools. Raises `SettingsError`,
+        """Start any servers that are not running, concurrently, and offer their tools. Raises `SettingsError` or
         `ServerFailed`.
         """
         if not self._items:

@@ -117,7 +117,8 @@ class RunTools:
         )
 
     def _is_free(self, tool: Tool, described: str) -> bool:
-        """Return whether none of the run's own tools has this name; a replacement with this name takes the tool.
+        """Return whether no tool of the run's own has this name; a `StandIn` with this name takes over the server's
+        tool.
 
         Raises `InvalidTool` for a name clash.
         """

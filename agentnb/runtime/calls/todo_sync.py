@@ -71,7 +71,7 @@ class TodoSync:
         self._note(redact(todos), "model")
 
     def _unseen(self, found: Any) -> Todos | None:
-        """Return the list as logged, or None if it is the same object as last time, which is so in nearly every round."""
+        """Return the list as logged, or None if it is the same object as last time, as is the case in nearly every round."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)

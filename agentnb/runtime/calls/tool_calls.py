@@ -47,7 +47,7 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Maximum questions about one call whose file changes each time before the answer comes."""
+"""Maximum questions about one call if its file keeps changing before the answer arrives."""
 MAX_INNER_DEPTH = 10
 """Maximum depth of tool calls made by tools."""
 
@@ -136,7 +136,7 @@ class ToolCalls:
             refused(call.made.id)
 
     def reopen(self, call: Call) -> None:
-        """Take over a call that a dead process started."""
+        """Take over a call that was started by a process that died."""
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:

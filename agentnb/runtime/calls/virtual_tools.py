@@ -21,7 +21,7 @@ Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
 class VirtualTool:
     """A handler in place of a tool. The model sees the tool of the same name, if there is one.
 
-    Rules and modes apply to its calls as to that tool's.
+    Rules and modes apply to its calls as they do to that tool's.
     """
 
     parallel_safe = False

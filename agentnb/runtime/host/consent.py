@@ -66,7 +66,7 @@ def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bo
 
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
-    """Yield a warning about logged allowances that do not hold in this process, unless the options set permissions anew."""
+    """Yield a warning about logged allowances that do not hold in this process, unless the options set new permissions."""
     logged = Permissions.logged(run.settings, loosens=True)
     if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return

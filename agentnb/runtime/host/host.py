@@ -30,7 +30,7 @@ class Beginning(NamedTuple):
     """A run that is about to begin, as reported to its host."""
 
     run: Run
-    """The run, which grows; it has no events yet."""
+    """The run; it has no events yet, and grows as they are logged."""
     run_id: str
     parent_id: str | None
     call_id: str | None
@@ -78,11 +78,11 @@ class Host:
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
     """Called with the control of each experiment that runs here; returns a watcher for its progress."""
     ask: Callable[[str], str] | None = None
-    """Prints a question and returns the line that the person types, before any run starts, or None if nobody is present."""
+    """Prints a question before any run starts, and returns the line that the person types; or None, if nobody is present."""
     servers: Servers | None = None
-    """MCP servers of the session, whose connections outlive single runs."""
+    """MCP servers of the session, whose connections outlive individual runs."""
     limits: CallLimits | None = None
-    """Limiters of model calls; the default is the process's."""
+    """Limiters of model calls; by default, those of the process."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
@@ -169,7 +169,7 @@ main_thread_is_held: ContextVar[bool] = ContextVar("main_thread_is_held", defaul
 
 
 def on_main_thread(call_sync: CallSync) -> CallSync:
-    """Wrap it for the tools of a run, so that a run started by such a tool does not wait for the thread that the tool holds."""
+    """Wrap a runner of plain tools, so that a run started by such a tool does not wait for the thread that the tool holds."""
     from agentnb.runtime.workers.worker_calls import call_in_thread
 
     async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
@@ -189,7 +189,7 @@ def _call_hosted(host: Host, function: Callable[[], Any]) -> Any:
 
 
 def plain_tools(foreground: Foreground | None, host: Host) -> CallSync:
-    """Return the runner for a run's plain tools: its own foreground, else the host's, else threads."""
+    """Return the runner for a run's plain tools: its own foreground, or else the host's, or else threads."""
     if foreground is not None:
         return on_main_thread(foreground.call)
     from agentnb.runtime.workers.worker_calls import call_in_thread

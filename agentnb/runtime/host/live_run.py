@@ -109,10 +109,10 @@ class LiveRun:
         self._put("suspend", "nobody_here")
 
     def say(self, text: str, *, now: bool = False) -> None:
-        """Send the model a message for its next round; a third-party agent gets it as its next prompt.
+        """Send the model a message for its next round; an external agent gets it as its next prompt.
 
-        ``now``: a third-party agent ends its turn at once, and its open questions are declined. Raises
-        `SettingsError` if the message is blank, or if the run is a workflow, which does not read messages.
+        ``now``: an external agent ends its turn at once, and its open questions are declined. Raises `SettingsError` if
+        the message is blank, or if the run is a workflow, which does not read messages.
         """
         if not text.strip():
             raise SettingsError("The message is empty", "For example: live.say(TEXT)")

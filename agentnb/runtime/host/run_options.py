@@ -35,8 +35,8 @@ class RunOptions:
     """
 
     store: RunStore | None = None
-    """Stores the log, and those of nested runs; without a store, logs are in memory only. For a resumed run, whose
-    own log is already open, only those of nested runs.
+    """Stores the log and those of nested runs; without a store, logs are in memory only. For a resumed run, whose own
+    log is already open, it stores only those of nested runs.
     """
     continue_from: Run | None = None
     """The run whose conversation is continued."""
@@ -67,8 +67,8 @@ class RunOptions:
     board: Board | None = None
     """The todo list to continue; the conversation's by default."""
     can_ask: bool | None = None
-    """Whether a person can answer the questions of the run's tools; by default, whether the caller gets a handle. A
-    nested run where nobody can asks the person of its parent run.
+    """Whether a person can answer the questions of the run's tools; by default, whether the caller gets a handle. If
+    nobody can, a nested run asks the person of its parent run.
     """
     approve: Approve | str | None = None
     """Decides, before the person, about calls that a gate asks about: a function of the call and the run. A string
@@ -182,8 +182,8 @@ class ResumeKeywords(_Keywords, total=False):
 def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: type, door: str) -> RunOptions:
     """Return the options, overridden by the keywords that are not None.
 
-    ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an
-    option that the call does not take, and TypeError for an unknown name.
+    ``known``: the class of these keywords; ``door``: the call as written, up to its options. Raises `SettingsError` for
+    an option that the call does not take, and TypeError for an unknown name.
     """
     if not keywords:
         return options or _USUAL

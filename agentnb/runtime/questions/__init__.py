@@ -1,1 +1,1 @@
-"""Questions to the person: asking, answering, keeping them for the next process; lasting permissions."""
+"""Questions to the person: asking them, answering them, and keeping them for the next process. Also lasting permissions."""

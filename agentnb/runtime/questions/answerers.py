@@ -1,4 +1,4 @@
-"""Answerers in the person's place, and the exceptions raised to an asker who gets no answer."""
+"""Functions that answer in the person's place, and exceptions for an asker who gets no answer."""
 
 from __future__ import annotations
 

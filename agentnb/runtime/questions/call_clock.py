@@ -9,7 +9,7 @@ from time import perf_counter
 
 
 class CallClock:
-    """The time limit of a call. In most calls, which ask no question, it does nothing."""
+    """The time limit of a call. It does nothing in most calls, since they ask no questions."""
 
     # Class defaults, since there is an instance for each call.
     limit: asyncio.Timeout | None = None

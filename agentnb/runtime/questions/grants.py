@@ -57,8 +57,7 @@ class SessionGrants:
                 yield folder, found
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
-        """Allow a tool's calls that match a rule, or all of them without one, including those of live runs; return
-        the id of the grant.
+        """Allow a tool's calls, or only those that match ``rule``, in live runs too. Returns the id of the grant.
 
         Raises `SettingsError` if called by a model's code.
         """

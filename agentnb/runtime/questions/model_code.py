@@ -55,7 +55,7 @@ class ModelCode:
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
 _running: list[ModelCode] = []
 BETWEEN_CELLS = "code"
-"""Giver of grants while no cell of the person's is running and nothing has been clicked."""
+"""Giver of grants while none of the person's cells is running and nothing has been clicked."""
 running_cells: list[Any] = [None]
 """The person's running cells, or None before the first has ended and outside a notebook."""
 _is_click: ContextVar[bool] = ContextVar("is_click", default=False)
@@ -132,7 +132,9 @@ def click() -> AbstractContextManager[None]:
 
 
 def giver() -> str:
-    """Return `BETWEEN_CELLS` if no cell of the person's is running and nothing has been clicked, else an empty string."""
+    """Return `BETWEEN_CELLS` if none of the person's cells is running and nothing has been clicked; otherwise, an empty
+    string.
+    """
     return "" if running_cells or _is_click.get() else BETWEEN_CELLS
 
 

@@ -103,7 +103,7 @@ class QuestionBook:
     def hand_in(self, answers: Mapping[str, Any]) -> None:
         """Store answers to questions that the run asked before it was suspended, or its process died.
 
-        Raises `SettingsError` if a model's code saves a rule with one.
+        Raises `SettingsError` if a model's code saves a rule with one of them.
         """
         for question_id, value in answers.items():
             check_saving(self._open_question(question_id), value)

@@ -31,7 +31,7 @@ class QuestionIds:
         return f"{self.prefix}q{self._last_number(self.prefix) + 1}"
 
     def note(self, question_id: str) -> None:
-        """Take account of a logged id."""
+        """Note a logged id, so that it is not used again."""
         if match := _NUMBERED.fullmatch(question_id):
             self._last[match[1]] = max(int(match[2]), self._last.get(match[1], 0))
 

@@ -75,13 +75,14 @@ class SavedRules(NamedTuple):
 
 
 def rules_folder() -> Path:
-    """Return the folder of the files; may not exist yet."""
+    """Return the folder of the rule files, which may not exist yet."""
     return settings.personal_folder() / FOLDER
 
 
 def may_save(folder: str) -> bool:
-    """True if rules may be saved for a working folder: a project in it can bring none, as the files are outside it, and their
-    folder is no link, whose target tools may write. Neither may its name have a key, nor bytes that are no text.
+    """Return whether rules may be saved for a working folder. The rule files must be outside it, so that a project
+    cannot supply them, and their folder must not be a link, since tools may write to its target. The folder's name must
+    not contain a key or undecodable bytes.
     """
     own = os.path.realpath(settings.personal_folder())
     is_apart = not (is_within(own, folder) or is_within(folder, own) or rules_folder().is_symlink())
@@ -94,9 +95,9 @@ def leads_to(rule: str, folder: str) -> str:
 
 
 def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str, *, is_path: bool = False) -> str:
-    """Save a rule for a working folder, and return the id of its grant. ``is_path``: True if its pattern is one of paths.
+    """Save a rule for a working folder, and return the id of its grant. ``is_path``: whether its pattern matches paths.
 
-    Raises OSError if it cannot be saved, or would not count, and `SettingsError` in a model's code.
+    Raises OSError if it cannot be saved or would not count, and `SettingsError` if called by a model's code.
     """
     check_person("Saving a rule", is_lasting=True)
     now, place = datetime.now(UTC), leads_to(rule, folder)
@@ -166,6 +167,6 @@ def _read(path: Path) -> SavedRule | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """True if only the person may write to a file or folder."""
+    """Return whether only the person may write to a file or folder."""
     owner = getattr(os, "getuid", lambda: status.st_uid)()
     return status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

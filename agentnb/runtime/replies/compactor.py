@@ -117,7 +117,7 @@ class Compactor:
         )
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
-        """Return the summary and its usage; if there is no summary, also the reason."""
+        """Return the summary, its usage and, if there is no summary, the reason."""
         if not capabilities_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
         request = summary_request(messages, earlier)

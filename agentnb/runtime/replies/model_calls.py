@@ -161,8 +161,8 @@ class ModelCalls:
         *,
         is_cancelled: Callable[[BaseException], bool],
     ) -> None:
-        """``bundle`` and ``budget``: whether marker lines are read, and the limits; ``is_cancelled``: whether an
-        exception cancels the run.
+        """``bundle``: says whether marker lines are read, and sets limits, as ``budget`` does; ``is_cancelled``:
+        whether an exception cancels the run.
         """
         self.model = model
         self._log = log

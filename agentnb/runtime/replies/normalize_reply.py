@@ -52,7 +52,7 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
 
 
 def _is_plain(reply: Reply) -> bool:
-    """Return whether JSON would leave the reply unchanged, because it has ASCII text and plain values only."""
+    """Return whether JSON would leave the reply unchanged, because it holds only ASCII text and plain values."""
     cost = reply.usage.cost
     if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
         return False

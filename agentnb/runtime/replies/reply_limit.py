@@ -28,7 +28,7 @@ class OverLimit(Exception):
 class ReplyLimit:
     """Counts the characters of one reply while it streams, and raises an exception once it is too long.
 
-    The exception is raised at the first piece after the limit was passed: a reply in one piece is never cut.
+    The exception is raised at the first piece after the limit was passed, so a reply in one piece is never cut off.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 
 
 def assessments_at(run: Run, end: RunFinished) -> list[Assessment]:
-    """Return the assessments of a run by the expectations that its log keeps as settings."""
+    """Return the assessments of a run against the expectations in its logged settings."""
     if not run.settings.get("extensions"):
         return []
     try:

@@ -106,14 +106,14 @@ class PendingRun:
     board: Board | None = None
     """The todo list that the run maintains or carries along."""
     work_dir: str | Path | None = None
-    """Working folder of its tools unless the options set one; None: the current folder."""
+    """Working folder of its tools unless the options set one; None means the current folder."""
     first: AnyEvent | None = None
     """First event of this process, for a fork, or None for new and resumed runs."""
 
     def __init__(
         self, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None, is_fork: bool = False
     ) -> None:
-        """``recovered``: the interrupted run to resume, or the head of a fork. ``writer``: of its log, open at the end."""
+        """``recovered``: the interrupted run to resume, or the head of a fork. ``writer``: appends to its log."""
         self.recovered = recovered
         host, around, is_resumed = host_here(), call_around(), recovered is not None
         options = complete_options(options, host, is_resumed=is_resumed)
@@ -291,7 +291,9 @@ class PendingRun:
         return RunServers(log, servers.resolve(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
-        """Raise `SettingsError` if the budget is spent. A recovered run is let through: it ends at its own limit by itself."""
+        """Raise `SettingsError` if the budget is spent. A recovered run is let through, since it ends at its own limit
+        anyway.
+        """
         spent = self.context.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")

@@ -74,7 +74,7 @@ class Lifecycle:
         self.budget = context.budget
         self.inbox = context.inbox
         self.end_turn: Callable[[], None] | None = None
-        """Ends the turn of a third-party agent, so that it reads an urgent message from the person."""
+        """Ends the turn of an external agent, so that it reads an urgent message from the person."""
         self.patience = PATIENCE
         """Seconds that a cancelled run has to clean up; longer with an external agent, whose processes end first."""
         self._on_limit = on_limit
@@ -224,7 +224,7 @@ class Lifecycle:
                 raise
 
     async def _is_left(self) -> bool:
-        """Return whether the run is left without an end, for `recover`, because the end of its process interrupted it."""
+        """Return whether the run is left unfinished, for `recover`, because the end of its process interrupted it."""
         if not (self._is_interrupted and self.log.store):
             return False
         if self._abandoning is not None:
@@ -342,7 +342,7 @@ class Lifecycle:
         return asyncio.Lock()
 
     def _wake(self, command: Command) -> None:
-        """Take a command, from any thread."""
+        """Accept a command, from any thread."""
         if command.name == "withdraw":
             self.context.elicitation.grants.withdraw(command.text)
         if not self._over:
@@ -370,8 +370,8 @@ class Lifecycle:
             self._loop.call_soon_threadsafe(self._log_nested_usage_now)
 
     def _cancel(self, *, own: bool = True) -> None:
-        """Cancel the run, and abandon it if that does not end it. ``own``: whether the person or the clock cancels
-        it, not others.
+        """Cancel the run, and abandon it if that does not end it. ``own``: whether the person or the clock cancels it,
+        rather than other code.
         """
         assert self._task is not None, "it has begun"
         self._own_cancellations += own

@@ -38,8 +38,8 @@ class Orchestration:
     """Runs of an orchestrator: started, awaited, stopped, limited, logged, nested and resumed like those of an agent.
 
     ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind``, ``name`` and
-    ``settings`` are recorded in the log. Limits, None for no limit: ``max_seconds``, and ``budget`` in US dollars,
-    for all nested runs together. Raises `SettingsError` for settings that cannot work.
+    ``settings`` are recorded in the log. ``max_seconds`` and ``budget``, in US dollars for all nested runs together,
+    are limits, or None for no limit. Raises `SettingsError` for settings that cannot work.
     """
 
     make: Callable[[Lifecycle, Elicitation], Orchestrator]
@@ -59,7 +59,7 @@ class Orchestration:
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
-    """The run with whose outputs new runs begin: its mode applies to them unless their options set one."""
+    """The run whose outputs new runs begin with; its mode applies to them unless their options set one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -90,7 +90,7 @@ class Orchestration:
         return await self._resumed_run(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or one with other gates."""
+        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or a run with different gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
@@ -103,7 +103,7 @@ class Orchestration:
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
-        The ``store`` in the options has its nested runs, which are resumed with it. Raises `SettingsError` for
+        The ``store`` in the options holds its nested runs, which are resumed with it. Raises `SettingsError` for
         answers to questions that the run does not ask.
         """
         if options is not None and options.answers and run.should_continue:

@@ -86,5 +86,5 @@ def _bar() -> Any:
 
 
 def _printable(text: str) -> str:
-    """Replace the terminal control characters in a text."""
+    """Replace the terminal control characters in text."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,1 +1,1 @@
-"""MCP servers of runs: connections that outlive single runs, and the tools that a run gets from them."""
+"""MCP servers for runs: connections that outlive individual runs, and the tools that a run gets from them."""

@@ -1,4 +1,4 @@
-"""First sightings of MCP servers and their tools, in the person's folder and in a log. Permissions belong to them.
+"""First sightings of MCP servers and their tools, in the person's folder and in a log. Permissions are tied to them.
 
 The person's folder has a small file for each, which is created once and in one piece, so that several processes agree
 on it.
@@ -59,9 +59,9 @@ UNREADABLE = FirstSight()
 
 
 Sights: TypeAlias = dict[Changed, tuple[FirstSight, list[Path]]]
-"""A server and each of its tools as they are now, each with the paths of its files, that of the first sighting first."""
+"""A server and each of its tools as they are now, each with the paths of its files, starting with the first sighting's."""
 _known: dict[Path, FirstSight] = {}
-"""Contents of the files read, or kept here if the person's folder cannot be written to. Shared by the process."""
+"""Contents of files that were read, or that could not be written to the person's folder. Shared by the process."""
 
 
 class Sightings:
@@ -72,7 +72,7 @@ class Sightings:
         self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Record the run's tools, each of which then knows what has changed in it. Reads and writes files."""
+        """Record the run's tools, and set on each its changes since it was first seen. Reads and writes files."""
         note(tools, self._changes_since_log)
 
     def report(self, tools: Iterable[MCPTool]) -> None:
@@ -96,7 +96,7 @@ class Sightings:
 
     @cached_property
     def _specs(self) -> dict[str, ToolSpec]:
-        """The tools as the log first had them, by name; for a tool that the log lacks, as this run first had it."""
+        """The tools as first logged, by name; a tool not in the log is given as this run first had it."""
         having = [event for event in self._log.run.events if isinstance(event, RunStarted | ToolsChanged)]
         return {spec.name: spec for event in reversed(having) for spec in event.tools}
 
@@ -118,7 +118,7 @@ class Sightings:
 def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
     """Record first sightings of servers and tools not seen before. Reads and writes files.
 
-    After that, each tool knows what has changed in it. ``since_log`` returns the differences from a run's log.
+    Sets on each tool its changes since it was first seen. ``since_log`` returns the differences from a run's log.
     """
     looked = set[Path]()
     for tool in tools:
@@ -175,7 +175,7 @@ def compare_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, .
 
 
 def diff(before: str, now: str) -> str:
-    """Return the change to a text as a unified diff, bounded; empty if the earlier text is unknown."""
+    """Return the change to a text as a unified diff of limited length; empty if the earlier text is unknown."""
     if not before:
         return ""
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "first seen", "now", lineterm="")
@@ -203,7 +203,7 @@ def _sights(tool: MCPTool) -> Sights:
 
 
 def _path_of(name: str, *parts: str) -> Path:
-    """Return the path of a file about a server with this name: as first seen, as accepted since, or of one of its
+    """Return the path of a file about a server with this name (as first seen or as later accepted) or about one of its
     tools.
 
     Uses digests, since a file system may not distinguish upper and lower case.

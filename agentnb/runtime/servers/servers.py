@@ -100,7 +100,7 @@ class Servers:
         """Return a row for each connection, and one for each configured server without a connection, which would
         start in this folder.
 
-        Servers of a variable that cannot be read are left out.
+        Servers configured in an unreadable environment variable are left out.
         """
         configured, used = self.configuration.known, self.used
         rows = []
@@ -114,7 +114,9 @@ class Servers:
         return await self._loop().run(make)
 
     def expand(self, server: MCPServer) -> MCPServer:
-        """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError`."""
+        """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError` for
+        an unset one, or for an invalid address.
+        """
         texts = values(server)
         redact_values(texts)
         for name, text in texts.items():
@@ -155,9 +157,9 @@ class Servers:
             raise
 
     def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
-        """Begin to log in to a server, and return the login and a future that tells whether it could be stored.
+        """Begin to log in to a server, and return the login and a future for whether it could be stored.
 
-        ``given``: further arguments of `Login`. Raises `SettingsError` for a server that has no login.
+        ``given``: further arguments of `Login`. Raises `SettingsError` for a server that does not use a login.
         """
         live.check_retired()
         server = self.expand(live.server)

@@ -34,7 +34,7 @@ class Runnable(Protocol):
 
 
 class NestedRuns:
-    """Runs a run's nested runs."""
+    """Starts, resumes and loads the nested runs of one run."""
 
     def __init__(self, context: RunContext) -> None:
         self._log = context.log
@@ -55,8 +55,8 @@ class NestedRuns:
         """Return the nested run of an attempt, however it ended; if it is suspended, so is this run.
 
         ``options``: those of the nested run, such as its watcher or folder; its log, id and person are set here.
-        ``before``: the nested run as a dead process left it, if the caller has loaded it. ``in_call``: whether a tool
-        runs it during its call, which then asks the nested run's questions and is not suspended.
+        ``before``: the nested run as left by a process that died, if the caller has loaded it. ``in_call``: whether a
+        tool runs it during its call, which then asks the nested run's questions and is not suspended.
         """
         elicitation = self._elicitation
         if self._work_dir is not None and (options is None or options.work_dir is None):
@@ -87,7 +87,7 @@ class NestedRuns:
         return asker
 
     def load(self, run_id: str) -> Run | None:
-        """Return a nested run as a dead process left it, or None if it has no log."""
+        """Return a nested run as left by a process that died, or None if it has no log."""
         return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
 
     def load_ended(self, record: StepRecord) -> Run | None:
@@ -98,7 +98,7 @@ class NestedRuns:
         return run
 
     def count_spent(self, budget: Budget) -> None:
-        """Charge the budget with nested runs' spending that a dead process did not log here."""
+        """Charge the budget with nested runs' spending that a process had not logged here when it died."""
         store = self._log.store
         ids = [event.nested for event in self._log.run.events if isinstance(event, w.StepStarted) and event.nested]
         if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol is slow

@@ -37,7 +37,7 @@ class RunSteps:
         seconds: float | None = None,
         in_call: bool = False,
     ) -> Run:
-        """Run a nested run as a step and return it, however it ended; a run that a dead process started is resumed.
+        """Run a nested run as a step and return it, however it ended; a run started by a process that died is resumed.
 
         ``output``: returns the output of the step; ``seconds``: its time limit, suspended while the person is being
         asked; ``in_call``: whether a tool runs it during its call. Raises `TimeoutError` at the limit.

@@ -26,7 +26,7 @@ MAX_TURNS = 20
 """Turns of the event loop in which a cancelled step usually ends."""
 SIBLING_FAILED = "a parallel step failed"
 NOT_NEEDED = "it was no longer needed"
-"""Reason for cancelling a step while its run continues: the step has ended, also for a process that recovers the run."""
+"""Reason for cancelling a step while its run continues: the step has ended, even for a process that recovers the run."""
 
 
 class SideBySide:

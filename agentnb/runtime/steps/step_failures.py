@@ -92,7 +92,7 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
 
 
 def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
-    """Return the failure of a step that failed in a dead process."""
+    """Return the failure of a step that failed in a process that has since died."""
     return StepFailure(text, frozenset(words) - {FINAL}, is_final=FINAL in words)
 
 
@@ -115,7 +115,7 @@ def _words_of(kind: type) -> Iterable[str]:
 
 
 class FailedStep(StepFailed):
-    """A step failed and nothing continues. A block fails with the failure of the step inside it."""
+    """A step has failed and cannot continue. A block fails with the failure of the step inside it."""
 
     def __init__(self, path: str, failure: StepFailure) -> None:
         self.failure = failure if failure.step else replace(failure, step=path)

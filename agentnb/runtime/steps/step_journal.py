@@ -1,7 +1,7 @@
 """Journal of a recovered run with steps: the events already in its log.
 
-The run takes the same path again, with the events from the log. So finished steps are not rerun, and retry waits are
-not repeated.
+The run takes the same path again, using the events from the log, so that finished steps are not rerun and retry waits
+are not repeated.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class StepOrchestrator:
     ) -> Any:
         """Run a step and return its output as plain data; for a finished step, return the logged output.
 
-        Raises `StepFailed` if the work raises an error, now or in the dead process.
+        Raises `StepFailed` if the work raises an error, now or in the process that died.
         """
 
         async def attempt(_: object) -> Any:
@@ -70,7 +70,7 @@ class StepOrchestrator:
         """Run a nested run as a step and return it, however it ended; the step's output is its answer.
 
         ``options``: those of the nested run, such as its watcher or folder; its log and its id are set here. A nested
-        run that the dead process started is resumed; one that has ended is loaded. Its questions reach the person of
+        run started by the process that died is resumed; one that has ended is loaded. Its questions reach the person of
         this run, which is suspended with it. Raises `StepFailed` if the nested run cannot begin.
         """
         with self._own_step(step) as own_place:

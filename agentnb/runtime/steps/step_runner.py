@@ -69,8 +69,8 @@ class StepRunner:
         self.on_end: Callable[[w.StepFinished], None] = _nothing
         """Called with each end of a step, including ends taken from the journal."""
         self.cancelled_before: Callable[[], BaseException] = partial(Suspended, "nobody_here")
-        """Creates the error of a step that the dead process cancelled because a sibling had ended. By default, the
-        step waits until that sibling has ended again.
+        """Creates the error of a step that was cancelled, in the process that died, because a sibling had ended. By
+        default, the step waits until that sibling has ended again.
         """
         self._lifecycle = lifecycle
         self._open: dict[str, float] = {}
@@ -101,8 +101,8 @@ class StepRunner:
         """Try a step until it completes or is given up, and return its output; for a step that has ended, return the
         logged output.
 
-        ``agent``: name of the agent or tool that works; ``nests``: whether a nested run does. Raises `FailedStep` if
-        the step fails.
+        ``agent``: name of the agent or tool that does the work; ``nests``: whether a nested run does it. Raises
+        `FailedStep` if the step fails.
         """
         path, attempt = place.path, 1
         self._check_wanted()
@@ -142,7 +142,7 @@ class StepRunner:
     ) -> Run:
         """Run a nested run as a step and return it, however it ended. The step's output is its answer.
 
-        A nested run that a dead process started is resumed; one that has ended is loaded. Raises `FailedStep` if the
+        A nested run started by a process that died is resumed; one that has ended is loaded. Raises `FailedStep` if the
         run cannot begin.
         """
         ended: list[Run] = []
@@ -351,7 +351,7 @@ class StepRunner:
         self.on_end(log.append(finished))
 
     def _close_left(self, block: str) -> None:
-        """Log the end of steps in a block that a dead process started and this process has not started again."""
+        """Log the end of steps in a block that were started by a process that died and not restarted by this one."""
         for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)

@@ -27,7 +27,7 @@ from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that an interrupted run has to close its log; after that the person gets the cell back anyway."""
+"""Seconds that an interrupted run has to close its log; after that, the cell ends anyway."""
 ATTEMPTS = 5
 """Maximum repetitions of a signal, since a signal that arrives just before a blocking call does not end the call."""
 
@@ -53,7 +53,7 @@ class Foreground:
       dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which does not count as
       an interrupt by the person; repeated signals are echoes (``_echoes``).
     - interrupted (``_interrupted``): the person has interrupted the run or a nested run. `wait` stops the run and raises
-      `RunInterrupted` when its log is closed, or when its grace is over.
+      `RunInterrupted` when its log is closed, or when the grace period is over.
     """
 
     def __init__(self, *, grace: float = GRACE) -> None:
@@ -114,7 +114,7 @@ class Foreground:
         """Wait for the end of a run, running its tools meanwhile. ``stop``: stops the run.
 
         An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's
-        log is closed, or when its grace is over.
+        log is closed, or when the grace period is over.
         """
         with self.own_interrupts():
             self._waited = True

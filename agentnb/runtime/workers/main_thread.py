@@ -1,4 +1,4 @@
-"""The main thread, for a tool of a run for which nothing waits there: in a notebook, between two cells."""
+"""Runs a tool on the main thread when nothing there is waiting for its run: in a notebook, between two cells."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.threads import Outcome, PendingOutcome, attempt, in_worker, time_limit
 
 GRACE = 0.1
-"""Seconds that an interrupted function has to end; less than the patience of a stopped run."""
+"""Seconds that an interrupted function has to end; shorter than the patience of a stopped run."""
 CHECK = 0.005
-"""Seconds between two checks whether the function has ended."""
+"""Seconds between checks on whether the function has ended."""
 
 
 class _Thread(threading.local):

@@ -47,7 +47,7 @@ class _Opened(NamedTuple):
 
 
 class PrivateFolder:
-    """The folder for one run's before-images, beside its log."""
+    """The folder for one run's before-images, alongside its log."""
 
     def __init__(self, store: Path, run_id: str, *, sync: bool = False) -> None:
         """``sync``: whether files are forced to disk."""
@@ -105,9 +105,7 @@ class PrivateFolder:
                 os.close(descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return a file's content. Raises OSError, also for anything but a regular file and for a file larger than
-        ``max_bytes``.
-        """
+        """Return a file's content. Raises OSError on failure, and for anything but a regular file of at most ``max_bytes``."""
         with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:

@@ -74,7 +74,7 @@ class BeforeImages:
         return "run_full" if self._kept_bytes + change.size > MAX_RUN_BYTES else ""
 
     def _load(self) -> None:
-        """Read the list that a dead process left."""
+        """Read the list left by a process that died."""
         if self._is_loaded:
             return
         listed = listed_changes(self._store, self._run_id)

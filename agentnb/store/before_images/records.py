@@ -16,8 +16,8 @@ from agentnb.store.own_logs import log_marks
 ABSENT = "absent"
 """Digest of a missing file."""
 NotKept: TypeAlias = Literal["", "earlier", "new_file", "too_large", "run_full", "holds_key", "no_call"]
-"""Why a change has no image: an earlier change of the run leads to it, the file is new, the file or the run's images
-are too large, the file contains a known key, before or after, or no call of the run made the change.
+"""Why a change has no image: an earlier change of the run produced this content, the file is new, the file or the run's
+images are too large, the file contains a known key, before or after, or no call of the run made the change.
 """
 
 

@@ -67,7 +67,7 @@ def _link(question: WaitingOnUser) -> Html:
 def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool = False) -> list[Html]:
     """Return the answers to the question whether a call or a draft may run, in one row that stays in view.
 
-    Anything that needs more than a click opens next to the row, by the key of its fold.
+    Anything that needs more than a click opens in a fold next to the row.
     """
     note = unread_note(question)
     edit, reject, always = (f"{kind}:{question.id}" for kind in (EDIT_FORM, "reject", ALWAYS))

@@ -27,7 +27,7 @@ _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line
 
 
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
-    """Return the call that a question in a round concerns. Of a long part, the beginning is shown and the rest is in a fold."""
+    """Return the call that a question in a round concerns. The rest of a long part is in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
     notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
     return [*[tag("div", "question-text", words(note)) for note in notes], *parts]

@@ -80,7 +80,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
 
 
 def _by_words(plan: PlanRecord) -> str:
-    """Return the decision that the person's message made about a plan; empty if no message made one."""
+    """Return the decision on a plan that the person's message made; empty if no message decided on it."""
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
@@ -124,7 +124,7 @@ def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *,
 
 
 def _how(step: PlanStep, reach: Reach) -> Html:
-    """Return the means of doing a step: a call with all its arguments, an agent with tools, or the model."""
+    """Return the means of carrying out a step: a call with all its arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
     if reach == "executor":
         return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))

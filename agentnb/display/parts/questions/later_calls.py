@@ -1,4 +1,6 @@
-"""The part of a question about a call that can also allow later calls: which calls, how far, and what that means in words."""
+"""The part of a question about a call that can also allow later calls: which calls, their reach, and an explanation in
+words.
+"""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Htm
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
-    """Return a closed question with its answer, or why it has none. If it concerns a call, the call is folded below that
-    line.
+    """Return a closed question with its answer, or the reason why it has none. If it concerns a call, the call is
+    folded below that line.
     """
     question = asked.question
     if question.kind == "approval" and question.about is not None:
@@ -90,7 +90,7 @@ def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list
 
 
 def _address(question: WaitingOnUser) -> Html:
-    """Return, as text, the host and full address that the question wants opened. Nothing here opens it."""
+    """Return, as text, the host and full address that the question asks the person to open. Nothing here opens it."""
     if not question.url:
         return NOTHING
     return address_html(address_of(question), visible(question.url))
