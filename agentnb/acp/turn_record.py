@@ -1,4 +1,4 @@
-"""Record of an agent's turns: batches of text, usage as the agent counts it, and updates of unknown kinds."""
+"""Record of an agent's turns: batches of text, usage as the agent counts it, changes of its settings, and other updates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import ReplyDelta, TextDelta
-from agentnb.core.messages import Text, Thinking, join_parts
+from agentnb.core.messages import Text, Thinking, join_parts, visible
 from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, sanitize_usage
 from agentnb.models.model import Checkpoint
@@ -22,6 +22,9 @@ MAX_BATCH_CHARACTERS = 64_000
 MAX_UNKNOWN_KINDS = 10
 MAX_UNKNOWN_BYTES = 2_000
 """Maximum bytes of JSON kept from the first update of an unknown kind."""
+MAX_SETTINGS = 50
+MAX_SETTING_CHARACTERS = 100
+"""Maximum number of an agent's settings, and characters of their names and values, that are kept."""
 SESSION_COST = "session_cost"
 """Metadata key for the session's cost so far, in US dollars."""
 UNKNOWN_UPDATES = "unknown_updates"
@@ -122,6 +125,48 @@ def _is_less(usage: Usage, before: Usage) -> bool:
     """True if a total has decreased, which means that it is a different one."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
     return any((current or 0) < (previous or 0) for current, previous in pairs)
+
+
+MODE = "mode"
+"""Name of the setting that decides what the agent asks about; its mode, in the protocol's older form."""
+
+
+class AgentSettings:
+    """The agent's mode and other settings, with the changes that agentnb did not ask for."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self.changes: list[tuple[str, str, str]] = []
+        """Name, old and new value of each change; the old mode is empty if it was never reported."""
+
+    @property
+    def mode(self) -> str:
+        """The current mode, or "" if it was never reported."""
+        return self._values.get(MODE, "")
+
+    def choose(self, name: str, value: str) -> None:
+        """Record a value that agentnb is about to set, so that its confirmation is no change."""
+        self._values[name] = value
+
+    def take(self, update: Mapping[str, Any], *, is_change: bool = True) -> None:
+        """Record the values in an update, or in the response that opens a session, which changes nothing."""
+        modes, options = update.get("modes"), update.get("configOptions")
+        mode = modes.get("currentModeId") if isinstance(modes, dict) else update.get("currentModeId")
+        reported = [({"id": MODE}, mode)]
+        if isinstance(options, list):
+            reported += [(option, option.get("currentValue")) for option in options if isinstance(option, dict)]
+        for option, value in reported:
+            name = MODE if option.get("category") == MODE else visible(str(option.get("id")))[:MAX_SETTING_CHARACTERS]
+            if isinstance(value, str) and value:
+                self._report(name, visible(value)[:MAX_SETTING_CHARACTERS], is_change=is_change)
+
+    def _report(self, name: str, value: str, *, is_change: bool) -> None:
+        before = self._values.get(name, "")
+        if name not in self._values and len(self._values) >= MAX_SETTINGS:
+            return
+        self._values[name] = value
+        if is_change and value != before and (before or name == MODE):
+            self.changes.append((name, before, value))
 
 
 class UnknownUpdates:

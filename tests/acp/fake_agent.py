@@ -446,6 +446,22 @@ class Agent:
         self.ask(call_id)
         self.end(call_id, "out")
 
+    def drift(self) -> None:
+        """Change to the named mode in both forms of the protocol, and run a command without asking later than a cancellation takes."""
+        self.mode = self.argument
+        self.update("current_mode_update", currentModeId=self.mode)
+        self.settle()
+        time.sleep(1.5)
+        Path("drifted.txt").write_text("")
+        self.unasked()
+
+    def settle(self) -> None:
+        """Report the mode and the named model, as agents do after any change."""
+        current = {"mode": self.mode, "model": self.argument}
+        options = [{"id": name, "category": name, "currentValue": value} for name, value in current.items()]
+        self.update("config_option_update", configOptions=options)
+        self.update("available_commands_update", availableCommands=[{"name": "x", "description": "its own text"}])
+
     def change(self) -> None:
         """Run a different command from the approved one."""
         call_id = self.call("execute", "ls", command="ls")
