@@ -205,9 +205,19 @@ class AcpModel:
             change = f"{self.name} changed its {name} from {before or 'an unknown one'} to {value}"
             if name == MODE and value not in self._asking_modes:
                 change = f"{change}, in which it is not known to ask before it writes and executes"
-                if held := [text for text, effects in self.denied.items() if effects]:
+                if held := self._held:
                     raise ModelError(change, f"The run ended, because {', '.join(held)} would have no effect")
             yield Notice(change)
+
+    @property
+    def _held(self) -> list[str]:
+        """The modes and rules of the run that hold only as long as the agent asks."""
+        return [text for text, effects in self.denied.items() if effects]
+
+    def _end_unheld_turn(self) -> None:
+        """Make the agent end its turn if it has left its asking mode while a call runs; the next round then fails."""
+        if self._session is not None and self._held and self._session.settings.mode not in self._asking_modes:
+            self.end_turn()
 
     def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
         self._calls = calls
@@ -287,6 +297,7 @@ class AcpModel:
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         self._asking_modes = frozenset({self._mode or session.settings.mode, self._agent.asks_in})
+        session.settings.when_changed = self._end_unheld_turn
         cost = _last_of(self._before, SESSION_COST)
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
         is_resumed = self._is_recovered and session.id == earlier  # otherwise send the whole run
@@ -432,8 +443,8 @@ class ForeignTool:
         call = self._model.call_of(call_id) or within.get()
         if call is not None and call.lacks_once:
             _, always = self.remembering_agent(call_id)
-            way = f"only {' or '.join(map(repr, always))} allows it, which {self._model.agent} remembers itself"
-            way = way if always else "nothing allows it while the run denies other calls"
+            allowing = f"only {' or '.join(map(repr, always))} allows it, which {self._model.agent} remembers itself"
+            way = allowing if always else "no answer here allows it"
             return f"{self._model.name} accepts no approval of this call alone. Approving declines it: {way}"
         answers = {} if call is None else {"approving": call.options_of(ALLOW_ONCE), "rejecting": call.options_of(REJECT_ONCE)}
         words = ", ".join(f"{answer}: {next(iter(names))!r}" for answer, names in answers.items() if next(iter(names), ""))
@@ -452,7 +463,9 @@ class ForeignTool:
         if call.tool_call is None or arguments != redact(call.tool_call).arguments:
             return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
         if call.lacks_once and not call.always:
-            return failure("not_alone", f"It did not run: {self._model.name} accepts no approval of this call alone.", ITS_MEMORY)
+            return failure(
+                "not_alone", f"It did not run: {self._model.name} accepts no approval of this call alone.", ITS_MEMORY
+            )
         is_asked = call.options is not None or call.is_own  # otherwise it may have written already
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):

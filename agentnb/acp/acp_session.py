@@ -22,7 +22,7 @@ from agentnb.acp.agent_process import AgentProcess
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals, command_of
-from agentnb.acp.turn_record import MODE, AgentSettings, UnknownUpdates
+from agentnb.acp.turn_record import AgentSettings, UnknownUpdates
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
@@ -142,15 +142,17 @@ class Session:
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
-                self.settings.take(opened, is_change=False)
+                self.settings.take(opened)
                 if mode and mode != self.settings.mode:
                     if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
                         raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
-                    self.settings.choose(MODE, mode)
+                    self.settings.take({"currentModeId": mode})  # not every agent confirms it
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
-                    self.settings.choose("model", model)
-                    await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
+                    self.settings.take({"configOptions": [{"id": "model", "currentValue": model}]})
+                    set_model = {"configId": "model", "value": model}
+                    self.settings.take(await self._request("session/set_config_option", sessionId=self.id, **set_model))
+                self.settings.begin(mode)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 

@@ -38,9 +38,9 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: bool = True
     """True if there is such a mode."""
     asks_about: tuple[Effect, ...] = ()
-    """Effects that no call has in that mode unless the agent has asked, or agentnb has done it for the agent."""
-    held_by: dict[Effect, str] = {}
-    """For other effects: what restricts them in that mode, such as a sandbox, or which mode asks."""
+    """Effects of calls about which it always asks in that mode, as far as tested; see the table in ``docs/agents.md``."""
+    sandbox: str = ""
+    """Sentence about the agent's own sandbox or mode that restricts other effects, if it has one."""
     offers_functions: bool = True
     """True if it shows the notebook's functions to its model. In codex and vibe, the model must search for them;
     copilot accepts none.

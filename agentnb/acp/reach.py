@@ -19,7 +19,7 @@ RUNS_HERE = os.name == "posix"
 
 NOUNS: Mapping[Effect, str] = {"read": "reads", "write": "writes", "execute": "commands", "network": "network access"}
 """Effects, as a person reads them."""
-UNHELD = "It has no known mode or sandbox that would hold them; in an experiment, agentnb runs it inside bubblewrap"
+UNHELD = "No mode or sandbox of it is known that would hold them; in an experiment, agentnb runs it inside bubblewrap"
 
 
 def denied_effects(permissions: Permissions, tools: Mapping[str, Tool]) -> dict[str, frozenset[Effect]]:
@@ -43,14 +43,12 @@ def _effects(tools: Iterable[Tool]) -> frozenset[Effect]:
     return frozenset[Effect]().union(*[getattr(tool, "effects", None) or () for tool in tools])
 
 
-def check_holds(
-    foreign: ForeignAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]
-) -> tuple[str, bool]:
+def check_holds(foreign: ForeignAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
     """Return a warning about actions taken without asking, or "", and whether to ask the person about the start.
 
     The person is asked if it is unknown whether the agent asks, unless they chose a mode of the agent or ``auto``.
-    Raises `SettingsError` for a mode or rule that the agent would not obey, because it does not ask. ``denied``: see
-    `denied_effects`.
+    ``denied``: see `denied_effects`. Raises `SettingsError` for a mode or rule that the agent would not obey, because it does
+    not ask.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
@@ -58,9 +56,10 @@ def check_holds(
     why = f"it does not ask for permission in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
     if not why:
         _check_denied(foreign, denied)
-        return _unasked(foreign) if permissions.mode.is_auto and foreign.place is None else "", False
+        return _warn_of_auto(foreign) if permissions.mode.is_auto and foreign.place is None else "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
+    held += [text for text, effects in denied.items() if effects and text not in held]
     if held:
         raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
     if not is_ordered and not permissions.mode.is_auto:
@@ -69,22 +68,20 @@ def check_holds(
 
 
 def _check_denied(foreign: ForeignAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
-    """Raise `SettingsError` if an effect is denied that the agent does not ask about."""
+    """Raise `SettingsError` if an effect is denied that the agent does not always ask about."""
     agent = foreign.known
     for text, effects in denied.items():
-        unasked = [effect for effect in NOUNS if effect in effects and effect not in agent.asks_about]
-        if unasked:
+        if unasked := effects.difference(agent.asks_about):
             mode = f" in its mode {agent.asks_in}" if agent.asks_in else ""
-            problem = f"{text} would have no effect on {foreign.name}: it does not ask about {_nouns(unasked)}{mode}"
-            raise SettingsError(problem, "; ".join([agent.held_by[effect] for effect in unasked if effect in agent.held_by]) or UNHELD)
+            problem = f"{text} would not hold for {foreign.name}, which does not always ask about {_nouns(unasked)}{mode}"
+            raise SettingsError(problem, agent.sandbox or UNHELD)
 
 
-def _unasked(foreign: ForeignAgent) -> str:
-    """Return the warning about calls that ``auto`` approves, or that the agent never asks about."""
+def _warn_of_auto(foreign: ForeignAgent) -> str:
     asked = foreign.known.asks_about
-    approved = f": it asks about {_nouns(asked)}, which auto approves" if asked else ""
-    unasked = [effect for effect in NOUNS if effect not in asked]
-    return f"You are not asked about calls of {foreign.name}{approved}" + (f"; it does not ask about {_nouns(unasked)}" if unasked else "")
+    approved = f"auto approves {_nouns(asked)}; " if asked else ""
+    unasked = _nouns(set(NOUNS).difference(asked)) or "nothing else"
+    return f"You are not asked about calls of {foreign.name}: {approved}it does not always ask about {unasked}"
 
 
 def _nouns(effects: Iterable[Effect]) -> str:

@@ -136,37 +136,38 @@ class AgentSettings:
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
+        self._has_begun = False
         self.changes: list[tuple[str, str, str]] = []
-        """Name, old and new value of each change; the old mode is empty if it was never reported."""
+        """Name, old and new value of each change since `begin`; the old mode is empty if it was never reported."""
+        self.when_changed: Callable[[], None] = lambda: None
 
     @property
     def mode(self) -> str:
         """The current mode, or "" if it was never reported."""
         return self._values.get(MODE, "")
 
-    def choose(self, name: str, value: str) -> None:
-        """Record a value that agentnb is about to set, so that its confirmation is no change."""
-        self._values[name] = value
+    def begin(self, mode: str) -> None:
+        """Count later reports as changes. ``mode``: the mode that agentnb has set, or ""."""
+        self._has_begun = True
+        if mode and self.mode not in ("", mode):
+            self.changes.append((MODE, mode, self.mode))
 
-    def take(self, update: Mapping[str, Any], *, is_change: bool = True) -> None:
-        """Record the values in an update, or in the response that opens a session, which changes nothing."""
+    def take(self, update: Mapping[str, Any]) -> None:
+        """Record the values in an update or in a response."""
         modes, options = update.get("modes"), update.get("configOptions")
-        mode = modes.get("currentModeId") if isinstance(modes, dict) else update.get("currentModeId")
-        reported = [({"id": MODE}, mode)]
-        if isinstance(options, list):
-            reported += [(option, option.get("currentValue")) for option in options if isinstance(option, dict)]
-        for option, value in reported:
-            name = MODE if option.get("category") == MODE else visible(str(option.get("id")))[:MAX_SETTING_CHARACTERS]
-            if isinstance(value, str) and value:
-                self._report(name, visible(value)[:MAX_SETTING_CHARACTERS], is_change=is_change)
+        self._take_value(MODE, modes.get("currentModeId") if isinstance(modes, dict) else update.get("currentModeId"))
+        for option in options if isinstance(options, list) else ():
+            if isinstance(option, dict):
+                self._take_value(MODE if option.get("category") == MODE else str(option.get("id")), option.get("currentValue"))
 
-    def _report(self, name: str, value: str, *, is_change: bool) -> None:
-        before = self._values.get(name, "")
-        if name not in self._values and len(self._values) >= MAX_SETTINGS:
+    def _take_value(self, name: str, value: Any) -> None:
+        name = visible(name)[:MAX_SETTING_CHARACTERS]
+        if not isinstance(value, str) or not value or (name not in self._values and len(self._values) >= MAX_SETTINGS):
             return
-        self._values[name] = value
-        if is_change and value != before and (before or name == MODE):
-            self.changes.append((name, before, value))
+        before, self._values[name] = self._values.get(name, ""), visible(value)[:MAX_SETTING_CHARACTERS]
+        if self._has_begun and before != self._values[name] and (before or name == MODE):
+            self.changes.append((name, before, self._values[name]))
+            self.when_changed()
 
 
 class UnknownUpdates:

@@ -447,13 +447,22 @@ class Agent:
         self.end(call_id, "out")
 
     def drift(self) -> None:
-        """Change to the named mode in both forms of the protocol, and run a command without asking later than a cancellation takes."""
+        """Change to the named mode in both forms, and later than a cancellation takes run a command without asking."""
         self.mode = self.argument
         self.update("current_mode_update", currentModeId=self.mode)
         self.settle()
         time.sleep(1.5)
         Path("drifted.txt").write_text("")
         self.unasked()
+
+    def wander(self) -> None:
+        """Change its mode within a call, which goes on until a cancellation."""
+        call_id = self.call("other", "Task", prompt="look")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        time.sleep(0.3)
+        self.update("current_mode_update", currentModeId="auto")
+        self.muse()
+        self.end(call_id, "Task done.")
 
     def settle(self) -> None:
         """Report the mode and the named model, as agents do after any change."""

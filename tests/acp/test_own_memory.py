@@ -151,13 +151,16 @@ def test_inner_call_offers_it_too(fake: Make) -> None:
     assert live.result(LONG).text == "ever"
 
 
-@pytest.mark.parametrize("options", [[("c", WORDS, "allow_always"), ("no", "No", "reject_once")], [("c", WORDS, "allow_always")], []])
+@pytest.mark.parametrize(
+    "options", [[("c", WORDS, "allow_always"), ("no", "No", "reject_once")], [("c", WORDS, "allow_always")], []]
+)
 def test_question_says_that_only_its_memory_approves(fake: Make, options: list[Any]) -> None:
     live = fake().start(f"choices {json.dumps(options)}", RunOptions(can_ask=True))
     about, (question,) = asked(live), live.run.waiting
     assert "acp:fake accepts no approval of this call alone. Approving declines it" in question.message
     assert about.agent_words == ((WORDS,) if options else ())
     assert (f"only {WORDS!r} allows it, which fake remembers itself" in question.message) is bool(options)
+    assert ("no answer here allows it" in question.message) is not bool(options)
     live.answer(APPROVE)
     run = live.result(LONG)
     assert run.text == f"{'no' if len(options) == 2 else 'cancelled'} no"

@@ -25,6 +25,7 @@ from agentnb.errors import ModelError, SettingsError
         ({"approve": "never"}, "never would have no effect"),
         ({"approve": "ask"}, "ask would have no effect"),
         ({"permissions": {"bash(rm *)": "deny"}}, r"bash\(rm \*\) would have no effect"),
+        ({"permissions": ["file_read"]}, r"permissions=\['file_read'\] would have no effect"),
     ],
 )
 def test_unenforceable_options_are_refused_before_the_start(
@@ -52,9 +53,9 @@ def test_denial_of_what_the_agent_never_asks_about_is_refused(
     fake: Callable[..., Agent], table: dict[str, KnownAgent], options: dict[str, Any], asks_about: str, named: str
 ) -> None:
     table["fake"] = replace(table["fake"], asks_about=tuple(asks_about.split()))
-    with pytest.raises(SettingsError, match=f"^{named} its mode default.*no known mode or sandbox"):
+    with pytest.raises(SettingsError, match=f"^{named} its mode default.*No mode or sandbox of it is known"):
         fake().run_sync("write", **options)
-    table["fake"] = replace(table["fake"], held_by=dict.fromkeys(("read", "write", "execute", "network"), "Its wall holds them"))
+    table["fake"] = replace(table["fake"], sandbox="Its wall holds them")
     with pytest.raises(SettingsError, match="Its wall holds them"):
         fake().run_sync("write", **options)
 
@@ -75,7 +76,7 @@ def test_denial_of_what_the_agent_asks_about_is_accepted(
 ) -> None:
     table["fake"] = replace(table["fake"], asks_about=("write", "execute", "network"))
     run = fake().run_sync("hello", **options)
-    assert (run.text, run.warnings) == ("Hello there.", ())
+    assert (run.text, [*run.warnings]) == ("Hello there.", [])
 
 
 def test_auto_mode_says_what_is_not_asked_about(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
@@ -83,7 +84,7 @@ def test_auto_mode_says_what_is_not_asked_about(fake: Callable[..., Agent], tabl
     run = fake().run_sync("hello", approve="auto")
     first = next(place for place, event in enumerate(run.events) if isinstance(event, Warned))
     assert first < next(place for place, event in enumerate(run.events) if isinstance(event, ModelReplied))
-    said = "it asks about writes, commands, which auto approves; it does not ask about reads, network access"
+    said = "auto approves writes, commands; it does not always ask about reads, network access"
     assert run.warnings == (f"You are not asked about calls of acp:fake: {said}",)
 
 
@@ -91,8 +92,9 @@ def test_auto_mode_says_what_is_not_asked_about(fake: Callable[..., Agent], tabl
 @pytest.mark.parametrize(("mode", "to"), [("", "plan"), ("auto", "plan")])
 def test_mode_that_the_agent_chose_itself_is_named(fake: Callable[..., Agent], mode: str, to: str, approve: Any) -> None:
     run = fake(mode=mode).run_sync(f"drift {to}", approve=approve or (lambda call, run: True))
-    changed = f"acp:fake changed its mode from {mode or 'default'} to {to}, in which it is not known to ask before it writes and executes"
-    assert [warning for warning in run.warnings if "changed its" in warning] == [changed]
+    changed = f"acp:fake changed its mode from {mode or 'default'} to {to}"
+    unknown = ", in which it is not known to ask before it writes and executes"
+    assert [warning for warning in run.warnings if "changed its" in warning] == [changed + unknown]
     assert run.status == "completed"
 
 
@@ -100,11 +102,17 @@ def test_mode_that_the_agent_chose_itself_is_named(fake: Callable[..., Agent], m
 def test_mode_without_questions_ends_a_run_with_denials(
     fake: Callable[..., Agent], tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    with pytest.raises(ModelError, match="changed its mode from default to auto.*would have no effect") as raised:
+    with pytest.raises(ModelError, match=r"changed its mode from default to auto.*would have no effect") as raised:
         fake().run_sync("drift auto", **options)
     run: Any = raised.value.run
     assert run.status == "failed"
     assert not (tmp_path / "drifted.txt").exists()
+
+
+def test_mode_without_questions_ends_a_running_call(fake: Callable[..., Agent]) -> None:
+    live = fake(max_seconds=60).start("wander", permissions={"bash(rm *)": "deny"}, approve=lambda call, run: True)
+    run = live.result(20)
+    assert (run.status, "changed its mode from default to auto" in str(run.error)) == ("failed", True)
 
 
 def test_change_of_another_setting_is_named(fake: Callable[..., Agent]) -> None:
