@@ -142,19 +142,23 @@ class Session:
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
-                self.settings.take(opened)
-                if mode and mode != self.settings.mode:
-                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
-                        raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
-                    self.settings.take({"currentModeId": mode})  # not every agent confirms it
-                    await self._request("session/set_mode", sessionId=self.id, modeId=mode)
-                if model:
-                    self.settings.take({"configOptions": [{"id": "model", "currentValue": model}]})
-                    set_model = {"configId": "model", "value": model}
-                    self.settings.take(await self._request("session/set_config_option", sessionId=self.id, **set_model))
-                self.settings.begin(mode)
+                await self._set_up(opened, mode, model)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
+
+    async def _set_up(self, opened: Mapping[str, Any], mode: str, model: str) -> None:
+        """Set the mode and the model, if given. Later reports of other settings count as changes."""
+        self.settings.take(opened)
+        if mode and mode != self.settings.mode:
+            if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
+                raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
+            self.settings.take({"currentModeId": mode})  # not every agent confirms it
+            await self._request("session/set_mode", sessionId=self.id, modeId=mode)
+        if model:
+            self.settings.take({"configOptions": [{"id": "model", "currentValue": model}]})
+            set_model = {"configId": "model", "value": model}
+            self.settings.take(await self._request("session/set_config_option", sessionId=self.id, **set_model))
+        self.settings.begin(mode)
 
     async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Load a session and return the response, or None if the agent no longer has the session."""

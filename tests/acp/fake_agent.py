@@ -607,7 +607,8 @@ class Agent:
             return {}
         assert params["sessionId"] == self.session, params
         if method == "session/set_mode":
-            self.mode = params["modeId"]
+            self.mode = self.mode if "stubborn" in sys.argv else params["modeId"]
+            self.update("current_mode_update", currentModeId=self.mode)
             return {}
         if method == "session/set_config_option":
             assert params["configId"] == "model", params

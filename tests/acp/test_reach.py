@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from msgspec.structs import replace
 
 from agentnb import Agent
 from agentnb.acp import reach
 from agentnb.acp.installed import Installed
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.turn_record import UNKNOWN_UPDATES
 from agentnb.core.log.events import ModelReplied, Warned
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ModelError, SettingsError
@@ -79,13 +81,14 @@ def test_denial_of_what_the_agent_asks_about_is_accepted(
     assert (run.text, [*run.warnings]) == ("Hello there.", [])
 
 
-def test_auto_mode_says_what_is_not_asked_about(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+def test_auto_mode_says_what_is_not_asked_about(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], snapshot: Snapshot
+) -> None:
     table["fake"] = replace(table["fake"], asks_about=("write", "execute"))
     run = fake().run_sync("hello", approve="auto")
     first = next(place for place, event in enumerate(run.events) if isinstance(event, Warned))
     assert first < next(place for place, event in enumerate(run.events) if isinstance(event, ModelReplied))
-    said = "auto approves writes, commands; it does not always ask about reads, network access"
-    assert run.warnings == (f"You are not asked about calls of acp:fake: {said}",)
+    assert [*run.warnings] == snapshot
 
 
 @pytest.mark.parametrize("approve", ["auto", None])
@@ -115,11 +118,18 @@ def test_mode_without_questions_ends_a_running_call(fake: Callable[..., Agent]) 
     assert (run.status, "changed its mode from default to auto" in str(run.error)) == ("failed", True)
 
 
-def test_change_of_another_setting_is_named(fake: Callable[..., Agent]) -> None:
-    run = fake().run_sync("settle small", permissions={"bash(rm *)": "deny"})
-    assert run.warnings == ()
-    run = Agent(acp="fake:big").run_sync("settle small")
-    assert run.warnings == ("acp:fake:big changed its model from big to small",)
+def test_agent_that_keeps_its_own_mode_is_named(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, "stubborn"))
+    assert ["from default to auto" in warning for warning in fake().run_sync("hello").warnings] == [True]
+    with pytest.raises(ModelError, match="from default to auto"):
+        fake().run_sync("hello", approve="never")
+
+
+def test_change_of_another_setting_is_named(fake: Callable[..., Agent], snapshot: Snapshot) -> None:
+    first = fake().run_sync("settle small", permissions={"bash(rm *)": "deny"})
+    assert not first.warnings, "it tells its model for the first time"
+    assert first.last_round.metadata[UNKNOWN_UPDATES] == {"available_commands_update": {"count": 1, "first": "{}"}}
+    assert [*Agent(acp="fake:big").run_sync("settle small").warnings] == snapshot
 
 
 def test_unsupported_operating_system_is_reported(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
