@@ -255,7 +255,7 @@ class Login(_Tokens):
             http.stream("POST", address, json=PING, headers={**self._server.headers, **accept}) as response,
         ):
             if response.status_code in NOT_ALLOWED:
-                raise OAuthFlowError(f"it still answers {response.status_code} after the login")
+                raise OAuthFlowError(f"it still returns {response.status_code} after login")
 
     async def _check(self, request: Request) -> None:
         self._check_scheme(request.url)
@@ -302,7 +302,7 @@ class Login(_Tokens):
         except SettingsError as error:
             raise OAuthFlowError(error.what) from None
         if "#" in endpoint:
-            raise OAuthFlowError(f"{endpoint} cannot be opened: it has a fragment")
+            raise OAuthFlowError(f"{endpoint} cannot be opened: it contains a fragment")
         self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
@@ -355,7 +355,7 @@ async def _refusal(response: Response) -> str:
         answer = await response.aread() and response.json()
         words = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
         reason = _error_text(": ".join([word for word in words if isinstance(word, str)]))
-    return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
+    return f"{response.request.url.copy_with(query=None)} returned {response.status_code}" + (f" ({reason})" if reason else "")
 
 
 def _limit(response: Response) -> None:
