@@ -78,7 +78,7 @@ def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> N
     cell = kernel.run("%agent answer approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
-    assert "No run waits for an answer" in kernel.run("%agent answer approve").error
+    assert "No run is waiting for an answer" in kernel.run("%agent answer approve").error
     kernel.run("wrote.clear()")
 
 
