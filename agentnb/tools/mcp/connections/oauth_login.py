@@ -302,7 +302,7 @@ class Login(_Tokens):
         except SettingsError as error:
             raise OAuthFlowError(error.what) from None
         if "#" in endpoint:
-            raise OAuthFlowError(f"{endpoint} cannot be opened: it contains a fragment")
+            raise OAuthFlowError(f"{endpoint} cannot be opened: it has a fragment")
         self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
