@@ -355,7 +355,7 @@ async def _refusal(response: Response) -> str:
         answer = await response.aread() and response.json()
         words = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
         reason = _error_text(": ".join([word for word in words if isinstance(word, str)]))
-    return f"{response.request.url.copy_with(query=None)} returned {response.status_code}" + (f" ({reason})" if reason else "")
+    return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
 
 
 def _limit(response: Response) -> None:
