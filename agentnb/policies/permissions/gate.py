@@ -155,7 +155,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
         return f"The rule {_rule_text(judged)} denies commands, so programs that may start others need your approval: {others}."
     origin = origin_of(tool)
     asks = (
-        f"The context says to ask about {_rule_text(judged)} each time."
+        f"The context asks about {_rule_text(judged)} each time."
         if judged.is_confirmed
         else f"The rule {_rule_text(judged)} says to ask."
     )
