@@ -158,7 +158,7 @@ class Store:
         if home is not None:
             ignore = home / ".gitignore"
             if not ignore.exists():
-                ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
+                ignore.write_text("# Run logs contain what was said and shown: do not commit them.\n*\n")
 
     def path(self, run_id: str) -> Path:
         """Return the path of this run's file, which need not exist; raises `StoreError` if the id is invalid."""
