@@ -393,7 +393,7 @@ def _check_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     if missing and not has_anybody:
         first_missing = missing[0]
         advice = AnswerRun(run.id, first_missing.id, lead="Answer it")
-        raise SettingsError(f"Run {run.id} waits for your answer to: {first_missing.message}", advice)
+        raise SettingsError(f"Run {run.id} is waiting for your answer to: {first_missing.message}", advice)
     return answers
 
 

@@ -192,7 +192,7 @@ class WordReader(ABC):
         if self.peek() == "(" and takes_array and self.text[self.pos - 1] == "=" and ASSIGNMENT.fullmatch(draft.mask):
             self._array(draft)
         if self.pos == start:
-            raise Unreadable("no word where bash expects it" if self.peek() else "its end is missing")
+            raise Unreadable("no word where bash expects one" if self.peek() else "its end is missing")
         return draft
 
     def word(self) -> Word:
@@ -205,7 +205,7 @@ class WordReader(ABC):
         match = PLAIN.match(self.text, self.pos)
         text = match[0] if match else self.text[self.pos]
         if not match and text != "\r":
-            raise Unreadable("a blank that is not ASCII")
+            raise Unreadable("non-ASCII whitespace")
         self.pos += len(text)
         draft.add(text)
 
@@ -322,7 +322,7 @@ class WordReader(ABC):
     def _backticks(self, draft: Draft, context: str) -> None:
         match = BACKTICKS.match(self.text, self.pos)
         if match is None:
-            raise Unreadable("a substitution that does not end")
+            raise Unreadable("an unterminated substitution")
         if "\\\n" in match[1] or (context and "\\" in match[1]):
             raise Unreadable("backslashes in backticks")
         self.pos = match.end()
@@ -336,13 +336,13 @@ class WordReader(ABC):
             return
         name = PARAMETER.match(self.text, self.pos)
         if name is None:
-            raise Unreadable("an expansion of a computed name")
+            raise Unreadable("an expansion with a computed name")
         self.pos = name.end()
         if self.take("["):
             self._to_index_end()
         operation = OPERATION.match(self.text, self.pos)
         if operation is None:
-            raise Unreadable("an expansion of unknown form")
+            raise Unreadable("an unknown form of expansion")
         self.pos = operation.end()
         if operation[0] == ":":
             self.arithmetic("}")
@@ -356,9 +356,9 @@ class WordReader(ABC):
         self.enter()
         while (sign := self.peek()) != "}":
             if not sign:
-                raise Unreadable("an expansion that does not end")
+                raise Unreadable("an unterminated expansion")
             if self.starts_process() or (sign == "'" and context) or (sign == '"' and context == "<<"):
-                raise Unreadable("quotes or processes within an expansion")
+                raise Unreadable("quotes or process substitution inside an expansion")
             if sign == "\\":
                 self.pos += 2
             elif not self._quoted_or_expanded(draft, sign, context):
@@ -412,7 +412,7 @@ class WordReader(ABC):
             self.skip_lines()
         self.expect(")")
         if self.at_word():
-            raise Unreadable("text behind an array")
+            raise Unreadable("text after an array")
         draft.expand(may_split=False)
 
     @abstractmethod

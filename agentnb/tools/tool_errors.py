@@ -48,7 +48,7 @@ def too_deep(tool: str) -> ToolOutcome:
     return failure(
         "invalid_arguments",
         f"{tool} was not run: its arguments are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
-        "arguments: encode the deep part as a JSON string, or split it over several calls.",
+        "arguments: encode the deep part as a JSON string, or split it across several calls.",
     )
 
 

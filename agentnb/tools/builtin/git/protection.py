@@ -98,7 +98,7 @@ def protected_settings(configured: Iterable[str]) -> dict[str, str]:
     if len(named) > MAX_NAMES:
         raise ToolRefused(
             "git_error",
-            f"The git configuration of this repository names {len(named):,} programs, too many to disable.",
+            f"The git configuration of this repository lists {len(named):,} programs, too many to disable.",
             "Ask the person to check .git/config.",
         )
     return SETTINGS | named

@@ -222,7 +222,7 @@ def check_url(url: object) -> None:
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:
-        message = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
+        message = f"GitHub's url= {problem}" if problem else "GitHub's url= is not an https address"
         raise SettingsError(message, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
 
 

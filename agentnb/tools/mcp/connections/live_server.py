@@ -129,7 +129,7 @@ class LiveServer:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
                 if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
-                    raise ConnectionResetError("the server ended") from error  # instead of the client's error
+                    raise ConnectionResetError("the server exited") from error  # instead of the client's error
             finally:
                 _asker.reset(token)
                 if asker is not None:

@@ -255,7 +255,7 @@ class Login(_Tokens):
             http.stream("POST", address, json=PING, headers={**self._server.headers, **accept}) as response,
         ):
             if response.status_code in NOT_ALLOWED:
-                raise OAuthFlowError(f"it still answers {response.status_code} after the login")
+                raise OAuthFlowError(f"it still returns {response.status_code} after login")
 
     async def _check(self, request: Request) -> None:
         self._check_scheme(request.url)
