@@ -107,7 +107,7 @@ def derive_settings(agent: AgentSettings) -> None:
     if agent.acp:
         _set_foreign(agent)
     elif agent.mode:
-        raise SettingsError("mode is a mode of an external agent", 'Name the agent, too: Agent(acp="NAME", mode="MODE")')
+        raise SettingsError("mode applies only to external agents", 'Name the agent, too: Agent(acp="NAME", mode="MODE")')
     elif agent.model == "":
         raise SettingsError("An agent needs a model", 'Name it: Agent("provider:model")')
     _set(agent, "extensions", _all_extensions(agent))

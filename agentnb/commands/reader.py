@@ -67,7 +67,7 @@ class CommandReader(WordReader):
         """Parse the text to its end."""
         self.read_commands("")
         if self.pending:
-            raise Unreadable("a here-document that does not end")
+            raise Unreadable("an unterminated here-document")
 
     def read_text(self, text: str) -> None:
         """Parse a text that bash is going to run as commands."""
@@ -453,7 +453,7 @@ class CommandReader(WordReader):
             if text == delimiter:
                 return "".join(lines)
             lines.append(text + "\n")
-        raise Unreadable("a here-document that does not end")
+        raise Unreadable("an unterminated here-document")
 
 
 def _join_lines(text: str) -> str:

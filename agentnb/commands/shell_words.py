@@ -227,7 +227,7 @@ class WordReader(ABC):
         elif sign == "'" and not context:
             end = self.text.find("'", self.pos + 1)
             if end < 0:
-                raise Unreadable("a quotation that does not end")
+                raise Unreadable("an unterminated quote")
             draft.add(self.text[self.pos + 1 : end], is_quoted=True)
             self.pos = end + 1
         else:
@@ -238,7 +238,7 @@ class WordReader(ABC):
         self.pos += 1
         while (sign := self.peek()) != '"':
             if not sign:
-                raise Unreadable("a quotation that does not end")
+                raise Unreadable("an unterminated quote")
             if not self._quoted_or_expanded(draft, sign, '"'):
                 self._run_of(DOUBLE_QUOTED, draft)
         self.pos += 1
@@ -289,7 +289,7 @@ class WordReader(ABC):
     def _ansi_c(self, draft: Draft) -> None:
         match = ANSI_C.match(self.text, self.pos)
         if match is None:
-            raise Unreadable("a quotation that does not end")
+            raise Unreadable("an unterminated quote")
         self.pos = match.end()
         escapes = [
             (escape[4] is None and chr(int(escape[2], 16) if escape[2] else int(escape[3], 8) if escape[3] else 1)) or "\0"
@@ -315,7 +315,7 @@ class WordReader(ABC):
         self.expect(")")
         self.depth -= 1
         if self.pending:
-            raise Unreadable("a here-document that does not end")
+            raise Unreadable("an unterminated here-document")
         self.held, self.pending = outer
         draft.expand(may_split=may_split)
 

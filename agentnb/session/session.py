@@ -303,9 +303,7 @@ class Session:
             )
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
         if board is None:
-            raise SettingsError(
-                "There is no todo list: the newest run of a cell has no tools", "Give it tools: %%agent -t NAME"
-            )
+            raise SettingsError("There is no todo list: the newest cell's run has no tools", "Give it tools: %%agent -t NAME")
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:

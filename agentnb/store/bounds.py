@@ -117,7 +117,7 @@ class HeldData:
         self._values += _count_values(data)
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
+                f"{self._source} contains more than {MAX_HELD_VALUES:,} JSON values, the limit for reading", _TOO_MUCH
             )
 
 
@@ -137,7 +137,7 @@ def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
         values, count = values + _count_values(line), count + 1
         if values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
+                f"{source} contains more than {MAX_HELD_VALUES:,} JSON values, the limit for reading", _TOO_MUCH
             )
         check_events(count, source)
         yield line

@@ -61,7 +61,7 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
     """Return the result for a tool that exceeded its time limit."""
     return failure(
         "timeout",
-        f"{tool} did not finish within {seconds:g} seconds; agentnb gave up. Ask for less at once, or use another tool.",
+        f"{tool} did not finish within {seconds:g} seconds; agentnb gave up. Request less at a time, or use another tool.",
     )
 
 

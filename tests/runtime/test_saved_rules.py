@@ -309,7 +309,7 @@ def nothing(_: Path) -> None:
 
 SAVING_FAILS: dict[str, tuple[Callable[[Path], None], ToolCall, Any, str]] = {
     "a file in its place": (file_in_its_place, SAVE, "always in project: save(data/**)", "Not a directory"),
-    "a folder open to others": (open_to_others, LOG, ALWAYS, "it would not count, as others may write {rules}"),
+    "a folder open to others": (open_to_others, LOG, ALWAYS, "the rule would have no effect, as others may write {rules}"),
     "a link made meanwhile": (swapped, SAVE, "always in project", "it leads to {parent}"),
     "out of the folder": (nothing, SAVE, "always in project: save(x/../../**)", "it leads to {parent}"),
 }

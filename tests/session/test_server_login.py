@@ -326,7 +326,7 @@ def test_forgotten_login_is_deleted_everywhere(
         assert (login_files(person), memory.held) == ([], {})
         with pytest.raises(ServerFailed, match="%agent mcp login docs"):
             called(servers, docs)
-    assert forget(servers, live) == "There is no login at docs"
+    assert forget(servers, live) == "No login is stored for docs"
 
 
 def test_missing_scopes_of_a_call_are_named_and_requested(servers: Servers) -> None:

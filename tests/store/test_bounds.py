@@ -137,8 +137,8 @@ def test_contents_and_expansion_of_a_file_are_limited(
         for number in range(60):
             archive.writestr(f"{number}.json", b"{}")
     files = {
-        "values": (values, bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
-        "packed values": (gzip.compress(values), bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
+        "values": (values, bounds, {"MAX_HELD_VALUES": 1_000}, "contains more than 1,000 JSON values"),
+        "packed values": (gzip.compress(values), bounds, {"MAX_HELD_VALUES": 1_000}, "contains more than 1,000 JSON values"),
         "records": (lines, bounds, {"MAX_RECORDS": 100}, "has more than 100 records"),
         "log": (log.read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run with more than 50 events"),
         "rounds": ((tmp_path / "chat.json").read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run with more than 50 events"),

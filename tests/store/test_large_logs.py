@@ -92,7 +92,7 @@ def test_excessive_lines_and_values_are_refused(tmp_path: Path, monkeypatch: pyt
     other = played(None, *[ToolCall("big", {"characters": 100_000 + place}) for place in range(3)])
     save_log(other, store.path(other.id))
     monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 10)
-    with pytest.raises(TraceError, match="values of JSON"):
+    with pytest.raises(TraceError, match="JSON values"):
         store.load(other.id)
 
 

@@ -280,7 +280,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
         message = ""  # the page sent with a redirect has nothing useful
         if target := _place(refusal.headers.get("location", ""), refusal.url):
             problem, hint = (
-                "the server redirects to {place}, and agentnb does not send the key and the conversation there",
+                "the server redirects to {place}, and agentnb will not send the key or the conversation there",
                 "If that address is right, use it: url={place}",
             )
             words["place"] = target

@@ -173,7 +173,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
                 yield name, (*keys, name), fields
             elif not is_guess:
-                raise document.error((*keys, name), "the settings of a server must be an object", f"Write {_FORM}")
+                raise document.error((*keys, name), "server settings must be an object", f"Write {_FORM}")
     elif not is_guess:
         raise document.error(keys, f"{keys[-1]} must be an object with the servers by name", f"Write {_FORM}")
 
@@ -276,7 +276,9 @@ class _Entry:
         self._check_type(is_remote=bool(url))
         for key in ("args", "env") if url else ("headers",):
             if self._get(key):
-                self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
+                self._note(
+                    f"{self._place(key)[-1]} has no effect: a server with {'an address' if url else 'a command'} ignores it"
+                )
         options: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
         if url:
             options["headers"] = self._headers()

@@ -204,7 +204,7 @@ def _read_bounded(response: Any, **_: Any) -> None:
             body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
             for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
                 if body.add(chunk):
-                    raise unexpected_answer(f"it has more than {MAX_BYTES:,} bytes")
+                    raise unexpected_answer(f"it is larger than {MAX_BYTES:,} bytes")
         except (UnknownEncoding, zlib.error):
             raise unexpected_answer("its compression cannot be decoded") from None
         except ReadTimeoutError as error:
