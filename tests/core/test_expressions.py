@@ -168,6 +168,7 @@ def test_expression_cannot_call_python(subtests: pytest.Subtests) -> None:
         "().__class__",
         "len.__globals__",
         "(ok or query).upper()",
+        "(1).real",
         "f'{query}'",
         "plan.keys()",
         "len(len)",
