@@ -45,7 +45,7 @@ def test_approval_title_names_a_file_that_may_hold_keys(subtests: pytest.Subtest
     cases = {
         "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
         "Call look": approval({"path": ".env"}, tool="look", effects="read"),
-        "Run a command that names conf/.env, which may hold keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
+        "Run a command that uses conf/.env, which may contain keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
         "Run a command": approval({"command": "x"}, command="cat notes.txt"),
     }
     for title, case in cases.items():

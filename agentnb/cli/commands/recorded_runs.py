@@ -215,7 +215,7 @@ RECORDED: dict[str, Command] = {
             argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix, minimal or chat"),
             argument("-d", "--detect", metavar="PRESET", type=text_of, help="a preset of detectors, such as default"),
             argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix"),
-            argument("--max-rounds", metavar="N", type=count, help="use this limit of rounds"),
+            argument("--max-rounds", metavar="N", type=count, help="use this round limit"),
         ),
         "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),

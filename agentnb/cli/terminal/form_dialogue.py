@@ -88,7 +88,7 @@ def _notes(field: FormField) -> str:
     descriptions = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
     limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
     needed = [] if field.is_required or field.has_value else ["may be left out"]
-    empty = [f"{EMPTY_TEXT} for an empty text"] if field.may_be_empty else []
+    empty = [f"{EMPTY_TEXT} for empty text"] if field.may_be_empty else []
     wanted = [] if field.format and limits else [_describe_input(field)]
     return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in descriptions), *wanted, *limits, *needed, *empty])
 
