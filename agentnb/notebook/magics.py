@@ -285,7 +285,7 @@ class AgentMagics(Magics):
     )
     @argument("-o", "--out", metavar="NAME", default="runs", help="the variable that will hold the runs (default: runs)")
     @argument("--loose", action="store_true", help="read damaged files as far as possible")
-    @argument("--import", dest="do_import", action="store_true", help="copy the runs into the store of this session")
+    @argument("--import", dest="do_import", action="store_true", help="copy the runs into this session's store")
     @argument(
         "--existing",
         metavar="WHAT",

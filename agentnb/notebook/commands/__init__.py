@@ -84,7 +84,7 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
         return
     live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
-    print(f"Run {live.run_id} pauses before its next {unit}. %agent resume continues it")
+    print(f"Run {live.run_id} will pause before its next {unit}. %agent resume continues it")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
