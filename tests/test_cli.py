@@ -238,7 +238,7 @@ def test_usage_error_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli
         ("--odd",): "agentnb --help",
         ("show",): "agentnb show --help",
         ("show", "."): "agentnb runs . lists",
-        ("runs", "-n", "0"): "'0' is not a whole number from 1",
+        ("runs", "-n", "0"): "'0' is not a whole number of at least 1",
         ("table", "usge"): "Did you mean usage",
         ("table", "runs", "-o", "runs.xls"): ".csv or .parquet",
         ("show", ""): "Argument ID|FILE: it is empty. agentnb show --help",

@@ -48,7 +48,7 @@ class Command(NamedTuple):
 def count(text: str) -> int:
     """Parse a positive integer."""
     if not (text.isdecimal() and len(text) < 10 and int(text)):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

@@ -75,7 +75,7 @@ ANSWER = Command(
             "value",
             metavar="ANSWER",
             nargs="?",
-            help="yes or no, one of the choices, a text, or JSON, as the question requires; by default you are asked here",
+            help="yes or no, one of the choices, text, or JSON, as the question requires; by default you are asked here",
         ),
         argument(
             "--decline",
