@@ -302,5 +302,5 @@ def test_all_search_problems_are_reported_before_anything_runs(monkeypatch: pyte
         with pytest.raises(ExperimentProblems, match=wrong):
             small_search(**settings).check()
     monkeypatch.setitem(sys.modules, "gepa", None)
-    with pytest.raises(SettingsError, match=r"To search needs the package gepa(.|\n)*agentnb\[optimise\]"):
+    with pytest.raises(SettingsError, match=r"Searching requires the gepa package(.|\n)*agentnb\[optimise\]"):
         small_search().check()
