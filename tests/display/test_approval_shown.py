@@ -52,7 +52,7 @@ def test_approval_title_names_a_file_that_may_hold_keys(subtests: pytest.Subtest
         with subtests.test(title):
             html = words_in(question_html(case, Form(live=True)))
             assert html.startswith(f"{title} May ")
-            assert ("which may hold keys:\n" in call_text(case.question)) == ("which may hold keys" in title)
+            assert ("which may contain keys:\n" in call_text(case.question)) == ("which may contain keys" in title)
     grants = (GrantOffer("bash(cat .env)"),)
     command = approval({"command": "cat .env"}, command="cat .env", grants=grants)
     assert "always: cat .env, in this run" in listed_choices(command.question), "the command, not that file with anything"
