@@ -45,7 +45,7 @@ settings](reference.md#settings-of-a-history) |
         "traces.md": f"""| what | bound |
 |---|---|
 | a run, a document, a log, a page | {size(bounds.MAX_HELD_BYTES)}, and above {size(bounds.UNCOUNTED_BYTES)} \
-{bounds.MAX_HELD_VALUES:,} values of JSON |
+{bounds.MAX_HELD_VALUES:,} JSON values |
 | a run | {bounds.MAX_RUN_EVENTS:,} events, about {bounds.MAX_RUN_EVENTS // 5:,} rounds with a call each; \
 {bounds.MAX_ROUND_CALLS:,} calls in one reply; {bounds.MAX_MESSAGES_IN_A_ROW:,} replies, or user messages, in a row |
 | files read a run at a time (`iter_traces`): JSON Lines with a run a line; Inspect, tau-bench, tau2-bench, ShareGPT \

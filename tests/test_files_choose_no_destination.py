@@ -419,7 +419,7 @@ def test_terminal_asks_about_a_url_before_anything_runs(
             assert main([*map(str, command)]) == 0 and place.received() == [200]
             told = capsys.readouterr().err
             assert told.count(f"{place.address}. The key in {VARIABLE} would go there") == 1
-            assert told.startswith("A file or log names a model at")
+            assert told.startswith("A file or log refers to a model at")
             (settings.personal_folder() / allowed_urls.FILE).unlink()
     for option_of_exec in (["go", "--no-input"], ["-"]):
         with subtests.test(option_of_exec), place.alone():

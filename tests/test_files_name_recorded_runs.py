@@ -15,7 +15,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.rerun.fork import fork_sync
 
-REFUSED = "which is outside the folder of the workflow file"
+REFUSED = "which is outside the workflow file's folder"
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
-from agentnb.acp.reach import check_cost, check_holds
-from agentnb.acp.turn_record import SESSION_COST, Pieces, Spending
+from agentnb.acp.reach import check_cost, check_holds, denied_effects
+from agentnb.acp.turn_record import MODE, SESSION_COST, Pieces, Spending
 from agentnb.acp.watched_folder import WatchedFolder
 from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Image, Message, Text, ToolCall, visible
@@ -55,7 +55,7 @@ from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.defaults import MAX_AGENTS
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.subject import WRITE_TOOL, Subject
-from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
+from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
@@ -69,6 +69,7 @@ CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's final text."""
+ITS_MEMORY = "You can only choose an answer that it remembers, if the question offers one"
 SAY_MORE = "To tell the agent what to do instead, continue the run"
 
 
@@ -107,8 +108,10 @@ class AcpModel:
         self._session: Session | None = None
         self.start: Literal["free", "to_ask", "asked"] = "free"
         """Permission to start the agent: not needed, still to be asked for, or asked for."""
-        self.has_denials = False
-        """True if a rule of the run denies calls."""
+        self.denied: Mapping[str, frozenset[Effect]] = {}
+        """Effects that the run's permissions deny; see `denied_effects`."""
+        self._asking_modes: frozenset[str] = frozenset()
+        """Modes in which the agent asks, or that the person chose."""
         self._cancelling: asyncio.Future[None] | None = None
         """Keeps the task alive, since the event loop holds only weak references."""
         self._heard = 0
@@ -139,8 +142,8 @@ class AcpModel:
         if self._shell is not None and not self._agent.terminals:
             problem = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(problem, "Omit it, or use an agent that lets agentnb run its commands, such as kimi")
-        self.has_denials = any(rule.verdict == "deny" for layer in permissions.layers for rule in layer.rules)
-        warning, asks = check_holds(self._foreign, permissions)
+        self.denied = denied_effects(permissions, self.tools.of_kinds)
+        warning, asks = check_holds(self._foreign, permissions, self.denied)
         self.start = "to_ask" if asks else "free"
         hidden = f"{self.name} does not offer the notebook's functions to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
@@ -164,6 +167,8 @@ class AcpModel:
         while True:
             item = await session.next(pieces.due)
             self._take_plan(session)
+            for notice in self._changes(session):
+                yield notice
             if item is None or isinstance(item, TextDelta | ThinkingDelta):
                 if item is not None:
                     pieces.add(item)
@@ -190,6 +195,29 @@ class AcpModel:
         if session.plan is not self._plan:
             self._plan = session.plan
             self._tell_todos(todos_of(self._plan or ()))
+
+    def _changes(self, session: Session) -> Iterator[Notice]:
+        """Yield warnings about settings that the agent has changed itself. Raises `ModelError` if the run's permissions
+        deny calls that it may no longer ask about.
+        """
+        changes, session.settings.changes = session.settings.changes, []
+        for name, before, value in changes:
+            change = f"{self.name} changed its {name} from {before or 'an unknown one'} to {value}"
+            if name == MODE and value not in self._asking_modes:
+                change = f"{change}, in which it is not known to ask before it writes and executes"
+                if held := self._held:
+                    raise ModelError(change, f"The run ended, because {', '.join(held)} would have no effect")
+            yield Notice(change)
+
+    @property
+    def _held(self) -> list[str]:
+        """The modes and rules of the run that hold only as long as the agent asks."""
+        return [text for text, effects in self.denied.items() if effects]
+
+    def _end_unheld_turn(self) -> None:
+        """Make the agent end its turn if it has left its asking mode while a call runs; the next round then fails."""
+        if self._session is not None and self._held and self._session.settings.mode not in self._asking_modes:
+            self.end_turn()
 
     def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
         self._calls = calls
@@ -268,6 +296,8 @@ class AcpModel:
         session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=not is_walled)
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
+        self._asking_modes = frozenset({self._mode or session.settings.mode, self._agent.asks_in})
+        session.settings.when_changed = self._end_unheld_turn
         cost = _last_of(self._before, SESSION_COST)
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
         is_resumed = self._is_recovered and session.id == earlier  # otherwise send the whole run
@@ -400,7 +430,8 @@ class ForeignTool:
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.tool_call is None:
             return failure("no_result", "The agent dropped this call.")
-        call.own_outcome, call.always = self._refusal(call, arguments), self._model.remembered_words(context.call_id)
+        call.always = self._model.remembered_words(context.call_id)
+        call.own_outcome = self._refusal(call, arguments)
         if not call.answer.done():
             call.answer.set_result(call.own_outcome is None)
             call.context.set_result(context)
@@ -410,6 +441,11 @@ class ForeignTool:
     def words_of(self, call_id: str) -> str:
         """Return the agent's own words for the answers about a call that it does not remember, for the question, or ""."""
         call = self._model.call_of(call_id) or within.get()
+        if call is not None and call.lacks_once:
+            _, always = self.remembering_agent(call_id)
+            allowing = f"only {' or '.join(map(repr, always))} allows it, which {self._model.agent} remembers itself"
+            way = allowing if always else "no answer here allows it"
+            return f"{self._model.name} accepts no approval of this call alone. Approving declines it: {way}"
         answers = {} if call is None else {"approving": call.options_of(ALLOW_ONCE), "rejecting": call.options_of(REJECT_ONCE)}
         words = ", ".join(f"{answer}: {next(iter(names))!r}" for answer, names in answers.items() if next(iter(names), ""))
         return f"{self._model.name} calls {words}" if words else ""
@@ -419,13 +455,17 @@ class ForeignTool:
         calls that a rule denies, either.
         """
         call = self._model.call_of(call_id) or within.get()
-        words = () if call is None or self._model.has_denials else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
+        words = () if call is None or self._model.denied else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
         return (self._model.agent, words) if words else ("", ())
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot be run, or None."""
         if call.tool_call is None or arguments != redact(call.tool_call).arguments:
             return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
+        if call.lacks_once and not call.always:
+            return failure(
+                "not_alone", f"It did not run: {self._model.name} accepts no approval of this call alone.", ITS_MEMORY
+            )
         is_asked = call.options is not None or call.is_own  # otherwise it may have written already
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
@@ -489,9 +529,10 @@ class ForeignToolbox(Toolbox):
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         self._model, self._functions = model, (*functions,)
         super().__init__([FunctionAtDoor(model, tool) for tool in self._functions])
-        self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
-        self._of_kinds[START] = AgentStart(model)
-        for name in self._of_kinds:
+        self.of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        """Tools for the agent's own calls, by name."""
+        self._start = AgentStart(model)
+        for name in (*self.of_kinds, START):
             if name in self._tools:
                 raise SettingsError(f"{model.name} also uses the name {name} for its calls", "Rename yours")
 
@@ -506,4 +547,4 @@ class ForeignToolbox(Toolbox):
 
     def get(self, name: str) -> Tool | None:
         """Return a tool by name, or None."""
-        return super().get(name) or self._of_kinds.get(name)
+        return super().get(name) or (self._start if name == START else self.of_kinds.get(name))

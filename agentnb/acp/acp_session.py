@@ -22,7 +22,7 @@ from agentnb.acp.agent_process import AgentProcess
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals, command_of
-from agentnb.acp.turn_record import UnknownUpdates
+from agentnb.acp.turn_record import AgentSettings, UnknownUpdates
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
@@ -44,10 +44,8 @@ JOINS = ("_", "__", "/", ".", ": ")
 """Separators between server and tool name in the titles that agents use."""
 SECONDS_BESIDE = 0.1
 """Seconds in which other announced calls may join the reply of the first one that is ready."""
-UNUSED = frozenset(
-    {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
-)
-"""Kinds of protocol updates that do not matter for a run."""
+UNUSED = frozenset({"user_message_chunk", "available_commands_update", "session_info_update"})
+"""Kinds of updates that do not matter for a run: counted, without the agent's texts in them."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 
@@ -99,6 +97,7 @@ class Session:
         self._announced: dict[str, ForeignCall] = {}
         """Calls that are not in a reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
+        self.settings = AgentSettings()
         self.plan: list[Any] | None = None
         """The latest plan, or None before the first."""
         self.cost: float | None = None
@@ -143,14 +142,23 @@ class Session:
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
-                if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
-                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
-                        raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
-                    await self._request("session/set_mode", sessionId=self.id, modeId=mode)
-                if model:
-                    await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
+                await self._set_up(opened, mode, model)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
+
+    async def _set_up(self, opened: Mapping[str, Any], mode: str, model: str) -> None:
+        """Set the mode and the model, if given. Later reports of other settings count as changes."""
+        self.settings.take(opened)
+        if mode and mode != self.settings.mode:
+            if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
+                raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
+            self.settings.take({"currentModeId": mode})  # not every agent confirms it
+            await self._request("session/set_mode", sessionId=self.id, modeId=mode)
+        if model:
+            self.settings.take({"configOptions": [{"id": "model", "currentValue": model}]})
+            set_model = {"configId": "model", "value": model}
+            self.settings.take(await self._request("session/set_config_option", sessionId=self.id, **set_model))
+        self.settings.begin(mode)
 
     async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Load a session and return the response, or None if the agent no longer has the session."""
@@ -218,13 +226,16 @@ class Session:
         return cost
 
     async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
-        """Return the next delta, or else the ready calls, or else the end of the turn; or None at the time ``until``.
+        """Return the next delta, or else the ready calls, or else the end of the turn; or None at the time ``until``, or
+        if there are changes of settings to take.
 
         Raises `ModelError`.
         """
         loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
+            if self.settings.changes:
+                return None
             if self._items:
                 return self._items.popleft()
             if any(call.is_ready for call in self._announced.values()):
@@ -317,8 +328,10 @@ class Session:
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
                     self.cost = float(cost["amount"])
-            case kind if kind not in UNUSED:
-                self.unknown.take(kind, update)
+            case "current_mode_update" | "config_option_update":
+                self.settings.take(update)
+            case kind:
+                self.unknown.take(kind, {} if kind in UNUSED else update)
 
     def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))

@@ -195,6 +195,11 @@ class ForeignCall:
                 ids.setdefault(redact(words), option["optionId"])
         return ids
 
+    @property
+    def lacks_once(self) -> bool:
+        """True if the agent has asked, but offers no approval for this call alone."""
+        return self._asked is not None and not self.options_of(ALLOW_ONCE)
+
     def select_option(self, *, is_allowed: bool) -> Any:
         """Return the id of the option that answers a decision, or None: one that the agent remembers only if the person chose
         it.

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from agentnb.errors import SettingsError, suggest_names
+from agentnb.tools.tool import Effect
 
 AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
@@ -36,6 +37,10 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Mode in which it asks before it writes and executes; empty if it always asks or has no such mode."""
     asks: bool = True
     """True if there is such a mode."""
+    asks_about: tuple[Effect, ...] = ()
+    """Effects of calls about which it always asks in that mode, as far as tested; see the table in ``docs/agents.md``."""
+    sandbox: str = ""
+    """Sentence about the agent's own sandbox or mode that restricts other effects, if it has one."""
     offers_functions: bool = True
     """True if it shows the notebook's functions to its model. In codex and vibe, the model must search for them;
     copilot accepts none.

@@ -3,37 +3,89 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import KnownAgent
-from agentnb.core.run.approvals import AUTO
+from agentnb.core.run.approvals import AUTO, NEVER, READ_ONLY
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.tools.subject import flag_of
+from agentnb.tools.tool import Effect, Tool
 
 RUNS_HERE = os.name == "posix"
 """True if the system supports what the agent's guard and the door need: inherited pipes, process groups and Unix sockets."""
 
+NOUNS: Mapping[Effect, str] = {"read": "reads", "write": "writes", "execute": "commands", "network": "network access"}
+"""Effects, as a person reads them."""
+UNHELD = "No mode or sandbox of it is known that would hold them; in an experiment, agentnb runs it inside bubblewrap"
 
-def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, bool]:
+
+def denied_effects(permissions: Permissions, tools: Mapping[str, Tool]) -> dict[str, frozenset[Effect]]:
+    """Return the effects that each mode, rule and list of flags denies, by its text. ``tools``: those of the agent by name.
+
+    They are empty for rules about other tools, such as functions of the notebook, which agentnb runs itself.
+    """
+    modes = {word: frozenset(NOUNS) - {"read"} for word in permissions.mode.held if word in (READ_ONLY, NEVER)}
+    denied: dict[str, frozenset[Effect]] = {**modes}
+    for layer in permissions.layers:
+        for rule in layer.rules:
+            if rule.verdict == "deny":
+                denied[rule.text] = _effects(tool for name, tool in tools.items() if rule.holds_for(name, tool))
+        if layer.flags is not None:
+            forbidden = [tool for tool in tools.values() if flag_of(tool) not in (None, *layer.flags)]
+            denied[f"permissions={sorted(layer.flags)}"] = _effects(forbidden)
+    return denied
+
+
+def _effects(tools: Iterable[Tool]) -> frozenset[Effect]:
+    return frozenset[Effect]().union(*[getattr(tool, "effects", None) or () for tool in tools])
+
+
+def check_holds(foreign: ForeignAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
     """Return a warning about actions taken without asking, or "", and whether to ask the person about the start.
 
     The person is asked if it is unknown whether the agent asks, unless they chose a mode of the agent or ``auto``.
-    Raises `SettingsError` for a mode or rule that the agent would not obey, because it does not ask.
+    ``denied``: see `denied_effects`. Raises `SettingsError` for a mode or rule that the agent would not obey, because it does
+    not ask.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
     is_ordered = foreign.mode not in ("", foreign.known.asks_in)
     why = f"it does not ask for permission in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
     if not why:
-        return "", False
+        _check_denied(foreign, denied)
+        return _warn_of_auto(foreign) if permissions.mode.is_auto and foreign.place is None else "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
+    held += [text for text, effects in denied.items() if effects and text not in held]
     if held:
         raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
     if not is_ordered and not permissions.mode.is_auto:
         return "", True
     return f"{foreign.name} may write and execute without asking: {why}", False
+
+
+def _check_denied(foreign: ForeignAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
+    """Raise `SettingsError` if an effect is denied that the agent does not always ask about."""
+    agent = foreign.known
+    for text, effects in denied.items():
+        if unasked := effects.difference(agent.asks_about):
+            mode = f" in its mode {agent.asks_in}" if agent.asks_in else ""
+            problem = f"{text} would not hold for {foreign.name}, which does not always ask about {_nouns(unasked)}{mode}"
+            raise SettingsError(problem, agent.sandbox or UNHELD)
+
+
+def _warn_of_auto(foreign: ForeignAgent) -> str:
+    asked = foreign.known.asks_about
+    approved = f"auto approves {_nouns(asked)}; " if asked else ""
+    unasked = _nouns(set(NOUNS).difference(asked)) or "nothing else"
+    return f"You are not asked about calls of {foreign.name}: {approved}it does not always ask about {unasked}"
+
+
+def _nouns(effects: Iterable[Effect]) -> str:
+    return ", ".join([NOUNS[effect] for effect in NOUNS if effect in effects])
 
 
 def _doubt(agent: KnownAgent) -> str:

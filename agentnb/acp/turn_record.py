@@ -1,4 +1,4 @@
-"""Record of an agent's turns: batches of text, usage as the agent counts it, and updates of unknown kinds."""
+"""Record of an agent's turns: batches of text, usage as the agent counts it, changes of its settings, and other updates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import ReplyDelta, TextDelta
-from agentnb.core.messages import Text, Thinking, join_parts
+from agentnb.core.messages import Text, Thinking, join_parts, visible
 from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, sanitize_usage
 from agentnb.models.model import Checkpoint
@@ -22,6 +22,9 @@ MAX_BATCH_CHARACTERS = 64_000
 MAX_UNKNOWN_KINDS = 10
 MAX_UNKNOWN_BYTES = 2_000
 """Maximum bytes of JSON kept from the first update of an unknown kind."""
+MAX_SETTINGS = 50
+MAX_SETTING_CHARACTERS = 100
+"""Maximum number of an agent's settings, and characters of their names and values, that are kept."""
 SESSION_COST = "session_cost"
 """Metadata key for the session's cost so far, in US dollars."""
 UNKNOWN_UPDATES = "unknown_updates"
@@ -122,6 +125,49 @@ def _is_less(usage: Usage, before: Usage) -> bool:
     """True if a total has decreased, which means that it is a different one."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
     return any((current or 0) < (previous or 0) for current, previous in pairs)
+
+
+MODE = "mode"
+"""Name of the setting that decides what the agent asks about; its mode, in the protocol's older form."""
+
+
+class AgentSettings:
+    """The agent's mode and other settings, with the changes that agentnb did not ask for."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._has_begun = False
+        self.changes: list[tuple[str, str, str]] = []
+        """Name, old and new value of each change since `begin`; the old mode is empty if it was never reported."""
+        self.when_changed: Callable[[], None] = lambda: None
+
+    @property
+    def mode(self) -> str:
+        """The current mode, or "" if it was never reported."""
+        return self._values.get(MODE, "")
+
+    def begin(self, mode: str) -> None:
+        """Count later reports as changes. ``mode``: the mode that agentnb has set, or ""."""
+        self._has_begun = True
+        if mode and self.mode not in ("", mode):
+            self.changes.append((MODE, mode, self.mode))
+
+    def take(self, update: Mapping[str, Any]) -> None:
+        """Record the values in an update or in a response."""
+        modes, options = update.get("modes"), update.get("configOptions")
+        self._take_value(MODE, modes.get("currentModeId") if isinstance(modes, dict) else update.get("currentModeId"))
+        for option in options if isinstance(options, list) else ():
+            if isinstance(option, dict):
+                self._take_value(MODE if option.get("category") == MODE else str(option.get("id")), option.get("currentValue"))
+
+    def _take_value(self, name: str, value: Any) -> None:
+        name = visible(name)[:MAX_SETTING_CHARACTERS]
+        if not isinstance(value, str) or not value or (name not in self._values and len(self._values) >= MAX_SETTINGS):
+            return
+        before, self._values[name] = self._values.get(name, ""), visible(value)[:MAX_SETTING_CHARACTERS]
+        if self._has_begun and before != self._values[name] and (before or name == MODE):
+            self.changes.append((name, before, self._values[name]))
+            self.when_changed()
 
 
 class UnknownUpdates:

@@ -107,7 +107,7 @@ def derive_settings(agent: AgentSettings) -> None:
     if agent.acp:
         _set_foreign(agent)
     elif agent.mode:
-        raise SettingsError("mode is a mode of an external agent", 'Name the agent, too: Agent(acp="NAME", mode="MODE")')
+        raise SettingsError("mode applies only to external agents", 'Name the agent, too: Agent(acp="NAME", mode="MODE")')
     elif agent.model == "":
         raise SettingsError("An agent needs a model", 'Name it: Agent("provider:model")')
     _set(agent, "extensions", _all_extensions(agent))
@@ -235,9 +235,9 @@ def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
 def _check_names(agent: AgentSettings) -> None:
     """Raise `InvalidTool` if a tool has the same name as one of agentnb's own tools."""
     if agent.keeps_todos and agent.toolbox.get(TODO_TOOL) is not None:
-        raise InvalidTool(f"{TODO_TOOL} is the tool of agentnb's own todo list", "Rename yours, or use Agent(todos=False)")
+        raise InvalidTool(f"{TODO_TOOL} is the name of agentnb's own todo tool", "Rename yours, or use Agent(todos=False)")
     if agent.sends.result_characters is not None and agent.toolbox.get(READ_TOOL) is not None:
         raise InvalidTool(
-            f"{READ_TOOL} is the tool for reading long results",
+            f"{READ_TOOL} is the name of agentnb's tool for reading long results",
             'Rename yours, or use Agent(history="full")',
         )

@@ -75,22 +75,22 @@ class Extension:
         """Raise `SettingsError` for a part of the wrong type."""
         for name, handler in self.virtual_tools.items():
             if not (isinstance(name, str) and WIRE_NAME.fullmatch(name) and callable(handler)):
-                problem = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
+                problem = f"The extension {self.name} has an invalid virtual tool {name!r}: {handler!r}"
                 raise SettingsError(problem, 'Write virtual_tools={"name_of_a_tool": handler}')
         for name in self.agent_settings:
             if name not in AGENT_SETTINGS:
-                problem = f"The extension {self.name} cannot set {name!r} of its agent"
+                problem = f"The extension {self.name} cannot set its agent's {name!r}"
                 raise SettingsError(problem, suggest_names(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a string, or settings that are not a dict")
         tools: Any = self.tools
         if isinstance(tools, str) or not isinstance(tools, Iterable):
-            raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Use tools=[f]")
+            raise SettingsError(f"The extension {self.name} has tools={tools!r}, which is not a list", "Use tools=[f]")
         for part in _PARTS:
             items: Any = getattr(self, part)
             if isinstance(items, str) or not isinstance(items, Iterable) or not all(map(callable, items)):
                 raise SettingsError(
-                    f"{part}={items!r} of the extension {self.name} is not a list of functions", f"Use {part}=(f,)"
+                    f"The extension {self.name} has {part}={items!r}, which is not a list of functions", f"Use {part}=(f,)"
                 )
             object.__setattr__(self, part, tuple(items))
 

@@ -39,7 +39,7 @@ class Output:
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
-            raise SettingsError(f"retries={self.retries!r} of the output must be a whole number from 0 to {MAX_RETRIES}")
+            raise SettingsError(f"Output's retries={self.retries!r} must be a whole number from 0 to {MAX_RETRIES}")
         schema, by_pydantic = (self.type, False) if isinstance(self.type, dict) else schema_of(self.type, EXAMPLE)
         object.__setattr__(self, "by_pydantic", by_pydantic)
         schema = check_schema(schema, "output", EXAMPLE)

@@ -273,7 +273,7 @@ async def _close_after(life: Life, foreign: AcpModel) -> Run:
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:
     """Return the first request of a run, without sending it. Raises `SettingsError` for an external agent."""
     if agent.acp:
-        raise SettingsError(f"{agent.model_name} builds its requests itself: there is none to show", "Run it")
+        raise SettingsError(f"{agent.model_name} builds its requests itself: there is no request to show", "Run it")
     return pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
 
 
@@ -393,7 +393,7 @@ def _check_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     if missing and not has_anybody:
         first_missing = missing[0]
         advice = AnswerRun(run.id, first_missing.id, lead="Answer it")
-        raise SettingsError(f"Run {run.id} waits for your answer to: {first_missing.message}", advice)
+        raise SettingsError(f"Run {run.id} is waiting for your answer to: {first_missing.message}", advice)
     return answers
 
 

@@ -220,7 +220,7 @@ def _test(reader: Reader, command: SimpleCommand) -> None:
         before.value in ("-v", "-R") and (word.value is None or "[" in word.value) for before, word in pairwise(words)
     )
     if evaluates or not is_known:
-        reader.facts.flag(f"a condition of {command.words[0].value} that is computed")
+        reader.facts.flag(f"a computed condition of {command.words[0].value}")
 
 
 def _hash(reader: Reader, command: SimpleCommand) -> None:

@@ -57,7 +57,7 @@ def _check_variables(facts: Facts) -> None:
     if bad := sorted(unknown | (facts.evaluated & facts.texts)):
         facts.flag(f"arithmetic with the text of {bad[0]}")
     if bad := sorted(READ_BY_BASH & (facts.texts | facts.numbers)):
-        facts.flag(f"the variable {bad[0]} of bash")
+        facts.flag(f"bash's variable {bad[0]}")
 
 
 class CommandReader(WordReader):
@@ -67,7 +67,7 @@ class CommandReader(WordReader):
         """Parse the text to its end."""
         self.read_commands("")
         if self.pending:
-            raise Unreadable("a here-document that does not end")
+            raise Unreadable("an unterminated here-document")
 
     def read_text(self, text: str) -> None:
         """Parse a text that bash is going to run as commands."""
@@ -145,7 +145,7 @@ class CommandReader(WordReader):
 
     def _expect_keyword(self, word: str) -> None:
         if not self._keyword(word):
-            raise Unreadable(f"no {word!r} where bash expects it")
+            raise Unreadable(f"no {word!r} where bash expects one")
 
     def _and_or(self) -> None:
         self._pipeline()
@@ -388,7 +388,7 @@ class CommandReader(WordReader):
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
             return
         if not words and mask in RESERVED and raw != mask:
-            raise Unreadable("a continued line within a word of bash")
+            raise Unreadable("a line continuation inside a bash word")
         is_declared = bool(words) and words[0].raw in DECLARATIONS and ASSIGNMENT.match(mask) is not None
         words.append(draft.value(raw) if is_declared else draft.word(raw))
 
@@ -413,7 +413,7 @@ class CommandReader(WordReader):
             draft = self.draft_word()
             raw = self.text[start : self.pos]
             if re.search(r"[$`\n]", raw):
-                raise Unreadable("a here-document with a computed end")
+                raise Unreadable("a here-document with a computed delimiter")
             self.pending.append((draft.text, re.search(r"['\"\\]", raw) is not None, operator == "<<-"))
             return Redirection(operator, None)
         word = self.word()
@@ -427,7 +427,7 @@ class CommandReader(WordReader):
         if word.value is None:
             self.evaluate(word)
         elif not EXPANDED_TO_ITSELF.fullmatch(word.value):
-            self.facts.flag("a file behind >& that bash expands twice")
+            self.facts.flag("a file after >& that bash expands twice")
         return None if re.fullmatch(r"\d+-?", word.value or "") else word
 
     def _here_documents(self) -> None:
@@ -453,7 +453,7 @@ class CommandReader(WordReader):
             if text == delimiter:
                 return "".join(lines)
             lines.append(text + "\n")
-        raise Unreadable("a here-document that does not end")
+        raise Unreadable("an unterminated here-document")
 
 
 def _join_lines(text: str) -> str:

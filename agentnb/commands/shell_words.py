@@ -192,7 +192,7 @@ class WordReader(ABC):
         if self.peek() == "(" and takes_array and self.text[self.pos - 1] == "=" and ASSIGNMENT.fullmatch(draft.mask):
             self._array(draft)
         if self.pos == start:
-            raise Unreadable("no word where bash expects it" if self.peek() else "its end is missing")
+            raise Unreadable("no word where bash expects one" if self.peek() else "its end is missing")
         return draft
 
     def word(self) -> Word:
@@ -205,7 +205,7 @@ class WordReader(ABC):
         match = PLAIN.match(self.text, self.pos)
         text = match[0] if match else self.text[self.pos]
         if not match and text != "\r":
-            raise Unreadable("a blank that is not ASCII")
+            raise Unreadable("non-ASCII whitespace")
         self.pos += len(text)
         draft.add(text)
 
@@ -227,7 +227,7 @@ class WordReader(ABC):
         elif sign == "'" and not context:
             end = self.text.find("'", self.pos + 1)
             if end < 0:
-                raise Unreadable("a quotation that does not end")
+                raise Unreadable("an unterminated quote")
             draft.add(self.text[self.pos + 1 : end], is_quoted=True)
             self.pos = end + 1
         else:
@@ -238,7 +238,7 @@ class WordReader(ABC):
         self.pos += 1
         while (sign := self.peek()) != '"':
             if not sign:
-                raise Unreadable("a quotation that does not end")
+                raise Unreadable("an unterminated quote")
             if not self._quoted_or_expanded(draft, sign, '"'):
                 self._run_of(DOUBLE_QUOTED, draft)
         self.pos += 1
@@ -289,7 +289,7 @@ class WordReader(ABC):
     def _ansi_c(self, draft: Draft) -> None:
         match = ANSI_C.match(self.text, self.pos)
         if match is None:
-            raise Unreadable("a quotation that does not end")
+            raise Unreadable("an unterminated quote")
         self.pos = match.end()
         escapes = [
             (escape[4] is None and chr(int(escape[2], 16) if escape[2] else int(escape[3], 8) if escape[3] else 1)) or "\0"
@@ -315,14 +315,14 @@ class WordReader(ABC):
         self.expect(")")
         self.depth -= 1
         if self.pending:
-            raise Unreadable("a here-document that does not end")
+            raise Unreadable("an unterminated here-document")
         self.held, self.pending = outer
         draft.expand(may_split=may_split)
 
     def _backticks(self, draft: Draft, context: str) -> None:
         match = BACKTICKS.match(self.text, self.pos)
         if match is None:
-            raise Unreadable("a substitution that does not end")
+            raise Unreadable("an unterminated substitution")
         if "\\\n" in match[1] or (context and "\\" in match[1]):
             raise Unreadable("backslashes in backticks")
         self.pos = match.end()
@@ -336,13 +336,13 @@ class WordReader(ABC):
             return
         name = PARAMETER.match(self.text, self.pos)
         if name is None:
-            raise Unreadable("an expansion of a computed name")
+            raise Unreadable("an expansion with a computed name")
         self.pos = name.end()
         if self.take("["):
             self._to_index_end()
         operation = OPERATION.match(self.text, self.pos)
         if operation is None:
-            raise Unreadable("an expansion of unknown form")
+            raise Unreadable("an unknown form of expansion")
         self.pos = operation.end()
         if operation[0] == ":":
             self.arithmetic("}")
@@ -356,9 +356,9 @@ class WordReader(ABC):
         self.enter()
         while (sign := self.peek()) != "}":
             if not sign:
-                raise Unreadable("an expansion that does not end")
+                raise Unreadable("an unterminated expansion")
             if self.starts_process() or (sign == "'" and context) or (sign == '"' and context == "<<"):
-                raise Unreadable("quotes or processes within an expansion")
+                raise Unreadable("quotes or process substitution inside an expansion")
             if sign == "\\":
                 self.pos += 2
             elif not self._quoted_or_expanded(draft, sign, context):
@@ -412,7 +412,7 @@ class WordReader(ABC):
             self.skip_lines()
         self.expect(")")
         if self.at_word():
-            raise Unreadable("text behind an array")
+            raise Unreadable("text after an array")
         draft.expand(may_split=False)
 
     @abstractmethod

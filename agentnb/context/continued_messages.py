@@ -22,7 +22,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     """
     waits = waits_for_drafts(before)
     if before.is_suspended and not waits:
-        raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Answer it"))
+        raise SettingsError(f"Run {before.id} is waiting for your answer", AnswerRun(before.id, lead="Answer it"))
     if before.should_continue and not waits:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bound_message, _without_question_back(before)))  # older versions logged unbounded messages

@@ -39,16 +39,14 @@ class History:
     def __post_init__(self) -> None:
         share: object = self.share
         if share is not None and (isinstance(share, bool) or not (isinstance(share, int | float) and 0 < share <= 1)):
-            raise SettingsError(f"share={share!r} of a History is not valid", "Use a number above 0 and up to 1, such as 0.8")
+            raise SettingsError(f"History's share={share!r} is not valid", "Use a number above 0 and up to 1, such as 0.8")
         least = {"window": 100, "compact_above": 2, "max_messages": 2, "result_characters": 1_000}
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "share" or (value is None and field.name != "keep_recent"):
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least.get(field.name, 1):
-                raise SettingsError(
-                    f"{field.name}={value!r} of a History must be a whole number from {least.get(field.name, 1)}"
-                )
+                raise SettingsError(f"History's {field.name}={value!r} must be a whole number from {least.get(field.name, 1)}")
         if self.compact_above is not None and self.keep_recent >= self.compact_above:
             raise SettingsError(
                 f"keep_recent={self.keep_recent} leaves nothing to compact above {self.compact_above} messages",

@@ -419,5 +419,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"It has no {error}"
     if isinstance(error, RecursionError):
-        return "It is nested too deep"
+        return "It is nested too deeply"
     return f"It does not match its format ({type(error).__name__}: {error})"

@@ -44,7 +44,7 @@ def load_yaml(data: bytes, name: str) -> Any:
 
         def fetch_flow_collection_start(self, *args: Any, **named: Any) -> None:
             if len(self.flow_context) > MAX_DEPTH:
-                raise ScannerError(None, None, "it is nested too deep")
+                raise ScannerError(None, None, "it is nested too deeply")
             super().fetch_flow_collection_start(*args, **named)
 
     check_bytes(len(data), MAX_YAML_BYTES, name, _AS_JSON)

@@ -120,7 +120,7 @@ class Options:
         if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):
             raise SettingsError(f"thinking={mask_text(self.thinking)} is unknown", "Use off, adaptive or a number of tokens")
         if "" in self.stop:
-            raise SettingsError("stop= is empty", "Name the text that ends a reply")
+            raise SettingsError("stop= is empty", "Give the text that ends a reply")
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:

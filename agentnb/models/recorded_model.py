@@ -175,7 +175,7 @@ def difference(recorded: Request, now: Request) -> str:
     before, after = pieces(recorded), pieces(now)
     for old, new in zip(before, after, strict=False):
         if old != new:
-            label = old.what if old.what == new.what else f"{old.what} was recorded, but the request has {new.what}"
+            label = old.what if old.what == new.what else f"{old.what} was recorded, but the request contains {new.what}"
             return f"{label} differs:\n{_diff(old.text, new.text)}" if old.what == new.what else label
     extra = (before if len(before) > len(after) else after)[min(len(before), len(after)) :]
     return f"{extra[0].what} is {'missing' if len(before) > len(after) else 'new'}" if extra else ""

@@ -279,7 +279,7 @@ def _split_name(model: str) -> tuple[str, str, Given]:
     if not name.isprintable():
         raise UnknownModel(f"{called!r} is not a valid model name", "A model name is a single line without control characters")
     if "&" in name or "=" in name or "?" in query:
-        raise UnknownModel(f"Invalid options of {provider}:{re.split('[&=]', name)[0]}", OPTIONS_FORM)
+        raise UnknownModel(f"Invalid options for {provider}:{re.split('[&=]', name)[0]}", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)
 
 

@@ -95,7 +95,7 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
         **settings | _without_limits(chosen.settings),
     )
     names = ", ".join(dropped).replace("_", "-")
-    return agent, f"These defaults do not reach {agent.model_name}: {names}" if names else ""
+    return agent, f"These defaults do not apply to {agent.model_name}: {names}" if names else ""
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:

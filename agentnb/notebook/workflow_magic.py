@@ -240,5 +240,7 @@ class WorkflowMagics(Magics):
         earlier = self.shell.user_ns.get(options.out)
         if not isinstance(earlier, Run) or earlier.kind != "workflow":
             problem = f"--rerun-from {options.rerun_from}: the variable {options.out} does not hold a workflow run"
-            raise SettingsError(problem, "Name a variable that does: -o NAME. %agent load ID puts a stored run into run")
+            raise SettingsError(
+                problem, "Name a variable that does: -o NAME. %agent load ID loads a stored run into the variable run"
+            )
         return earlier

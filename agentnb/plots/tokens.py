@@ -83,7 +83,7 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
             looks = draw_curves(axes, curves, steps=False)
         lines, notes = _draw_window(axes, limit, _share(kept), top)
         if not lines and windows:
-            notes = ["The runs have different context windows: none is drawn"]
+            notes = ["The runs have different context windows: no window is drawn"]
         round_axis(axes, 1, max(len(run.rounds) for run, _ in kept))
         amounts(axes, "y", (max(top, limit) if lines and limit else top) * 1.08)
         axes.set_ylabel("tokens of a round" if len(runs) == 1 else "input and output tokens of a round")

@@ -107,7 +107,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
         "reply_cut",
         "failed",
         problem="max tokens reached: the reply was cut off",
-        hint="Raise the limit, provider:NAME?max_tokens=N, or ask for less at once; the partial reply is in run.text",
+        hint="Raise the limit, provider:NAME?max_tokens=N, or ask for less at a time; the partial reply is in run.text",
     )
 
 
@@ -122,7 +122,7 @@ def paused(run: Run) -> Continue | Stop | None:
         "error",
         "failed",
         problem=f"The provider paused the reply {MAX_PAUSES + 1} times in a row ({PAUSED})",
-        hint=TryAgain(lead="Try again", rest=", or ask for less at once"),
+        hint=TryAgain(lead="Try again", rest=", or ask for less at a time"),
     )
 
 

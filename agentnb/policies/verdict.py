@@ -198,7 +198,7 @@ def check_guidance(guidance: Any, source: Any) -> None:
     if not all(isinstance(text, str) and text == encodable(text) for text in texts):
         raise SettingsError(f"{source!r} returned guidance with text that cannot be logged", "Use valid Unicode text")
     if type(guidance.level) is not int or not 1 <= guidance.level <= MAX_LEVEL:
-        raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
+        raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels range from 1 to {MAX_LEVEL}")
 
 
 def _with_todo_warning(stop: Stop, run: Run) -> Stop:

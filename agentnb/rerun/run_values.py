@@ -213,7 +213,7 @@ NAMES: Mapping[str, Name] = {
         "no guidance was given that can be judged",
     ),
     "cost": Name("US dollars of all model calls, with those of nested runs", lambda at: at.run.cost, NO_PRICE),
-    "input_tokens": Name("tokens sent, with cached ones and nested runs", lambda at: at.run.usage.input, NO_TOKENS),
+    "input_tokens": Name("tokens sent, including cached tokens and nested runs", lambda at: at.run.usage.input, NO_TOKENS),
     "output_tokens": Name("tokens received, with reasoning and nested runs", lambda at: at.run.usage.output, NO_TOKENS),
     "seconds": Name("wall time; before the run ends, that of its rounds", _seconds, NOT_RECORDED),
     "status": Name(

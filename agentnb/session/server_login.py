@@ -75,7 +75,7 @@ def forget(servers: Servers, live: LiveServer) -> str:
     """Delete the stored login for a server, and return a report. Raises `SettingsError` on failure."""
     check_person(LOGGING_IN, is_lasting=True)
     name, was_there = live.server.name, servers.forget_login(live)
-    return f"The login at {name} was deleted" if was_there else f"There is no login at {name}"
+    return f"The login at {name} was deleted" if was_there else f"No login is stored for {name}"
 
 
 def _wait(*futures: Future[Any]) -> None:

@@ -243,7 +243,7 @@ class Session:
                     self.store.load(summary.id)
                     return summary.id
         if not self.store.ids():
-            problem = f"There is no run in {self.store.shown_folder}"
+            problem = f"There are no runs in {self.store.shown_folder}"
             raise SettingsError(problem, "Logs are stored in the folder of their notebook. Check that this is the right folder")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
@@ -303,9 +303,7 @@ class Session:
             )
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
         if board is None:
-            raise SettingsError(
-                "There is no todo list: the newest run of a cell has no tools", "Give it tools: %%agent -t NAME"
-            )
+            raise SettingsError("There is no todo list: the newest cell's run has no tools", "Give it tools: %%agent -t NAME")
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
@@ -378,7 +376,7 @@ class Session:
         """Return the newest run with an open question for the person. Raises `SettingsError` if no question is open."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
-            raise SettingsError("No run waits for an answer", "%agent status shows what is running")
+            raise SettingsError("No run is waiting for an answer", "%agent status shows what is running")
         return waiting[-1]
 
     def last_run(self) -> Run:

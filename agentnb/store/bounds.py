@@ -54,13 +54,13 @@ class BoundExceeded(TraceError):
 def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
     """Raise `BoundExceeded` if there are more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
-        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the limit for reading", hint)
+        raise BoundExceeded(f"{source} is larger than {max_bytes / 1e6:,.0f} MB, the limit for reading", hint)
 
 
 def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{source} has a run of more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has a run with more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
 
 
 def check_round_calls(count: int, source: str) -> None:
@@ -73,7 +73,7 @@ def check_round_calls(count: int, source: str) -> None:
 def check_messages_in_a_row(count: int, source: str) -> None:
     """Raise `BoundExceeded` if there are too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} consecutive messages of one side, the limit for reading"
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} consecutive messages from one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 
@@ -117,7 +117,7 @@ class HeldData:
         self._values += _count_values(data)
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
+                f"{self._source} contains more than {MAX_HELD_VALUES:,} JSON values, the limit for reading", _TOO_MUCH
             )
 
 
@@ -133,11 +133,11 @@ def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
     values = count = 0
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES:
-            raise BoundExceeded(f"{source} has a line of more than {len(line) / 1e6:,.0f} MB", _TOO_MUCH)
+            raise BoundExceeded(f"{source} has a line longer than {len(line) / 1e6:,.0f} MB", _TOO_MUCH)
         values, count = values + _count_values(line), count + 1
         if values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
+                f"{source} contains more than {MAX_HELD_VALUES:,} JSON values, the limit for reading", _TOO_MUCH
             )
         check_events(count, source)
         yield line

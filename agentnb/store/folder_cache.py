@@ -17,7 +17,7 @@ HOME = ".tables"
 """Folder for all caches, alongside the logs; hidden, so that readers of folders skip it."""
 KEPT = 3600
 """Seconds for which unused files are kept, since another process may be reading or writing them."""
-_IGNORE = "# Made of the logs beside it: agentnb makes it again when it is gone.\n*\n"
+_IGNORE = "# Built from the logs beside it: agentnb rebuilds it if it is deleted.\n*\n"
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -71,7 +71,7 @@ class FollowedRun:
         if self.run.events:
             return [self._next(line, number) for number, line in enumerate(lines, len(self.run.events) + 1)]
         if not lines:
-            raise TraceError(f"{self.path} does not hold a complete event yet", "Try again once its run has started")
+            raise TraceError(f"{self.path} does not contain a complete event yet", "Try again once its run has started")
         return decode_lines(lines, str(self.path))  # the first line has the version that wrote the log
 
     def _next(self, line: bytes, number: int) -> AnyEvent:

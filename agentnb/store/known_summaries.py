@@ -110,7 +110,7 @@ class KnownSummaries:
             digest.update(line)
             # Summaries were redacted with the keys known when they were written.
             if redactor.finds_key(line):
-                raise ValueError("it holds a key that was learned since")
+                raise ValueError("it contains a key learned since then")
             columns.append(decoder.decode(line).all)
         if file.read() != digest.hexdigest().encode():
             raise ValueError("it was changed")

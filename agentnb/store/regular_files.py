@@ -53,6 +53,6 @@ def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FIL
         raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not affected")
     if found.st_size > max_bytes:
         raise BoundExceeded(
-            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",
+            f"{path} is {found.st_size / 1e9:.1f} GB; only files up to {max_bytes / 1e9:g} GB are read",
             "Move it elsewhere; the other runs are not affected",
         )

@@ -300,7 +300,7 @@ def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
     """Raise OSError if the log does not have this size, for example because another process has resumed the run."""
     own = os.fstat(descriptor)
     if own.st_size != size:
-        raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
+        raise OSError(errno.EIO, f"something else has changed it: it is {own.st_size} bytes long instead of {size}", str(path))
     return own
 
 

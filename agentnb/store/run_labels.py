@@ -206,7 +206,7 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
         raise TraceError(f"{path} cannot be read as CSV ({error})", "Choose a file written by label") from None
     header = rows[0] if rows else [*_COLUMNS]
     if not _NEEDED <= {*header} <= {*_COLUMNS}:
-        raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file written by label")
+        raise TraceError(f"{path} has columns other than {', '.join(_COLUMNS)}", "Choose a file written by label")
     for row in rows[1:]:
         if len(row) != len(header):
             continue  # torn

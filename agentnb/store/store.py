@@ -158,7 +158,7 @@ class Store:
         if home is not None:
             ignore = home / ".gitignore"
             if not ignore.exists():
-                ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
+                ignore.write_text("# Run logs contain what was said and shown: do not commit them.\n*\n")
 
     def path(self, run_id: str) -> Path:
         """Return the path of this run's file, which need not exist; raises `StoreError` if the id is invalid."""
@@ -167,7 +167,7 @@ class Store:
     def _path(self, run_id: str) -> str:
         # Text, not a Path: joining paths took a tenth of the time of a short run.
         if not _ID.fullmatch(run_id):
-            raise StoreError(f"{run_id!r} is not the id of a run", LIST_RUNS)
+            raise StoreError(f"{run_id!r} is not a run id", LIST_RUNS)
         return f"{self._prefix}{run_id}{_ENDING}"
 
     def has(self, run_id: str) -> bool:
@@ -362,7 +362,7 @@ def _resumable(run: Run) -> Run:
 def _where_logs_are(path: Path) -> Advised:
     """Return advice on where the log may be instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
-        return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
+        return f"Refer to a run by its file: .agentnb/runs/{path.name}.jsonl"
     return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, after its first run"))
 
 

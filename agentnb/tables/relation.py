@@ -62,7 +62,7 @@ def _build_relation(cache: TableCache, state: CacheState, table: Table[Any]) -> 
     size = sum(cache.files[name].path.stat().st_size for name in state.missing)
     if size > MAX_MISSING_BYTES:
         raise StoreError(
-            f"The cache of {len(state.missing):,} files cannot be written in {state.folder}",
+            f"Cannot write the cache for {len(state.missing):,} files to {state.folder}",
             "Copy the logs to a writable folder with enough disk space",
         )
     for name in state.missing:

@@ -34,7 +34,7 @@ AGENT_SETTINGS = tuple(AgentSettings.__annotations__)
 REFUSED_SETTINGS = {
     "effects": "Leave it out: the call itself has no effects, and each call of its run is judged separately",
     "blocking": "Leave it out: its run asks the person itself, and other calls wait for it anyway",
-    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
+    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls in its run"),
 }
 """Settings of function tools that make no sense here, each with the reason."""
 PROMPT = "prompt"
@@ -189,7 +189,7 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise InvalidTool(f"tool({name}) has no setting {key}", (*suggest_similar(key, AGENT_SETTINGS), Plain(takes)))
     description = settings.get("description")
     if not (description is None or isinstance(description, str)):
-        raise InvalidTool(f"description={description!r} of {name} is not a string")
+        raise InvalidTool(f"The description of {name} is not a string: {description!r}")
 
 
 def _name_of(offer: ToolOffer) -> str:

@@ -131,7 +131,7 @@ def _check_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Eff
     chosen = frozenset(effects)
     if unknown := chosen - set(EFFECTS):
         raise InvalidTool(
-            f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"The effects are {', '.join(EFFECTS)}"
+            f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"Effects must be among {', '.join(EFFECTS)}"
         )
     return chosen
 

@@ -53,7 +53,7 @@ def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None
         if parameter not in properties:
             raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", suggest_names(str(parameter), properties))
     if len(named) > 1 or (content and "path" not in named):
-        problem = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        problem = f"{spec.name} declares {', '.join([*named, *(['content'] if content else [])])}"
         raise InvalidTool(problem, "Name one parameter: a command, a path or a url; content may accompany a path")
     return next((Subject(kind, named[kind], content) for kind in KINDS if kind in named), None)
 

@@ -284,9 +284,9 @@ def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
             'Use at most 64 letters, digits, _ and -: @tool(name="...")',
         )
     if role is not None and role not in ROLES:
-        raise InvalidTool(f"role={role!r} of {name} is unknown", f"The roles are {', '.join(ROLES)}")
+        raise InvalidTool(f"{name} has an unknown role: {role!r}", f"Use one of {', '.join(ROLES)}")
     if timeout is not None and not timeout > 0:
-        raise InvalidTool(f"timeout={timeout} of {name} is not valid", "Use a number of seconds above 0, or None for no limit")
+        raise InvalidTool(f"timeout={timeout} is not valid for {name}", "Use a number of seconds above 0, or None for no limit")
 
 
 def asker_name(tool: Tool) -> str:

@@ -48,7 +48,7 @@ def too_deep(tool: str) -> ToolOutcome:
     return failure(
         "invalid_arguments",
         f"{tool} was not run: its arguments are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
-        "arguments: encode the deep part as a JSON string, or split it over several calls.",
+        "arguments: encode the deep part as a JSON string, or split it across several calls.",
     )
 
 
@@ -61,7 +61,7 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
     """Return the result for a tool that exceeded its time limit."""
     return failure(
         "timeout",
-        f"{tool} did not finish within {seconds:g} seconds; agentnb gave up. Ask for less at once, or use another tool.",
+        f"{tool} did not finish within {seconds:g} seconds; agentnb gave up. Request less at a time, or use another tool.",
     )
 
 

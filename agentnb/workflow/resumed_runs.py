@@ -85,5 +85,5 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
     earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
     if len(earlier) < rerun["events"]:
         hint = f"Start it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
-        raise SettingsError(f"The process of run {run.id} died before it had taken over the outputs of run {rerun['of']}", hint)
+        raise SettingsError(f"The process of run {run.id} died before it copied the outputs of run {rerun['of']}", hint)
     return rerun["step"], earlier

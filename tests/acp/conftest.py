@@ -19,6 +19,7 @@ FAKE = KnownAgent(
     errors="error",
     install="nothing to install",
     terminals=True,
+    asks_about=("read", "write", "execute", "network"),
 )
 
 

@@ -446,6 +446,31 @@ class Agent:
         self.ask(call_id)
         self.end(call_id, "out")
 
+    def drift(self) -> None:
+        """Change to the named mode in both forms, and later than a cancellation takes run a command without asking."""
+        self.mode = self.argument
+        self.update("current_mode_update", currentModeId=self.mode)
+        self.settle()
+        time.sleep(1.5)
+        Path("drifted.txt").write_text("")
+        self.unasked()
+
+    def wander(self) -> None:
+        """Change its mode within a call, which goes on until a cancellation."""
+        call_id = self.call("other", "Task", prompt="look")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        time.sleep(0.3)
+        self.update("current_mode_update", currentModeId="auto")
+        self.muse()
+        self.end(call_id, "Task done.")
+
+    def settle(self) -> None:
+        """Report the mode and the named model, as agents do after any change."""
+        current = {"mode": self.mode, "model": self.argument}
+        options = [{"id": name, "category": name, "currentValue": value} for name, value in current.items()]
+        self.update("config_option_update", configOptions=options)
+        self.update("available_commands_update", availableCommands=[{"name": "x", "description": "its own text"}])
+
     def change(self) -> None:
         """Run a different command from the approved one."""
         call_id = self.call("execute", "ls", command="ls")
@@ -582,7 +607,8 @@ class Agent:
             return {}
         assert params["sessionId"] == self.session, params
         if method == "session/set_mode":
-            self.mode = params["modeId"]
+            self.mode = self.mode if "stubborn" in sys.argv else params["modeId"]
+            self.update("current_mode_update", currentModeId=self.mode)
             return {}
         if method == "session/set_config_option":
             assert params["configId"] == "model", params

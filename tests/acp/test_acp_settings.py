@@ -72,5 +72,5 @@ def test_model_in_the_agent_name_is_selected() -> None:
 def test_agent_without_a_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()
-    with pytest.raises(SettingsError, match="mode is a mode of an external agent"):
+    with pytest.raises(SettingsError, match="mode applies only to external agents"):
         Agent("simulated:chatty", mode="plan")

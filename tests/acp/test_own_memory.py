@@ -149,3 +149,36 @@ def test_inner_call_offers_it_too(fake: Make) -> None:
     assert asked(live).agent_words == (WORDS,)
     live.answer(BY_AGENT)
     assert live.result(LONG).text == "ever"
+
+
+@pytest.mark.parametrize(
+    "options", [[("c", WORDS, "allow_always"), ("no", "No", "reject_once")], [("c", WORDS, "allow_always")], []]
+)
+def test_question_says_that_only_its_memory_approves(fake: Make, options: list[Any]) -> None:
+    live = fake().start(f"choices {json.dumps(options)}", RunOptions(can_ask=True))
+    about, (question,) = asked(live), live.run.waiting
+    assert "acp:fake accepts no approval of this call alone. Approving declines it" in question.message
+    assert about.agent_words == ((WORDS,) if options else ())
+    assert (f"only {WORDS!r} allows it, which fake remembers itself" in question.message) is bool(options)
+    assert ("no answer here allows it" in question.message) is not bool(options)
+    live.answer(APPROVE)
+    run = live.result(LONG)
+    assert run.text == f"{'no' if len(options) == 2 else 'cancelled'} no"
+    (record,) = run.rounds[0].records
+    assert record.result is not None and record.result.is_error
+    assert "acp:fake accepts no approval of this call alone" in record.result.text
+
+
+def test_its_memory_approves_where_nothing_else_does(fake: Make) -> None:
+    live = fake().start(f"choices {json.dumps(OFFERED[2:3])}", RunOptions(can_ask=True))
+    asked(live)
+    live.answer(BY_AGENT)
+    run = live.result(LONG)
+    assert (run.text, run.rounds[0].records[0].result.is_error) == ("c ever", False)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("options", [{"approve": "auto"}, {"permissions": {"bash": "allow"}}])
+def test_approval_by_a_rule_never_selects_its_memory(fake: Make, options: dict[str, Any]) -> None:
+    run = fake().run_sync(f"choices {json.dumps(OFFERED[2:3])}", **options)
+    assert run.text == "cancelled no"
+    assert "accepts no approval of this call alone" in run.rounds[0].records[0].result.text  # type: ignore[union-attr]

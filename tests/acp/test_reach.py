@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from msgspec.structs import replace
 
 from agentnb import Agent
 from agentnb.acp import reach
 from agentnb.acp.installed import Installed
 from agentnb.acp.known_agents import KnownAgent
-from agentnb.core.log.events import Warned
+from agentnb.acp.turn_record import UNKNOWN_UPDATES
+from agentnb.core.log.events import ModelReplied, Warned
 from agentnb.core.messages import ToolCall
-from agentnb.errors import SettingsError
+from agentnb.errors import ModelError, SettingsError
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,7 @@ from agentnb.errors import SettingsError
         ({"approve": "never"}, "never would have no effect"),
         ({"approve": "ask"}, "ask would have no effect"),
         ({"permissions": {"bash(rm *)": "deny"}}, r"bash\(rm \*\) would have no effect"),
+        ({"permissions": ["file_read"]}, r"permissions=\['file_read'\] would have no effect"),
     ],
 )
 def test_unenforceable_options_are_refused_before_the_start(
@@ -32,6 +35,101 @@ def test_unenforceable_options_are_refused_before_the_start(
 ) -> None:
     with pytest.raises(SettingsError, match=named):
         fake(mode="auto").run_sync("write", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "asks_about", "named"),
+    [
+        ({"permissions": {"read_file(.env)": "deny"}}, "write execute network", r"read_file\(\.env\) .*reads in"),
+        ({"permissions": {"write_file": "deny"}}, "read execute network", "write_file .*about writes in"),
+        ({"permissions": {"bash(rm *)": "deny"}}, "read write network", r"bash\(rm \*\) .*about commands in"),
+        ({"permissions": {"network": "deny"}}, "read write execute", "network .*about network access in"),
+        ({"permissions": {"effect:write": "deny"}}, "write", "effect:write .*about commands, network access in"),
+        ({"permissions": {"*": "deny"}}, "", r"\* .*about reads, writes, commands, network access in"),
+        ({"permissions": ["file_read"]}, "read write execute", r"permissions=\['file_read'\] .*about network access in"),
+        ({"approve": "read_only"}, "read write network", "read_only .*about commands in"),
+        ({"approve": "never"}, "write execute", "never .*about network access in"),
+    ],
+)
+def test_denial_of_what_the_agent_never_asks_about_is_refused(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], options: dict[str, Any], asks_about: str, named: str
+) -> None:
+    table["fake"] = replace(table["fake"], asks_about=tuple(asks_about.split()))
+    with pytest.raises(SettingsError, match=f"^{named} its mode default.*No mode or sandbox of it is known"):
+        fake().run_sync("write", **options)
+    table["fake"] = replace(table["fake"], sandbox="Its wall holds them")
+    with pytest.raises(SettingsError, match="Its wall holds them"):
+        fake().run_sync("write", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"permissions": {"bash": "deny", "write_file(*.md)": "deny", "web_fetch": "deny"}},
+        {"permissions": {"read_file": "ask", "read_cells": "deny"}},
+        {"permissions": ["file_read"]},
+        {"approve": "read_only"},
+        {"approve": "never"},
+        {"approve": "ask"},
+    ],
+)
+def test_denial_of_what_the_agent_asks_about_is_accepted(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], options: dict[str, Any]
+) -> None:
+    table["fake"] = replace(table["fake"], asks_about=("write", "execute", "network"))
+    run = fake().run_sync("hello", **options)
+    assert (run.text, [*run.warnings]) == ("Hello there.", [])
+
+
+def test_auto_mode_says_what_is_not_asked_about(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], snapshot: Snapshot
+) -> None:
+    table["fake"] = replace(table["fake"], asks_about=("write", "execute"))
+    run = fake().run_sync("hello", approve="auto")
+    first = next(place for place, event in enumerate(run.events) if isinstance(event, Warned))
+    assert first < next(place for place, event in enumerate(run.events) if isinstance(event, ModelReplied))
+    assert [*run.warnings] == snapshot
+
+
+@pytest.mark.parametrize("approve", ["auto", None])
+@pytest.mark.parametrize(("mode", "to"), [("", "plan"), ("auto", "plan")])
+def test_mode_that_the_agent_chose_itself_is_named(fake: Callable[..., Agent], mode: str, to: str, approve: Any) -> None:
+    run = fake(mode=mode).run_sync(f"drift {to}", approve=approve or (lambda call, run: True))
+    changed = f"acp:fake changed its mode from {mode or 'default'} to {to}"
+    unknown = ", in which it is not known to ask before it writes and executes"
+    assert [warning for warning in run.warnings if "changed its" in warning] == [changed + unknown]
+    assert run.status == "completed"
+
+
+@pytest.mark.parametrize("options", [{"permissions": {"bash(rm *)": "deny"}}, {"approve": "read_only"}, {"approve": "never"}])
+def test_mode_without_questions_ends_a_run_with_denials(
+    fake: Callable[..., Agent], tmp_path: Path, options: dict[str, Any]
+) -> None:
+    with pytest.raises(ModelError, match=r"changed its mode from default to auto.*would have no effect") as raised:
+        fake().run_sync("drift auto", **options)
+    run: Any = raised.value.run
+    assert run.status == "failed"
+    assert not (tmp_path / "drifted.txt").exists()
+
+
+def test_mode_without_questions_ends_a_running_call(fake: Callable[..., Agent]) -> None:
+    live = fake(max_seconds=60).start("wander", permissions={"bash(rm *)": "deny"}, approve=lambda call, run: True)
+    run = live.result(20)
+    assert (run.status, "changed its mode from default to auto" in str(run.error)) == ("failed", True)
+
+
+def test_agent_that_keeps_its_own_mode_is_named(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, "stubborn"))
+    assert ["from default to auto" in warning for warning in fake().run_sync("hello").warnings] == [True]
+    with pytest.raises(ModelError, match="from default to auto"):
+        fake().run_sync("hello", approve="never")
+
+
+def test_change_of_another_setting_is_named(fake: Callable[..., Agent], snapshot: Snapshot) -> None:
+    first = fake().run_sync("settle small", permissions={"bash(rm *)": "deny"})
+    assert not first.warnings, "it tells its model for the first time"
+    assert first.last_round.metadata[UNKNOWN_UPDATES] == {"available_commands_update": {"count": 1, "first": "{}"}}
+    assert [*Agent(acp="fake:big").run_sync("settle small").warnings] == snapshot
 
 
 def test_unsupported_operating_system_is_reported(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
 
 
 def test_permission_request_with_a_diff_changes_no_arguments(fake: Make) -> None:
-    run = fake().run_sync("through", approve="auto")
+    run = fake().run_sync("through", approve=lambda call, run: True)
     (record,) = run.rounds[0].records
     assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
 
@@ -269,7 +269,7 @@ def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str,
     ],
 )
 def test_call_made_without_permission_or_never_made_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
-    run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
+    run = fake().run_sync(prompt, permissions={"bash": verdict}, approve=lambda call, run: True)
     assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
     (record,) = run.rounds[0].records
     assert record.call.arguments in ({"command": "echo out"}, {"command": "make"}, {"command": "ls"})

@@ -33,6 +33,10 @@ def files(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
 
 
+def _allow(call: ToolCall, run: object) -> bool:
+    return True
+
+
 def _warnings(run: Run) -> list[str]:
     return [event.message for event in run.events if isinstance(event, Warned)]
 
@@ -97,7 +101,7 @@ def _scripted(tmp_path: Path) -> Agent:
 def test_agentnb_writes_are_undone_and_not_reported(fake: Make, tmp_path: Path, prompt: str, within: str | None) -> None:
     store = Store(tmp_path / "runs")
     inner = fake() if within == "external agent" else _scripted(tmp_path)
-    run = fake(tools=[_asks(inner) if within else "edit_file"]).run_sync(prompt, approve="auto", store=store)
+    run = fake(tools=[_asks(inner) if within else "edit_file"]).run_sync(prompt, approve=_allow, store=store)
     assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
     assert _warnings(run) == []
     assert "Restored: old.txt" in undo_text(undo_run(store, run.id))
@@ -118,7 +122,7 @@ def test_change_before_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_pat
     store, file = Store(tmp_path / "runs"), tmp_path / "through"
     if text is not None:
         file.write_text(text)
-    run = fake().run_sync("edit through", approve="auto", store=store)  # edits the named file, then has it written
+    run = fake().run_sync("edit through", approve=_allow, store=store)  # edits the named file, then has it written
     assert _warnings(run) == ["Changed while acp:fake ran, but not by agentnb, so not undone: through"]
     assert "Not touched: through" in undo_text(undo_run(store, run.id))
     assert file.read_text() == "alpha\n"
@@ -126,7 +130,7 @@ def test_change_before_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_pat
 
 def test_change_after_an_agentnb_write_is_reported_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    run = fake().run_sync("through alone", approve="auto", store=store)  # writes the named file first, then the others
+    run = fake().run_sync("through alone", approve=_allow, store=store)  # writes the named file first, then the others
     assert _warnings(run) == [CHANGED]
     assert "Deleted (created by the run): alone" in undo_text(undo_run(store, run.id))
 

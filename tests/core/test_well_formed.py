@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         [*begun(0), said_by_model(RESULT)],
         "contains a tool result",
     ),
-    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "and contain no other"),
+    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "contain it only once"),
     "a gap": ([warned(seq=3)], "Event 3 of run r-1 is out of order: 1 was expected"),
     "another run": ([warned(run_id="r-2")], "belongs to another run, 'r-2'"),
     "another parent": ([warned(parent_id="r-0")], "belongs to another run"),

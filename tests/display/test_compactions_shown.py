@@ -123,7 +123,9 @@ def test_chip_shows_that_a_summary_is_being_retried() -> None:
 
 def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     run = without_summary()
-    line = "4 messages dropped without a summary, because the conversation had more than 8 messages: the model gave no summary"
+    line = (
+        "4 messages dropped without a summary, because the conversation had more than 8 messages: the model returned no summary"
+    )
     assert line in words(run_html(run)) and line in run_text(run) and "agentnb-odd" in run_html(run)
     assert "conversation summed up" not in words(run_html(run))
     assert round_notes(run.rounds[4], run.settings)[0].wrong

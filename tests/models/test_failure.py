@@ -495,8 +495,8 @@ def test_missing_local_server_is_reported_without_retrying(subtests: pytest.Subt
         with subtests.test(url):
             refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
             found = of(refused, "ollama", url)
-            assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
-            assert found.error.hint == "Start the server, or name another one with url=URL"
+            assert (found.error.what, found.transient) == (f"ollama: no server responds at {url}", False)
+            assert found.error.hint == "Start the server, or use another one: url=URL"
             assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 

@@ -281,7 +281,7 @@ def test_missing_local_server_is_reported_at_once(subtests: pytest.Subtests) -> 
                 name, url = server.model(wire), server.url if wire == "anthropic" else f"{server.url}/v1"
             (error,) = ask_name(name)
             assert isinstance(error, ProviderTrouble)
-            assert str(error) == f"{wire}: nothing answers at {url}. Start the server, or name another one with url=URL"
+            assert str(error) == f"{wire}: no server responds at {url}. Start the server, or use another one: url=URL"
 
 
 def ask_name(name: str) -> list[Any]:

@@ -79,7 +79,7 @@ def test_invalid_subject_is_refused_before_anything_is_written() -> None:
     with pytest.raises(SettingsError, match="nothing to judge"):
         label([])
     Path("labels.csv").write_text("name\nada\n")
-    with pytest.raises(TraceError, match="other columns"):
+    with pytest.raises(TraceError, match="columns other than"):
         label(runs(1))
     assert Path("labels.csv").read_text() == "name\nada\n"
 

@@ -112,7 +112,7 @@ def test_methods_continuing_a_run_suggest_the_workflow_alternative(run: Run, tmp
     live = waits.start()
     while not live.run.waiting:
         time.sleep(0.001)
-    with pytest.raises(SettingsError, match="is a workflow, which reads no messages"):
+    with pytest.raises(SettingsError, match="is a workflow, which does not accept messages"):
         live.say("Hurry")
     live.answer("this one")
     assert live.result(30).status == "completed"

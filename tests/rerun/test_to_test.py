@@ -49,7 +49,7 @@ def test_unsaved_run_explains_how_to_save_it(tmp_path: Path) -> None:
     one = save_trace(runs[0], tmp_path / "one.jsonl")
     with pytest.raises(ExpectationFailed, match="stopped"):
         executed(to_test(runs[0], path=one))
-    with pytest.raises(SettingsError, match="does not hold the run r-2"):
+    with pytest.raises(SettingsError, match="does not contain run r-2"):
         to_test(runs[1], path=one)
     save_trace(runs[1], tmp_path / "two.jsonl")
     with pytest.raises(SettingsError, match="contains 2 runs"):

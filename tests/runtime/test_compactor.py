@@ -117,9 +117,9 @@ def test_summarizer_sees_truncated_results_without_tools_or_ephemeral_text() -> 
 @pytest.mark.req("R2.34")
 def test_failed_summary_sends_first_and_last_messages_with_a_warning(subtests: pytest.Subtests) -> None:
     for summary, problem in [
-        ("", "the model gave no summary"),
-        (" \n ", "the model gave no summary"),
-        (do(1), "the model gave no summary"),
+        ("", "the model returned no summary"),
+        (" \n ", "the model returned no summary"),
+        (do(1), "the model returned no summary"),
         (RuntimeError("gone"), "RuntimeError: gone"),
         (ModelError("It is down", "Wait"), "ModelError: It is down. Wait"),
     ]:

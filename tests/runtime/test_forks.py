@@ -139,7 +139,7 @@ def test_forked_process_does_not_await_its_parents_live_run() -> None:
     live = Agent(ScriptedModel([ToolCall("wait"), "Done."]), tools=[wait]).start("go")
     (text,) = texts_of([forked(lambda: live.result().text)])
     hold.set()
-    assert "in the parent process of this one" in text
+    assert "is running in the parent process" in text
     assert live.result(PATIENCE).text == "Done."
 
 

@@ -172,17 +172,17 @@ def test_unauthorized_request_names_the_required_login(servers: Servers, subtest
             with subtests.test(status=status):
                 with pytest.raises(ServerFailed) as raised:
                     played([], [shut], servers)
-                assert f"it answers {status} " in raised.value.what and wanted in raised.value.what
+                assert f"it returns {status} " in raised.value.what and wanted in raised.value.what
                 assert advice in str(raised.value)
         with subtests.test("what is answered meanwhile takes nothing from the words of a refusal"):
             refused[:] = ["tools/call"]
             (text,) = texts(played([ToolCall("mcp_shut_get")], [shut], servers))
-            assert "it answers 403 " in text
+            assert "it returns 403 " in text
             refused.clear()
             run = played([ToolCall("mcp_shut_get")], [shut], servers)
             live = servers.used[-1]
             told = [live.why(error) for error in (MCPError(REFUSED, ""), ValueError("another"))]
-            assert "it answers 403 " in told[0] and (told[1], run.status) == ("another", "completed")
+            assert "it returns 403 " in told[0] and (told[1], run.status) == ("another", "completed")
 
 
 def test_server_with_the_older_transport_is_reachable() -> None:
@@ -247,7 +247,7 @@ def test_client_without_the_older_transport_raises_a_clear_error(monkeypatch: py
     monkeypatch.setitem(sys.modules, "mcp.client.sse", None)
     with (
         LoopbackThread(Older) as server,
-        pytest.raises(ServerFailed, match="answers 405, like servers of the older SSE transport"),
+        pytest.raises(ServerFailed, match="returns 405, like servers that use the older SSE transport"),
     ):
         played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
 

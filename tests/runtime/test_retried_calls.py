@@ -220,7 +220,7 @@ def test_wait_before_the_first_attempt_is_reported_as_attempt_0(wire: str, no_wa
 def test_run_during_a_long_provider_wait_fails_at_once(wire: str) -> None:
     with LoopbackServer([Status(429, retry_after=900)] * 9) as server:
         agent = agent_of(server, wire)
-        for words in ("asks to wait 900 s", "the next call is allowed at", "the next call is allowed at"):
+        for words in ("asks you to wait 900 s", "the next call is allowed at", "the next call is allowed at"):
             with pytest.raises(RateLimited, match=words) as caught:
                 agent.run_sync("go")
             assert caught.value.run is not None and not scheduled(caught.value.run)

@@ -309,7 +309,7 @@ def nothing(_: Path) -> None:
 
 SAVING_FAILS: dict[str, tuple[Callable[[Path], None], ToolCall, Any, str]] = {
     "a file in its place": (file_in_its_place, SAVE, "always in project: save(data/**)", "Not a directory"),
-    "a folder open to others": (open_to_others, LOG, ALWAYS, "it would not count, as others may write {rules}"),
+    "a folder open to others": (open_to_others, LOG, ALWAYS, "the rule would have no effect, as others may write {rules}"),
     "a link made meanwhile": (swapped, SAVE, "always in project", "it leads to {parent}"),
     "out of the folder": (nothing, SAVE, "always in project: save(x/../../**)", "it leads to {parent}"),
 }
@@ -328,7 +328,7 @@ def test_unsavable_rule_still_applies_to_the_run(name: str, here: Path) -> None:
     run = live.result(PATIENCE)
     (warning,) = [event.message for event in run.events if isinstance(event, e.Warned)]
     reason = reason.format(rules=rules_folder(), parent=here.parent)
-    assert warning.endswith(f" was not saved: {reason}. It holds in this run.")
+    assert warning.endswith(f" was not saved: {reason}. It applies in this run.")
     assert not [*grants.in_force()] and [grant.reach for grant in run.grants] == ["run"]
     assert saved_rules() == SavedRules({}) and not [*rules_folder().parent.glob("*/saved*")]
 
@@ -365,7 +365,7 @@ def test_question_of_a_moved_folder_saves_nothing_with_a_warning(here: Path) -> 
     moved = here.rename(here.parent / "moved")
     resumed = resume(run, moved)
     (warning,) = [event.message for event in resumed.events if isinstance(event, e.Warned)]
-    assert f"was not saved: this run saves no rules for {here}. It holds in this run." in warning
+    assert f"was not saved: this run saves no rules for {here}. It applies in this run." in warning
     assert codes(resumed) == [None] and [grant.reach for grant in resumed.grants] == ["run"]
 
 

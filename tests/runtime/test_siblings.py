@@ -92,8 +92,8 @@ WAYS: dict[Callable[..., Any], tuple[str, tuple[str, ...]]] = {
     raises_plainly: ("tool_error", ("ValueError: no such row", "Change the arguments")),
     quits: ("tool_error", ("SystemExit: no such row", "use another tool")),
     interrupts: ("tool_error", ("KeyboardInterrupt: no such row", "use another tool")),
-    takes_too_long: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
-    takes_too_long_plainly: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
+    takes_too_long: ("timeout", ("did not finish within 0.05 seconds", "Request less at a time, or use another tool")),
+    takes_too_long_plainly: ("timeout", ("did not finish within 0.05 seconds", "Request less at a time, or use another tool")),
 }
 """Failures of a call by code, with the problem and advice in the message to the model."""
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -176,4 +176,4 @@ def test_results_of_a_failed_call_and_siblings_are_sent_together(wire: str) -> N
     assert run.text == "Done." and codes(run) == [None, None, "timeout", None, None]
     assert server.requests[1].problems == ()
     sent = json.dumps(server.requests[1].body)
-    assert all(words in sent for words in [*SAID, "did not finish within 0.05 seconds", "Ask for less at once"])
+    assert all(words in sent for words in [*SAID, "did not finish within 0.05 seconds", "Request less at a time"])

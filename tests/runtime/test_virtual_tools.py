@@ -104,5 +104,5 @@ def test_first_extension_with_handler_answers_and_invalid_handlers_are_refused()
     run = asyncio.run(agent(CALLS[1], "Done.", extensions=[trips(), second]).run("go", show=False))
     assert run.rounds[0].results[0].text == "handled x"
     for wrong in ({"a b": plan_trip}, {"work": "text"}, {3: plan_trip}):
-        with pytest.raises(SettingsError, match="virtual_tools of the extension trips"):
+        with pytest.raises(SettingsError, match="The extension trips has an invalid virtual tool"):
             trips(**wrong) if all(isinstance(key, str) for key in wrong) else Extension(name="trips", virtual_tools=wrong)  # type: ignore[arg-type]

@@ -120,7 +120,7 @@ def test_tokens_are_renewed_when_expired_or_refused(docs: ProtectedServer, serve
     docs.instead = {}
     docs.authorization.forget_all()
     (result,) = called(servers, docs)
-    assert "it answers 401 Unauthorized" in result and result.endswith("Log in: %agent mcp login docs")
+    assert "it returns 401 Unauthorized" in result and result.endswith("Log in: %agent mcp login docs")
     fresh = Servers()
     with pytest.raises(ServerFailed, match="%agent mcp login docs"):
         called(fresh, docs)
@@ -326,14 +326,14 @@ def test_forgotten_login_is_deleted_everywhere(
         assert (login_files(person), memory.held) == ([], {})
         with pytest.raises(ServerFailed, match="%agent mcp login docs"):
             called(servers, docs)
-    assert forget(servers, live) == "There is no login at docs"
+    assert forget(servers, live) == "No login is stored for docs"
 
 
 def test_missing_scopes_of_a_call_are_named_and_requested(servers: Servers) -> None:
     with ProtectedServer(tool_right="write") as docs:
         logged_in(servers, docs)
         (result,) = called(servers, docs)
-        assert "it answers 403 Forbidden" in result and result.endswith("%agent mcp login docs write")
+        assert "it returns 403 Forbidden" in result and result.endswith("%agent mcp login docs write")
         told: list[str] = []
         logged_in(servers, docs, told, scope="write")
         assert "scope=read+write" in told[0]

@@ -238,7 +238,7 @@ def test_answer_goes_to_the_newest_waiting_run(session: Session) -> None:
         model = ScriptedModel([ToolCall("asks"), "done"])
         return session.start(Agent(model, tools=[asks], guidance="off", todos=False), "go", options)
 
-    with pytest.raises(SettingsError, match="No run waits for an answer"):
+    with pytest.raises(SettingsError, match="No run is waiting for an answer"):
         session.waiting_for_answer()
     first, second = begin(), begin()
     alone = begin(RunOptions(can_ask=False)).result(30)

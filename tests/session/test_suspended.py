@@ -172,7 +172,7 @@ def test_gate_question_survives_a_crashed_process(tmp_path: Path, subtests: pyte
         desk = Desk(tmp_path / "left")
         run = died_asking(desk, tmp_path / "left-died", *calls)
         assert run.status == "interrupted"
-        with pytest.raises(SettingsError, match="waits for your answer to: May write run"):
+        with pytest.raises(SettingsError, match="is waiting for your answer to: May write run"):
             desk.recovered(run)
         assert load_trace(desk.store.path(run.id)).events == run.events
     with subtests.test("it is asked again"):

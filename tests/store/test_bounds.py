@@ -137,24 +137,24 @@ def test_contents_and_expansion_of_a_file_are_limited(
         for number in range(60):
             archive.writestr(f"{number}.json", b"{}")
     files = {
-        "values": (values, bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
-        "packed values": (gzip.compress(values), bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
+        "values": (values, bounds, {"MAX_HELD_VALUES": 1_000}, "contains more than 1,000 JSON values"),
+        "packed values": (gzip.compress(values), bounds, {"MAX_HELD_VALUES": 1_000}, "contains more than 1,000 JSON values"),
         "records": (lines, bounds, {"MAX_RECORDS": 100}, "has more than 100 records"),
-        "log": (log.read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run of more than 50 events"),
-        "rounds": ((tmp_path / "chat.json").read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run of more than 50 events"),
+        "log": (log.read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run with more than 50 events"),
+        "rounds": ((tmp_path / "chat.json").read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run with more than 50 events"),
         "replies in a row": (
             (tmp_path / "chat.json").read_bytes(),
             bounds,
             {"MAX_MESSAGES_IN_A_ROW": 30},
-            "has more than 30 consecutive messages of one side",
+            "has more than 30 consecutive messages from one side",
         ),
         "user messages in a row": (
             json.dumps({"messages": [*[ASKED] * 40, {"role": "assistant", "content": "x"}]}).encode(),
             bounds,
             {"MAX_MESSAGES_IN_A_ROW": 30},
-            "has more than 30 consecutive messages of one side",
+            "has more than 30 consecutive messages from one side",
         ),
-        "bytes": (values, trace_file, {"MAX_HELD_BYTES": 1_000}, "has more than 0 MB"),
+        "bytes": (values, trace_file, {"MAX_HELD_BYTES": 1_000}, "is larger than 0 MB"),
         "directory": (
             (tmp_path / "directory.zip").read_bytes(),
             archives,

@@ -125,7 +125,7 @@ def test_path_outside_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_pat
     before = sorted(tmp_path.rglob("*"))
     for bad in BAD_IDS:
         with subtests.test(bad=bad):
-            with pytest.raises(StoreError, match="is not the id of a run"):
+            with pytest.raises(StoreError, match="is not a run id"):
                 store.path(bad)
             with pytest.raises(StoreError):
                 store.load(bad)
@@ -135,7 +135,7 @@ def test_path_outside_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_pat
 
 
 def test_invalid_id_is_named_when_a_run_is_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"'\.\./x' is not the id of a run"):
+    with pytest.raises(StoreError, match=r"'\.\./x' is not a run id"):
         asyncio.run(Store(tmp_path).open("../x"))
 
 

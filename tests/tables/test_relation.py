@@ -98,7 +98,7 @@ def test_relation_error_names_the_alternative(
         tables.relation("patterns", tmp_path)
     with subtests.test("a file"), pytest.raises(StoreError, match=r"is not a folder.*tables\.runs"):
         tables.relation("runs", log)
-    with subtests.test("a folder that cannot be written"), pytest.raises(StoreError, match="cannot be written"):
+    with subtests.test("a folder that cannot be written"), pytest.raises(StoreError, match="Cannot write the cache"):
         (tmp_path / HOME).write_text("a file of somebody else")
         monkeypatch.setattr(module, "MAX_MISSING_BYTES", 10)
         tables.relation("runs", tmp_path)

@@ -87,7 +87,7 @@ def test_final_answer_call_at_a_limit_has_its_own_operation() -> None:
 @pytest.mark.req("KX.9")
 @pytest.mark.parametrize(
     ("reply", "why", "cost"),
-    [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
+    [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model returned no summary", 0.25)],
 )
 def test_failed_summary_call_has_the_reason(reply: Any, why: str, cost: float) -> None:
     run = run_of_script(*calls(4), reply, said(Text("Done.")), history=SHORT)

@@ -153,7 +153,7 @@ IMPOSSIBLE = [
     (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies are circular"),
     (lambda mine: mine.add(""), "Nothing was added: title must be a string"),
     (lambda mine: mine.add("x", id=7), "Nothing was added: the board assigns the ids"),
-    (lambda mine: mine.add("x", dependencies=[7]), "dependencies name todos that do not exist: 7"),
+    (lambda mine: mine.add("x", dependencies=[7]), "dependencies refer to todos that do not exist: 7"),
     (lambda mine: TodoBoard().start(1), "There is no todo 1 on the board. It is empty: board.add("),
 ]
 

@@ -253,7 +253,7 @@ def test_null_and_reserved_fields_leave_a_todo_unchanged() -> None:
 WRONG_ENTRIES = [
     ({"id": 3, "status": "blocked"}, "a blocked todo needs blockedReason"),
     ({"id": 3, "blockedReason": "no key"}, "it is not blocked"),
-    ({"id": 3, "dependencies": [1, 8]}, "dependencies name todos that do not exist: 8"),
+    ({"id": 3, "dependencies": [1, 8]}, "dependencies refer to todos that do not exist: 8"),
     ({"id": 3, "dependencies": [3]}, "dependencies are circular: 3 waits for 3"),
     ({"id": 3, "progress": 1.01}, "progress must be a number from 0 to 1"),
     ({"id": 3, "progress": -0.1}, "progress must be a number from 0 to 1"),
@@ -345,7 +345,7 @@ def test_add_refuses_every_todo_if_one_is_invalid(subtests: pytest.Subtests) -> 
         ),
         ({"title": "a", "id": 9}, "newTodos[1]: its id will be 5: leave id out"),
         ({"title": "a", "status": "blocked"}, "newTodos[1] (id 5): a blocked todo needs blockedReason"),
-        ({"title": "a", "dependencies": [6]}, "newTodos[1] (id 5): dependencies name todos that do not exist: 6"),
+        ({"title": "a", "dependencies": [6]}, "newTodos[1] (id 5): dependencies refer to todos that do not exist: 6"),
         ({"title": "a", "dependencies": [5]}, "newTodos[1] (id 5): dependencies are circular: 5 waits for 5"),
     ]
     for new, problem in cases:

@@ -225,7 +225,7 @@ def test_unused_list_of_another_operation_is_reported() -> None:
     arguments = {"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}], "newTodos": [{"title": "More"}]}
     outcome = call(board, arguments | {"todoList": []})
     assert outcome.ok and len(board) == 3
-    assert "\nNot used: newTodos. Operation update takes todoUpdates; call again for the rest.\n" in outcome.text
+    assert "\nNot used: newTodos. Operation update accepts todoUpdates; call again for the rest.\n" in outcome.text
 
 
 @pytest.mark.req("R0.44")

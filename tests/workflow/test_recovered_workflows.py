@@ -494,7 +494,7 @@ workflow:
         here, work = Store(folder), Work()
         if number < whole.settings["rerun"]["events"]:
             before = here.path(whole.id).read_bytes()
-            with pytest.raises(SettingsError, match="died before it had taken over the outputs"):
+            with pytest.raises(SettingsError, match="died before it copied the outputs"):
                 by_itself(recover(whole.id, tools=[work.work], store=here))
             assert here.path(whole.id).read_bytes() == before
             continue

@@ -195,7 +195,7 @@ def test_nested_files_are_limited_in_depth_number_and_size(
     with subtests.test("large"):
         (tmp_path / "large.yaml").write_bytes(b"#" * 4_000_001)
         (tmp_path / "top.yaml").write_text(RUNS.format("large.yaml"))
-        assert "large.yaml has 4,000,001 bytes; at most 4,000,000 are read" in problems(tmp_path / "top.yaml")[0][1]
+        assert "large.yaml is 4,000,001 bytes long; the maximum is 4,000,000" in problems(tmp_path / "top.yaml")[0][1]
     with subtests.test("large together"):
         steps = [f"{{id: s{one}, type: workflow, file: p{one}.yaml}}" for one in range(3)]
         for one in range(3):

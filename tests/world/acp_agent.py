@@ -39,7 +39,7 @@ from agentnb.core.messages import ToolCall  # noqa: E402
 from agentnb.core.usage import Usage  # noqa: E402
 from agentnb.detect.run import Run  # noqa: E402
 from agentnb.display.lists.undo_text import undo_text  # noqa: E402
-from agentnb.errors import ModelError  # noqa: E402
+from agentnb.errors import ModelError, SettingsError  # noqa: E402
 from agentnb.rerun.undo.undoing import undo_run  # noqa: E402
 from agentnb.runtime.host.live_run import LiveRun, wait_for_ends  # noqa: E402
 from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
@@ -283,9 +283,18 @@ def _rejected(scene: Scene) -> None:
 
 @case("denied by a rule")
 def _denied(scene: Scene) -> None:
-    run = scene.run(scene.shell("touch made.txt"), "Done.", permissions={"bash(touch *)": "deny"}, approve="auto")
-    check((run.status in ENDED, scene.file.exists()), (True, False))
-    check([event.call.name for event in events(run, CallBlocked)], ["bash"])
+    calls = {"write_file": scene.call("write", path=str(scene.file)), "bash": scene.shell("touch made.txt")}
+    asked = dict(zip(calls, ("write", "execute"), strict=True))
+    for name, call in calls.items():
+        options = {"permissions": {f"{name}(*made.txt)": "deny"}, "approve": "auto"}
+        if asked[name] in agent_of(scene.name).asks_about:
+            run = scene.run(call, "Done.", **options)
+            check((run.status in ENDED, scene.file.exists()), (True, False))
+            check([event.call.name for event in events(run, CallBlocked)], [name])
+        else:
+            with suppress(SettingsError):
+                scene.run(call, "Done.", **options)
+                raise Difference("a rule about calls that it does not always ask about was accepted")
 
 
 @case("cancel in a stream")
@@ -340,7 +349,7 @@ def _usage(scene: Scene) -> None:
 def _mode(scene: Scene) -> None:
     run = scene.run("Hello.", mode=scene.row["mode"], approve="auto")
     check((run.status, run.text), ("completed", "Hello."))
-    check(["does not ask" in event.message for event in events(run, Warned)], [True])
+    check(["does not ask" in event.message for event in events(run, Warned)], [True])  # and no change of its mode
     try:
         scene.run("Hello.", mode="no-such-mode", approve="auto")
     except ModelError:

@@ -56,7 +56,7 @@ def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "")
     opening = filter(None, [problem, _line(plan.reasoning or "")])
     counts = Counter([_COUNTED.get(reach) for reach in reach_of(plan, specs)])
     parts = [f"{counts[names]} {names[counts[names] > 1]}" for names in dict.fromkeys(_COUNTED.values()) if counts[names]]
-    lines = [*opening, f"May the plan {plan.id} run?", *steps, f"It may take {', '.join(parts) or 'nothing'}."]
+    lines = [*opening, f"May the plan {plan.id} run?", *steps, f"It may involve {', '.join(parts) or 'nothing'}."]
     question = new_question(KIND, "\n".join(lines), approval_schema(arguments=EDITED), plan.id or "")
     return structs.replace(question, problem=encodable(problem))
 

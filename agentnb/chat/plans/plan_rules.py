@@ -32,7 +32,7 @@ def check_chat_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: I
     if not read.plan.steps:
         return CheckedPlan(None, INVALID, ("The plan has no steps",))
     if broken := broken_rules(read.plan, rules):
-        messages = [f"The rules of the context require {name}: once, in the given order" for name in broken]
+        messages = [f"The context's rules require {name} once, in the given order" for name in broken]
         return CheckedPlan(None, RULES, tuple(messages))
     return CheckedPlan(structs.replace(read.plan, form="chat"))
 

@@ -88,7 +88,7 @@ class PlanTool:
                 return failure("planner_failed", f"The planner failed: {error.what}", "Try again, or do it without a plan.")
             if checked.plan is None:
                 wrong = "\n".join(f"- {problem}" for problem in checked.problems)
-                problem = f"No plan was run: after {ATTEMPTS} attempts, it is still invalid:\n{wrong}"
+                problem = f"No plan was run: it is still invalid after {ATTEMPTS} attempts:\n{wrong}"
                 return failure(checked.code, problem, "Fix these problems.")
             plan_id = f"plan-{uuid4().hex[:8]}"
             plan = {**checked.plan.chat_data, "id": plan_id, **_about(asked, run)}

@@ -69,7 +69,7 @@ def _outcome(args: Namespace) -> Outcome:
         message = f"{results.missing:,} runs are missing{at_budget}. To complete them:"
         return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(args))
     if results.look is not None and not results.look.is_last:
-        return Outcome("\n".join(_render(results)), DONE, last="To the next look:", command=_again(args))
+        return Outcome("\n".join(_render(results)), DONE, last="To continue to the next look:", command=_again(args))
     return Outcome("\n".join(_render(results)), DONE)
 
 

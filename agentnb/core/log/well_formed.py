@@ -112,7 +112,7 @@ class _Reading:
         elif event.run_id != self.run_id or event.parent_id != self.parent_id:
             raise Wrong(f"{_kind(event)} belongs to another run, {event.run_id!r}")
         if (kind is e.RunStarted) != (self.seq == 0):
-            raise Wrong("a log must begin with run_started and contain no other")
+            raise Wrong("a log must begin with run_started and contain it only once")
         at = event.at
         if at is not None and at.year not in YEARS:
             raise Wrong(f"the time {at.isoformat()} is out of range")

@@ -259,7 +259,7 @@ def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]
     if found.refused:
         names = ", ".join(map(visible, found.refused))
         where = visible(with_tilde(rules_folder()))
-        yield f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {names} in {where}"
+        yield f"Ignored, because damaged, writable by others, or about a path that now leads elsewhere: {names} in {where}"
 
 
 def is_of_key_file(rule: str, about: JudgedCall) -> bool:

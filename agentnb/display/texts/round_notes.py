@@ -86,7 +86,7 @@ def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
     if compaction.why == "overflow":
         return "the provider rejected the conversation as too long"
     if compaction.why == "recorded":
-        return "the product that was recorded did so"
+        return "the recorded product did so"
     if compaction.why == "messages":
         threshold = amount(logged.get("compact_above"))
         return f"the conversation had {f'more than {threshold:,g}' if threshold else 'too many'} messages"

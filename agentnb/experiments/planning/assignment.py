@@ -110,7 +110,5 @@ def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | No
 def _by_set(sets: Mapping[str, GuidanceSet], propensities: Mapping[str, float]) -> dict[GuidanceSet, float]:
     """Return the propensity of each set. Raises `SettingsError` if two variants name the same set."""
     if len({*sets.values()}) < len(sets):
-        raise SettingsError(
-            "Two variants name the same guidance set", "Give the sets names of their own: GuidanceSet(name, {...})"
-        )
+        raise SettingsError("Two variants name the same guidance set", "Give each set its own name: GuidanceSet(name, {...})")
     return {words: propensities[name] for name, words in sets.items()}

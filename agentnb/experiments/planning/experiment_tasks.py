@@ -111,7 +111,7 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
             return str(row[name])
         if not _NAME.fullmatch(name):
             return match.group()
-        problem = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
+        problem = f"the prompt uses {{{{ {name} }}}}, but the row has no such column"
         raise SettingsError(problem, "To send literal braces, put the text into a column and name the column")
 
     return _FIELD.sub(value, template)

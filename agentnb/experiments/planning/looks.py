@@ -86,9 +86,7 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
         return []
     stages = stages_of(tasks, shares, seed)
     if not all(stages):
-        return [
-            f"looks: {pluralize(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer looks"
-        ]
+        return [f"looks: there are too few tasks ({len(tasks)}) in complete clusters for {len(shares)} looks. Plan fewer looks"]
     clusters = [*accumulate(len({tasks[position].cluster_key for position in stage}) for stage in stages)]
     looks = looks_of(stages)
     counts = [(look, count, required_clusters(look.level)) for look, count in zip(looks, clusters, strict=True)]

@@ -119,7 +119,9 @@ def left_out_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 def _target_of(link: Path, root: str) -> bytes:
     target = link.readlink()
     if target.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(root):
-        raise SettingsError(f"{str(link)!r} is a link out of the folder", "Put a copy in its place, or move it elsewhere")
+        raise SettingsError(
+            f"{str(link)!r} links to a place outside the folder", "Put a copy in its place, or move it elsewhere"
+        )
     return os.fsencode(target)
 
 

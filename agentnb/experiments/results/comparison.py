@@ -289,7 +289,9 @@ class Comparison:
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
         """Test whether the variants differ by less than the margin, using two one-sided tests paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
-            raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
+            raise SettingsError(
+                f"margin must be a positive, finite number, got {margin!r}", "Give a number above 0, such as 0.1"
+            )
         if self._correction is not None:
             raise SettingsError("Equivalence cannot be tested for corrected differences", "Compare c.interval with the margin")
         return self._by_unit(assess_equivalence, self.units, margin, alpha=self.level)
@@ -324,7 +326,7 @@ class Comparison:
         if run_id in self.runs:
             return self.runs[run_id]
         if self.records is None:
-            raise SettingsError(f"Run {run_id} is not kept", "Give the experiment a folder")
+            raise SettingsError(f"Run {run_id} was not stored", "Give the experiment a folder")
         return self.records.run(run_id)
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
@@ -477,10 +479,10 @@ def _adjust_p_values(several: list[Comparison]) -> Comparisons:
 def _check_given(limits: Limits, quality: Any) -> None:
     """Raise `SettingsError` if the limits or the quality are invalid."""
     if quality is not None and not isinstance(quality, JudgeQuality):
-        raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
+        raise SettingsError(f"quality must be a JudgeQuality, got {quality!r}", "Write quality=judge.quality(labels)")
     if limits is not None and not limits[0] < limits[1]:
         raise SettingsError(
-            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+            f"limits={limits!r}: the first must be below the second", "Give the minimum and maximum, such as (0, 10)"
         )
 
 
@@ -501,7 +503,7 @@ def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content
         return replace(comparison, notes=(*comparison.notes, UNCORRECTED)) if is_judged else comparison
     if not is_judged or quality.judge != comparison.primary or content not in (None, quality.content):
         problem = f"The quality belongs to the judge {quality.judge}, but the primary is {comparison.primary}"
-        raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
+        raise SettingsError(problem, "Pass the quality measured for this judge, with the same rubric and model")
     corrected = replace(comparison, quality=quality)
     return replace(corrected, notes=(*comparison.notes, correction_of(quality, *comparison.cells).told))
 

@@ -112,7 +112,7 @@ class Memory:
     def run(self, run_id: str) -> Run:
         """Return a run; raises `StoreError` if it was not stored."""
         if run_id not in self._runs:
-            raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
+            raise StoreError(f"Run {run_id} was not stored", "Give the experiment a folder")
         if self._is_covered:
             self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]

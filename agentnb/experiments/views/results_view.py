@@ -100,6 +100,6 @@ def _hint(results: Results) -> str:
     if len(results.variants) < 2:
         return "All rows: results.table()"
     if results.look is not None and not results.look.is_last:
-        return f"Compare at this look: compare(results). To the next look: await exp.run(). {NO_DIFFERENCE}"
+        return f"Compare at this look: compare(results). To continue to the next look: await exp.run(). {NO_DIFFERENCE}"
     a, b = results.variants[1], results.variants[0]
     return f"Compare: compare(results, {a!r}, {b!r}). {NO_DIFFERENCE}"

@@ -266,7 +266,7 @@ class RunWriter:
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._total != UNKNOWN and (differences := self._differences()):
-            message = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
+            message = f"The usage total in its trace differs from the sum over its replies: {', '.join(differences)}."
             facts.insert(0, Fact(e.Warned, {"message": message}, prompt.at))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))

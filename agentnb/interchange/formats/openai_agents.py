@@ -82,7 +82,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
         writer.result(call.id, WAITING, name=call.name, error_code=AWAITS_APPROVAL)
     step = _pythonic(state.get("current_step") or {})
     if waiting:
-        writer.warn(f"The run was put aside while {len(waiting)} calls waited for approval.")
+        writer.warn(f"The run was suspended while {len(waiting)} calls waited for approval.")
         return writer.finish("stopped", "suspended")
     return writer.finish() if step.get("type") == "next_step_final_output" else writer.finish_without_end()
 

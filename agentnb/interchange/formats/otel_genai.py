@@ -60,7 +60,7 @@ def sniff(file: TraceFile) -> str:
     if not spans:
         return "it has no spans"
     if any(span.at("openinference.span.kind") for span in spans):
-        return "its spans are of OpenInference"
+        return "its spans follow OpenInference"
     return "" if any(map(_kind, spans)) else "its spans have no gen_ai attributes"
 
 

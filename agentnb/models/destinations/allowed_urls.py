@@ -71,7 +71,7 @@ def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
 def question(destination: Destination) -> str:
     """Return the one-line question asking whether calls may go to this destination."""
     goes = f"The key in {destination.variable} would go there" if destination.variable else "No key would go there"
-    return f"A file or log names a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
+    return f"A file or log refers to a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
 
 
 def _stored_destinations() -> Iterator[Destination]:

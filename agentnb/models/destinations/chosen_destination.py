@@ -56,7 +56,7 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
         return
     listed = "; and at ".join(destination.description for destination in destinations)
     error = UrlNotAllowed(
-        f"A file or log names a model at {listed}. This address needs your permission",
+        f"A file or log refers to a model at {listed}. This address needs your permission",
         AllowUrls(tuple(map(str, destinations)), lead="If you trust the address"),
     )
     error.destinations = destinations
@@ -75,7 +75,7 @@ def check_recorded(path: str, folder: str | None) -> None:
     if folder is not None and all(file.resolve().is_relative_to(Path(folder).resolve()) for file in paths):
         return
     raise SettingsError(
-        f"A file or log names the recorded runs in {path}, which is outside the folder of the workflow file",
+        f"A file or log refers to the recorded runs in {path}, which is outside the workflow file's folder",
         SetModel(f"recorded:{path}", lead="To use these runs, name the model yourself"),
     )
 

@@ -70,7 +70,7 @@ def destination_of(url: str, variable: str = "") -> Destination:
     port = 0 if match is None else int(match["port"] or PORTS[match["scheme"].lower()])
     if match is None or not 0 < port < 65_536:
         raise SettingsError(
-            "A file or log names a model whose address is ambiguous",
+            "A file or log refers to a model whose address is ambiguous",
             "Write it in ASCII and without a user name: http://HOST:PORT/v1",
         )
     return Destination(match["scheme"].lower(), match["host"].lower(), port, variable)

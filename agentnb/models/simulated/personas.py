@@ -147,7 +147,7 @@ def complete_options(persona: str, given: Mapping[str, float]) -> dict[str, floa
     if together > 1 + 1e-9:
         names = ", ".join(fault.option for fault in FAULTS)
         raise UnknownModel(
-            f"The faults of simulated:{persona} add up to {together:g}",
+            f"The fault probabilities of simulated:{persona} add up to {together:g}",
             f"All faults share one draw: {names} may add up to at most 1",
         )
     return options

@@ -165,17 +165,17 @@ def _make_client(endpoint: Endpoint, sdk: Sdk) -> Any:
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
     if isinstance(error, OSError):
-        problem = "the certificates named by the environment cannot be read"
+        problem = "the certificates set in the environment cannot be read"
         return SettingsError(f"{provider}: {problem}", "Check the variables SSL_CERT_FILE and SSL_CERT_DIR")
     if isinstance(error, ImportError) and "socks" not in told.lower():
         return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Reinstall agentnb")
     if isinstance(error, ImportError):
         return SettingsError(
-            f"{provider}: the environment names a SOCKS proxy, but the package socksio is not installed",
+            f"{provider}: the environment sets a SOCKS proxy, but the package socksio is not installed",
             Install("socksio", lead="Install it", rest=". Or check the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
         )
     # The error's text is not repeated: the URL of a proxy may hold a password.
-    problem = "the environment names an unusable proxy or contains other invalid settings"
+    problem = "the environment sets an unusable proxy or has other invalid settings"
     return SettingsError(f"{provider}: {problem}", "Check the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
 
 

@@ -85,7 +85,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
     "trouble": (ProviderTrouble, "the request failed", TRY_LATER),
     "redirect": (
         RequestRefused,
-        "the server redirects the request, and agentnb does not send the key and the conversation elsewhere",
+        "the server redirects the request, and agentnb will not send the key or the conversation elsewhere",
         "Check the URL: url=...",
     ),
     "refused": (
@@ -206,7 +206,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     if TLS.search(words):
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
-        problem, hint = f"{provider}: nothing answers at {url}", "Start the server, or name another one with url=URL"
+        problem, hint = f"{provider}: no server responds at {url}", "Start the server, or use another one: url=URL"
         return Failure(ProviderTrouble(problem, hint), transient=False)
     if kind == "ConnectError":
         problem, hint = (
@@ -280,7 +280,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
         message = ""  # the page sent with a redirect has nothing useful
         if target := _place(refusal.headers.get("location", ""), refusal.url):
             problem, hint = (
-                "the server redirects to {place}, and agentnb does not send the key and the conversation there",
+                "the server redirects to {place}, and agentnb will not send the key or the conversation there",
                 "If that address is right, use it: url={place}",
             )
             words["place"] = target
@@ -288,7 +288,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
         problem = "there is no {model} at {url}"
         hint = ShowModels("{who}", "{url}", lead="Check the URL and the model name")
     if meaning == "rate limit" and wait:
-        hint = TryAgain(lead=f"The provider asks to wait {wait:,.0f} s. Then try again")
+        hint = TryAgain(lead=f"The provider asks you to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(as_advice(hint), lambda text: text.format(**words))
     return kind(f"{refusal.provider}: {problem.format(**words)}{code}" + (f": {message}" if message else ""), advice)

@@ -339,7 +339,9 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
         result = _idle_timeout(error, provider)
     elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
         problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB in one piece"
-        result = Failure(BrokenReply(problem, "Try another model, or check that url= names a model server"), transient=False)
+        result = Failure(
+            BrokenReply(problem, "Try another model, or check that url= points to a model server"), transient=False
+        )
     else:
         result = _failure_of(error, provider, endpoint, model)
     return replace(result, error=type(result.error)(*redact((result.error.what, result.error.advice))))
@@ -390,10 +392,10 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
         sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
         words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send an error message as plain text
         problem = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
-        return Failure(BrokenReply(problem, "Try again, or check that url= names a model server"), transient=True)
+        return Failure(BrokenReply(problem, "Try again, or check that url= points to a model server"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         problem = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(problem, "Try again, or check that url= names a model server"), transient=True)
+        return Failure(BrokenReply(problem, "Try again, or check that url= points to a model server"), transient=True)
     return None
 
 

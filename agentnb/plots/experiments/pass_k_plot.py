@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from agentnb.plots.experiments.protocols import Comparisons
 
-TITLE = "Tasks of which k runs all pass (pass^k)"
+TITLE = "Tasks for which k out of k runs pass (pass^k)"
 VARIANT_OFFSET = 0.05
 """Horizontal offset between variants, so that their lines do not overlap."""
 

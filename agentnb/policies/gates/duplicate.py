@@ -38,10 +38,10 @@ class DuplicateGuard:
         for name, least in (("consecutive", 2), ("window", 2), ("frequency", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LONGEST:
-                raise SettingsError(f"{name}={value!r} of a DuplicateGuard must be a whole number from {least} to {LONGEST}")
+                raise SettingsError(f"DuplicateGuard's {name}={value!r} must be a whole number from {least} to {LONGEST}")
         for name in ("same_result", "block_immediate_success_repeat"):
             if not isinstance(getattr(self, name), bool):
-                raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard must be True or False")
+                raise SettingsError(f"DuplicateGuard's {name}={getattr(self, name)!r} must be True or False")
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:

@@ -32,7 +32,7 @@ class ApprovalMode:
         parts = words.split("+") if isinstance(words, str) else [words]
         for word in parts:
             if word not in MODES:
-                advice = Plain(f"The modes are {', '.join(MODES)}")
+                advice = Plain(f"Use one of {', '.join(MODES)}")
                 raise SettingsError(f"There is no mode {word!r}", (*suggest_names(str(word), MODES), advice))
         implied = {ASK} if READ_ONLY in parts else set()  # it denies whatever ASK would ask about
         implied |= {AUTO} if set(parts) != {AUTO} else set()

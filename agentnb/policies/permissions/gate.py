@@ -149,7 +149,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
 def _why(judged: Judgement, tool: Tool) -> str:
     """Return the reason for a question."""
     if judged.is_unclear:
-        return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
+        return f"Calls that the rule {_rule_text(judged)} might deny need your approval."
     if judged.unsettled:
         others = _truncate(", ".join(judged.unsettled))
         return f"The rule {_rule_text(judged)} denies commands, so programs that may start others need your approval: {others}."
@@ -157,7 +157,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
     asks = (
         f"The context asks about {_rule_text(judged)} each time."
         if judged.is_confirmed
-        else f"The rule {_rule_text(judged)} asks."
+        else f"The rule {_rule_text(judged)} says to ask."
     )
     rule = [asks] if judged.rule is not None else []
     description = [_about(judged, tool, ", so agentnb asks")] if origin is not None or not rule else []
@@ -185,7 +185,7 @@ def _rule_text(judged: Judgement) -> str:
 
 def _about(judged: Judgement, tool: Tool, then: str = "") -> str:
     if judged.nature == "sensitive":
-        return "The file name suggests that it holds keys."
+        return "The file name suggests that it contains keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
         return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."

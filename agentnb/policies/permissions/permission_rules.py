@@ -121,7 +121,7 @@ class Rule:
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
             problem = f"The rule {self.text!r} contains options of a program unknown to agentnb"
-            raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
+            raise SettingsError(problem, Plain(f"Write only the program: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
             problem = f"The rule {self.text!r} has no valid address"
             raise SettingsError(problem, Plain(f"Write the full prefix: {name}(https://docs.python.org/**)"))

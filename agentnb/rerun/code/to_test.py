@@ -79,7 +79,7 @@ def _is_alone(run: Run, path: str | Path) -> bool:
     """True if the file contains only this run. Raises `SettingsError` if it does not contain the run."""
     ids = [loaded.id for loaded in load_traces(path)]
     if run.id not in ids:
-        raise SettingsError(f"{path} does not hold the run {run.id}", f"Save it first: save_trace(run, {str(path)!r})")
+        raise SettingsError(f"{path} does not contain run {run.id}", f"Save it first: save_trace(run, {str(path)!r})")
     return len(ids) == 1
 
 

@@ -30,7 +30,7 @@ def takes_log(run: Run, options: RunOptions) -> bool:
     if run.gives_consent:
         return True
     if options.trust_log is None:
-        why = f"The log of run {run.id} was not written by your agentnb, or was edited since: review it before you resume it"
+        why = f"The log of run {run.id} was not written by your agentnb, or has been edited since: review it before resuming"
         accept, refuse = (
             TrustLog(True, lead="To accept its answers as yours"),
             TrustLog(False, lead="To be asked again instead"),

@@ -118,7 +118,9 @@ class LiveRun:
             raise SettingsError("The message is empty", "For example: live.say(TEXT)")
         check_person("Speaking to a run")
         if works_in_steps(self.run):
-            raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
+            raise SettingsError(
+                f"Run {self.run_id} is a {self.run.kind}, which does not accept messages", "To change it, stop it"
+            )
         for question in self.run.waiting if now else ():
             self.decline(question.id)
         self._put("say", text, now=now)
@@ -235,7 +237,7 @@ def _leave_to_parent() -> None:
     for live in list(_live_runs):
         if not live.done:
             ended: Future[Run] = Future()
-            ended.set_exception(SettingsError(f"Run {live.run_id} runs in the parent process of this one", "Wait for it there"))
+            ended.set_exception(SettingsError(f"Run {live.run_id} is running in the parent process", "Wait for it there"))
             live._future = ended
 
 

@@ -118,7 +118,7 @@ class ReachingGrants:
                 return save(self.folder, is_path=not about.command, **fields)
         except (OSError, ValueError, SettingsError) as error:
             problem = getattr(error, "strerror", None) or str(error)
-        self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds in this run.")
+        self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It applies in this run.")
         return ""
 
     def update(self) -> bool:

@@ -109,7 +109,7 @@ def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_
     if _read(path) is None:
         path.unlink(missing_ok=True)
         others = "" if _is_own(path.parent.stat()) else f", as others may write {path.parent}"
-        raise OSError(f"it would not count{others}")
+        raise OSError(f"the rule would have no effect{others}")
     return saved.grant_id
 
 

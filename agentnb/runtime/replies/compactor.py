@@ -30,7 +30,7 @@ from agentnb.runtime.defaults import ROUNDS_BETWEEN
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
 
-NO_WORDS = "the model gave no summary"
+NO_WORDS = "the model returned no summary"
 CUT_OFF = "\n\n[The summary was cut off here.]"
 
 

@@ -420,7 +420,7 @@ def _usual_mode(host: Host) -> ApprovalMode:
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
-        problem = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each started the next"
+        problem = f"Runs are nested {MAX_LEVELS} levels deep, each started by a tool of the previous one"
         raise NestedTooDeep(problem, "Remove the tools that start runs from the innermost agent")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:

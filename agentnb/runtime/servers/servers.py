@@ -164,8 +164,8 @@ class Servers:
         live.check_retired()
         server = self.expand(live.server)
         if not server.is_remote or has_own_login(server):
-            why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
-            raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
+            why = "uses its Authorization header instead" if server.is_remote else "is a program on this machine"
+            raise SettingsError(f"Cannot log in to the MCP server {server.name}: it {why}")
         login = Login(server, *given)
         return login, self._loop().submit(login.run)
 

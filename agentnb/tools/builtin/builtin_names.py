@@ -156,7 +156,7 @@ def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[Any
     """Return advice with the most similar tool names. ``otherwise``: the advice if no name is similar."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
-        return as_advice(f"It is a group of tools; name its tools: {', '.join(of_group)}")
+        return as_advice(f"It is a group of tools; name the ones you want: {', '.join(of_group)}")
     if names:
         return suggest_similar(name, (*names, *WORDS)) or suggest_names(name, names)
     return (*suggest_similar(name, WORDS), otherwise)

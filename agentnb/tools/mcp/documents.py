@@ -151,7 +151,7 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
             if key.tag == _MERGE:
                 for merged_node in item.value if item.id == "sequence" else [item]:
                     if merged_node.id != "mapping":
-                        raise _Unreadable(f"{name} takes objects", key.start_mark.index)
+                        raise _Unreadable(f"{name} can only merge objects", key.start_mark.index)
                     merged = plain(merged_node, (*path, name, len(offsets))) | merged
                 continue
             if name in values:

@@ -35,9 +35,9 @@ _REFUSED = {
     "Claude Desktop asks its user for {}": re.compile(r"\$\{user_config\.([^}]*)\}"),
     "only a shell runs $({1} ...)": re.compile(r"^\$\(\s*(\w+).*\)$"),
     "LibreChat asks its user for {}": re.compile(r"(?<!\{)\{\{([A-Z][A-Z0-9_]+)\}\}"),
-    "{} is the folder of a plugin of Claude Code": re.compile(r"\$\{(CLAUDE_PLUGIN_(?:ROOT|DATA))\}"),
-    "{} is the folder of an extension of Gemini CLI": re.compile(r"\$\{(extensionPath)\}"),
-    "{} is the folder of an extension of Claude Desktop": re.compile(r"\$\{(__dirname)\}"),
+    "{} is the folder of a Claude Code plugin": re.compile(r"\$\{(CLAUDE_PLUGIN_(?:ROOT|DATA))\}"),
+    "{} is the folder of a Gemini CLI extension": re.compile(r"\$\{(extensionPath)\}"),
+    "{} is the folder of a Claude Desktop extension": re.compile(r"\$\{(__dirname)\}"),
 }
 """Variables that only the program itself can fill."""
 

@@ -91,7 +91,7 @@ class MCPServer:
         for setting in wrong:
             if getattr(self, setting):
                 kind = "an address" if self.is_remote else "a command"
-                raise SettingsError(f"The MCP server {self.name} is {kind}, which does not take {setting}", _EXAMPLE)
+                raise SettingsError(f"The MCP server {self.name} has {kind}, which does not accept {setting}", _EXAMPLE)
 
     def _check_texts(self, setting: str, items: Iterable[tuple[Any, Any]], kinds: Any = str) -> None:
         for key, item in items:

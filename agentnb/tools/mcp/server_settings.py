@@ -87,11 +87,11 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     for product, written, path, fields in entries:
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", written).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
         if name != written:
-            notes.append(f"{repr(written[:MAX_SHOWN]) if written else 'A server without a name'} is called {name} here")
+            notes.append(f"{repr(written[:MAX_SHOWN]) if written else 'A server without a name'} is named {name} here")
         if name in servers:
             if written not in of_projects:
-                raise document.error(path, f"there are two servers {name}", "Rename one of them")
-            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another server has the same name")
+                raise document.error(path, f"there are two servers named {name}", "Rename one of them")
+            notes.append(f"{name} from {str(*path[-3:-2]) or 'all projects'} is left out: another server has the same name")
             continue
         is_off = written in excluded or (allowed and written not in allowed)
         entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
@@ -110,14 +110,14 @@ def read_variable(text: str, source: str) -> ServerList:
         name, colon, command = (part.strip() for part in match[0].partition(":"))
         where = format_position(source, text, match.start())
         if not (name and colon and command) or command.startswith("//"):
-            raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
+            raise SettingsError(f"{where}: a server needs a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
             problem = (
                 f"{where}: the command of {name[:MAX_SHOWN]} contains a space, but the short form does not support arguments"
             )
             raise SettingsError(problem, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
-            raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
+            raise SettingsError(f"{where}: there are two servers named {name}", "Rename one of them")
         try:
             servers.append(MCPServer(name, command))
         except SettingsError as error:
@@ -173,7 +173,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
                 yield name, (*keys, name), fields
             elif not is_guess:
-                raise document.error((*keys, name), "the settings of a server must be an object", f"Write {_FORM}")
+                raise document.error((*keys, name), "server settings must be an object", f"Write {_FORM}")
     elif not is_guess:
         raise document.error(keys, f"{keys[-1]} must be an object with the servers by name", f"Write {_FORM}")
 
@@ -265,7 +265,7 @@ class _Entry:
         is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
         is_extension = "settings" in self._fields and _TARGETS.isdisjoint(self._fields)
         if is_off or is_extension or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
-            reason = "disabled" if is_off else f"a part of {self._product.name or 'its program'}"
+            reason = "disabled" if is_off else f"part of {self._product.name or 'its program'}"
             self.notes.append(f"{self._name} is {reason} and is left out")
             return None
         self._check_keys()
@@ -276,7 +276,9 @@ class _Entry:
         self._check_type(is_remote=bool(url))
         for key in ("args", "env") if url else ("headers",):
             if self._get(key):
-                self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
+                self._note(
+                    f"{self._place(key)[-1]} has no effect: a server with {'an address' if url else 'a command'} ignores it"
+                )
         options: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
         if url:
             options["headers"] = self._headers()
@@ -345,7 +347,7 @@ class _Entry:
         text = text_of(expand_home(self._in_folder(name)))
         assignments = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
         names = ", ".join(match[1] for match in assignments)
-        self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
+        self._note(f"env gets {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
         return {match[1]: match[3] for match in assignments}
 
     def _headers(self) -> dict[str, Any]:
@@ -371,7 +373,7 @@ class _Entry:
                 limits["timeout"] = number * unit
                 if unit != SECONDS or (is_long and not product.unit):
                     counted = "seconds" if unit == SECONDS else "milliseconds"
-                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts {counted}")
+                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it is in {counted}")
         return limits
 
     def _in_folder(self, path: Any) -> Any:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTION_CHARACTERS = 4_000
 MAX_SCHEMA_BYTES = 50_000
-DIED = "The server ended during the call. The call may have taken effect: check before you call again."
+DIED = "The server exited during the call. The call may have taken effect: check before you call again."
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
@@ -210,7 +210,7 @@ def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, .
         raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
     try:
         if (size := len(msgspec.json.encode(schema))) > MAX_SCHEMA_BYTES:
-            raise UnusableSchema(f"its schema has {size:,} bytes")
+            raise UnusableSchema(f"its schema is {size:,} bytes long")
         usable, left_out = usable_schema(schema)
     except UnusableSchema:
         raise

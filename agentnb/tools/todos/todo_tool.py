@@ -242,7 +242,7 @@ def _report_text(report: Report, asked: _Call) -> str:
     if asked.unused:
         alone = PARAMETERS.get(asked.operation, "no other parameter")
         lines.append(
-            f"Not used: {', '.join(asked.unused)}. Operation {asked.operation} takes {alone}; call again for the rest."
+            f"Not used: {', '.join(asked.unused)}. Operation {asked.operation} accepts {alone}; call again for the rest."
         )
     return "\n".join(lines)
 

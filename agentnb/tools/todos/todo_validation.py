@@ -24,7 +24,7 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
             yield index, "a blocked todo needs blockedReason"
         unknown = [str(number) for number in todo.dependencies if number not in first]
         if unknown:
-            yield index, f"dependencies name todos that do not exist: {', '.join(unknown)}"
+            yield index, f"dependencies refer to todos that do not exist: {', '.join(unknown)}"
     circle = _circle(todos, [todos[index].id for index in judged])
     if circle:
         index = next((index for index in judged if todos[index].id in circle), judged[0])

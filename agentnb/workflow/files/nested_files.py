@@ -48,7 +48,7 @@ def file_text(path: Path) -> str:
             raise SettingsError(f"There is no file {path}", "Use the path of a YAML file, or its text")
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise SettingsError(f"{_shorten(path)} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+            raise SettingsError(f"{_shorten(path)} is {size:,} bytes long; the maximum is {MAX_BYTES:,}")
         with path.open("rb") as file:
             data = file.read(size) if size else b""
         return data.decode().replace("\r\n", "\n").replace("\r", "\n")

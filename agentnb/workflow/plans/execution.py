@@ -81,7 +81,7 @@ def plan_of(value: Any) -> PlanSpec:
         return written
     data = plain_data(value, "The plan")
     if not isinstance(data, dict) or not isinstance(data.get("steps"), list | None):
-        raise SettingsError("plan is not a plan", EXAMPLE)
+        raise SettingsError("plan must be a plan", EXAMPLE)
     steps = data.get("steps") or []
     if len(steps) > MAX_PLAN_STEPS:
         raise SettingsError(f"The plan has more than {MAX_PLAN_STEPS:,} steps", "Split it")

@@ -56,7 +56,7 @@ def read_results(value: Any) -> list[StepResult]:
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     for item in items:
         if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
-            raise SettingsError("results must contain results of steps", f"Write objects with {', '.join(FIELDS)}")
+            raise SettingsError("results must be a list of step results", f"Write objects with {', '.join(FIELDS)}")
     return [{**dict.fromkeys(FIELDS), **item} for item in items]
 
 

@@ -142,7 +142,7 @@ class WorkflowAgents:
         if model is None:
             if not self._is_scripted:
                 problem = f"The agent {spec.name} has no model"
-                raise SettingsError(problem, "Name one in the file, model: provider:name, or run the workflow with model=")
+                raise SettingsError(problem, "Set one in the file (model: provider:name), or run the workflow with model=")
             model = ScriptedModel((), name=f"scripted:{spec.name}")
         fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         settings = {key: value for key, value in fields.items() if value is not None}

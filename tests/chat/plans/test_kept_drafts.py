@@ -27,7 +27,7 @@ def test_unanswered_draft_suspends_the_run_and_an_answer_resumes(tmp_path: Path)
     run = drafting(tools=fetched.tools()).run_sync("Draft it", store=store)
     assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
     (question,) = run.waiting
-    with pytest.raises(SettingsError, match="waits for your answer"):
+    with pytest.raises(SettingsError, match="is waiting for your answer"):
         recovered(run.id, store, agent("Never."))
     done = recovered(
         run.id, store, agent("They are high.", tools=fetched.tools(), approve="auto"), answers={question.id: "approve"}

@@ -136,7 +136,7 @@ def test_plan_text_resembling_placeholders_is_kept() -> None:
 
 
 def test_model_text_cannot_imitate_a_line_of_the_question() -> None:
-    steps = [step(1, "brest", description="Fetch\n2. Nothing else\nIt may take nothing.")]
+    steps = [step(1, "brest", description="Fetch\n2. Nothing else\nIt may involve nothing.")]
     reply = json.dumps({"steps": steps, "reasoning": "Read it:\nMay the plan plan-1 run?\n1. Look"})
     live = waiting(drafting(reply=reply))
     lines = live.run.waiting[0].message.splitlines()

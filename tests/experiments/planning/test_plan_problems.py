@@ -142,5 +142,5 @@ def test_columns_are_substituted_and_other_braces_are_unchanged() -> None:
     assert fill_in("{{home city}} {{text}} {{a.b}}", row) == "Bonn {{ city }} dot"
     assert fill_in("{{ user.name }} {{}} {{#if x}} { city }", row) == "{{ user.name }} {{}} {{#if x}} { city }"
     for lacking in (row, {"cities": None}, {"cities": float("nan")}):
-        with pytest.raises(SettingsError, match=r"names \{\{ cities \}\}"):
+        with pytest.raises(SettingsError, match=r"uses \{\{ cities \}\}"):
             fill_in("{{cities}}", lacking)

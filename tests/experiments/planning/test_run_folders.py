@@ -114,6 +114,6 @@ def test_links_in_a_task_folder_never_lead_to_originals(task: Path) -> None:
     assert len(contents) == 5 and folder_content(task) == before
     for target in ("..", "../b.txt", "../nowhere", str(task / "a.txt"), str(task / "sub")):
         link.symlink_to(target)
-        with pytest.raises(SettingsError, match="link' is a link out of the folder"):
+        with pytest.raises(SettingsError, match="link' links to a place outside the folder"):
             folder_content(task)
         link.unlink()

@@ -109,7 +109,7 @@ def test_uncorrectable_estimate_explains_the_reason(subtests: pytest.Subtests) -
     with subtests.test("a check without a judge"), pytest.raises(SettingsError, match="but the primary is"):
         plain = [row(arm, f"t{n}", True) for arm in "ab" for n in range(6)]
         compare(results_from(plain, primary=JUDGE), "a", "b", quality=quality(labels))
-    with subtests.test("something else"), pytest.raises(SettingsError, match="quality of a judge"):
+    with subtests.test("something else"), pytest.raises(SettingsError, match="must be a JudgeQuality"):
         compare(results_from(rows, primary=JUDGE), "a", "b", quality=0.9)
     with subtests.test("equivalence"), pytest.raises(SettingsError, match="cannot be tested"):
         compared(rows, quality(labels)).equivalence(0.1)

@@ -78,7 +78,9 @@ def test_file_total_is_kept_beside_the_sum_of_replies(tmp_path: Path, subtests: 
             stated = tuple(row[f"stated_{name}"] for name in ("input_tokens", "output_tokens", "cost"))
             assert stated[:2] == sums[:2] and (stated[2] == sums[2] or sums[2] is None)
             warned = [warning for warning in run.warnings if "instead of" in warning]
-            assert warned == ([f"Its trace sums up other usage than its replies report: {differences}."] if differences else [])
+            assert warned == (
+                [f"The usage total in its trace differs from the sum over its replies: {differences}."] if differences else []
+            )
     assert pd.isna(tables.runs(load_trace(document(tmp_path, [USER, SAYS])))["stated_input_tokens"][0])
 
 

@@ -209,7 +209,7 @@ def test_invalid_option_error_names_the_alternatives(subtests: pytest.Subtests) 
         ("chatty?p=1.1", "p=1.1 of simulated:chatty must be between 0 and 1"),
         ("chatty?heed=-0.1", "heed=-0.1 of simulated:chatty must be between 0 and 1"),
         ("chatty?heed=nan", "heed=nan of simulated:chatty must be between 0 and 1"),
-        ("mixed?forget=0.9", "The faults of simulated:mixed add up to 1.4"),
+        ("mixed?forget=0.9", "The fault probabilities of simulated:mixed add up to 1.4"),
         ("forgetfull", "simulated has no persona 'forgetfull'. Did you mean forgetful"),
     ]
     for name, said in cases:

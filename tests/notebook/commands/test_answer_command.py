@@ -117,7 +117,7 @@ def test_number_is_read_as_a_number(kernel: Any) -> None:
 
 def test_answer_without_an_open_question_is_refused(kernel: Any) -> None:
     cell = kernel.run("%agent answer yes")
-    assert cell.status == "error" and "No run waits for an answer" in cell.error
+    assert cell.status == "error" and "No run is waiting for an answer" in cell.error
     assert "answer" in kernel.run("%agent help").printed
     assert "answer" in kernel.client.complete("%agent ans", 10, reply=True, timeout=30)["content"]["matches"]
 

@@ -59,7 +59,7 @@ def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
         refused = kernel.run(f"%agent answer {run_id}{line}")
         assert refused.status == "error" and words in refused.error
     refused = kernel.run("%%agent --continue\nGo on.")
-    assert f"waits for your answer. Answer it: %agent answer {run_id} TEXT" in refused.error
+    assert f"is waiting for your answer. Answer it: %agent answer {run_id} TEXT" in refused.error
     cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
@@ -78,7 +78,7 @@ def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> N
     cell = kernel.run("%agent answer approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
-    assert "No run waits for an answer" in kernel.run("%agent answer approve").error
+    assert "No run is waiting for an answer" in kernel.run("%agent answer approve").error
     kernel.run("wrote.clear()")
 
 

@@ -106,7 +106,7 @@ def test_failed_model_listing_gives_a_reason(subtests: pytest.Subtests) -> None:
 def test_stopped_server_is_reported() -> None:
     with LoopbackServer() as server:
         query = server.model("ollama").partition("?")[2]
-    with pytest.raises(ProviderTrouble, match="ollama: nothing answers at"):
+    with pytest.raises(ProviderTrouble, match="ollama: no server responds at"):
         provider_models(f"ollama?{query}")
 
 

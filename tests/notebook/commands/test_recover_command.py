@@ -218,7 +218,7 @@ def edited(kernel: Any) -> str:
 def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Subtests) -> None:
     run_id = edited(mine)
     refused = mine.run(f"%agent recover {run_id}")
-    assert "was not written by your agentnb, or was edited since" in refused.error and "--trust-log" in refused.error
+    assert "was not written by your agentnb, or has been edited since" in refused.error and "--trust-log" in refused.error
     cell, asked = replied(mine, f"%agent recover {run_id}", "")
     assert "SettingsError: Nothing was resumed" in cell.error
     for line in (

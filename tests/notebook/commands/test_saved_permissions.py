@@ -95,7 +95,9 @@ def test_rule_file_that_is_ignored_is_named(tmp_path: Path, work: Path, capsys: 
     later = Session(Store(tmp_path / "later"))
     begin(later).stop()
     tell_saved_rules(later)
-    line = f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {path.name} in {path.parent}"
+    line = (
+        f"Ignored, because damaged, writable by others, or about a path that now leads elsewhere: {path.name} in {path.parent}"
+    )
     assert capsys.readouterr().out == f"{line}\n"
     assert permissions_command(later, "", {}).splitlines()[-3::2] == ["Nothing is allowed always.", line]
 

@@ -129,7 +129,7 @@ def test_options_of_unknown_programs_are_refused_in_ask_and_deny(subtests: pytes
     for verdict in ("deny", "ask"):
         with (
             subtests.test(verdict),
-            pytest.raises(SettingsError, match=r"unknown to agentnb. Write the program alone: bash\(mine \*\)"),
+            pytest.raises(SettingsError, match=r"unknown to agentnb. Write only the program: bash\(mine \*\)"),
         ):
             known_rules(RuleList.of({"bash(mine -x *)": verdict}), [BASH])
     known_rules(RuleList.of({"bash(mine -x *)": "allow", "bash(mine *)": "deny", "bash(rm -rf *)": "deny"}), [BASH])

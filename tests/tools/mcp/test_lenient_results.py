@@ -72,7 +72,7 @@ def test_http_messages_are_parsed_however_they_are_split(subtests: pytest.Subtes
     batch, empty = b'\xef\xbb\xbf[{"id": 1, "result": {"a": 1}}]', b'{"id": 1}'
     of_batch, of_empty = (
         b'{"id":1,"result":{"a":1},"jsonrpc":"2.0"}',
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the answer has no result"}}'),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the response has no result"}}'),
     )
     odd, usual = b'{"id": 1, "result": "half \\ud83d"}', b'{"jsonrpc": "2.0", "id": 2, "result": {}}'
     read = b'{"id":1,"result":{"agentnb/bare":"half \xef\xbf\xbd"},"jsonrpc":"2.0"}'

@@ -60,7 +60,7 @@ def _only_start(text: str, old: str, new: str, place: ConfinedPath) -> int:
         raise ToolRefused("no_change", f"{place.shown} was not changed: {problem}", advice)
     starts = _starts(text, old, MAX_COUNTED + 1)
     if not starts:
-        problem = f"{place.shown} was not changed: old occurs 0 times"
+        problem = f"{place.shown} was not changed: old does not occur in it"
         raise ToolRefused("no_match", problem, _advice_on_missing(text, old))
     if len(starts) > 1:
         count = f"more than {MAX_COUNTED:,}" if len(starts) > MAX_COUNTED else str(len(starts))

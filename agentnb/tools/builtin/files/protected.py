@@ -144,6 +144,6 @@ def _git_link(folder: int, path: str) -> str | None:
         return None
 
 
-def _refusal(place: ConfinedPath, part: str, why: str = "belongs to git or to the store of runs") -> ToolRefused:
+def _refusal(place: ConfinedPath, part: str, why: str = "belongs to git or to the run store") -> ToolRefused:
     problem = f"{place.shown} was not written: {part} {why}"
     return ToolRefused("protected_path", problem, "Write to another path. Change git's own files only with git commands.")

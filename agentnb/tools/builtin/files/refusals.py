@@ -101,7 +101,7 @@ def not_text(data: bytes, error: UnicodeDecodeError, shown: str) -> ToolRefused:
 def too_large(size: int, most: int, shown: str) -> ToolRefused:
     """Return the refusal for a file over the size limit."""
     advice = "Use search_files to find lines in files up to this size, or read part of it with a command or code."
-    return ToolRefused("too_large", f"{shown} has {size:,} bytes, more than {most:,}", advice)
+    return ToolRefused("too_large", f"{shown} is {size:,} bytes, over the limit of {most:,}", advice)
 
 
 def not_unicode(what: str) -> ToolRefused:

@@ -101,7 +101,7 @@ def _check_unchanged(folder: int, place: ConfinedPath, old: _Old | None) -> None
     """Raise `ToolRefused` if the file has changed since it was read."""
     current = _status(folder, place)
     if (None if current is None else _version(current)) != (None if old is None else _version(old.status)):
-        problem = f"{place.shown} was not written: another program has changed it in the meantime"
+        problem = f"{place.shown} was not written: another program changed it meanwhile"
         raise ToolRefused("changed_meanwhile", problem, "Read it again before you change it.")
 
 

@@ -117,7 +117,7 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(output)
     except ValueError:
-        problem = f"The search was stopped: it took more than {LIMITS.seconds:g} seconds or {LIMITS.memory:,} bytes of memory"
+        problem = f"The search was stopped: it exceeded {LIMITS.seconds:g} seconds or {LIMITS.memory:,} bytes of memory"
         raise ToolRefused("search_ended", problem, "Use a simpler pattern, or a glob or path with fewer files.") from None
     return report
 
@@ -152,7 +152,9 @@ def _notes(report: dict[str, Any], before: str) -> list[str]:
     }
     notes = [stops[report["stopped"]]] if report["stopped"] else []
     notes += (
-        [f"Left out because the name suggests that it holds keys: {_first(report['keys'], before)}"] if report["keys"] else []
+        [f"Left out because the name suggests that it contains keys: {_first(report['keys'], before)}"]
+        if report["keys"]
+        else []
     )
     notes += [f"Left out by the rules for {READ_TOOL}: {_first(report['rules'], before)}"] if report["rules"] else []
     notes += [f"Left out: {_first(report['folders'], before)}"] if report["folders"] else []

@@ -231,7 +231,7 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         report = {"wrong": str(error)}
     except MemoryError:
-        report = {"wrong": "it takes too much memory"}
+        report = {"wrong": "it uses too much memory"}
     signal.setitimer(signal.ITIMER_REAL, 0)
     sys.stdout.write(json.dumps(report))
 

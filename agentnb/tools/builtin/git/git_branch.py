@@ -85,7 +85,7 @@ async def _create(repository: Repository, name: str) -> str:
     if not (head := await _commit_of(repository, "HEAD")):
         raise ToolRefused("no_commits", "No branch was created: there are no commits yet.", "Commit first.")
     if await _commit_of(repository, f"refs/heads/{name}"):
-        raise ToolRefused("branch_exists", f"The branch {name} exists already.", "Switch to it, or use another name.")
+        raise ToolRefused("branch_exists", f"The branch {name} already exists.", "Switch to it, or use another name.")
     await repository.output("branch", "--no-track", "--", name, head, is_reading=False)
     text = f"Created branch {name} at {head[:9]}. It is not checked out: switch to it with action switch."
     return with_notes(text, hooks_note(repository, BRANCH_HOOKS))

@@ -25,7 +25,7 @@ FIFO_WAIT = "wait_for_partner"
 SECONDS_TO_CLEAN_UP = 2.0
 """Seconds for git to remove its lock files before it is killed."""
 MAX_ERROR_BYTES = 4_000
-WAITS = "git was stopped: it waited for a named pipe (FIFO) in place of one of its files, such as .gitignore."
+WAITS = "git was stopped: one of its files, such as .gitignore, is a named pipe (FIFO)."
 
 
 WHOLE = Bounds(32_000_000)

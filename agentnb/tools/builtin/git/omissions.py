@@ -32,7 +32,7 @@ def signing_note(repository: Repository) -> str:
 
 def key_files_note(names: list[str]) -> str:
     """Return a note about files skipped by name, or "" if there are none."""
-    return f"Left out because their names suggest that they hold keys: {join_names(names)}." if names else ""
+    return f"Left out because their names suggest that they contain keys: {join_names(names)}." if names else ""
 
 
 def hidden_note(names: list[str]) -> str:

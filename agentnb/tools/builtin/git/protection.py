@@ -98,7 +98,7 @@ def protected_settings(configured: Iterable[str]) -> dict[str, str]:
     if len(named) > MAX_NAMES:
         raise ToolRefused(
             "git_error",
-            f"The git configuration of this repository names {len(named):,} programs, too many to disable.",
+            f"The git configuration of this repository lists {len(named):,} programs, too many to disable.",
             "Ask the person to check .git/config.",
         )
     return SETTINGS | named
@@ -147,7 +147,9 @@ def _version_of(program: str) -> tuple[int, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingsError(f"git does not run: {error}", Plain("Run git version in a terminal, and reinstall git")) from error
+        raise SettingsError(
+            f"git could not be run: {error}", Plain("Run git version in a terminal, and reinstall git")
+        ) from error
     numbers = re.search(rb"(\d+)\.(\d+)", ended.stdout)
     return tuple(map(int, numbers.groups())) if numbers else (0, 0)
 

@@ -173,10 +173,10 @@ def _check_place(repository: Repository, git_top: Path) -> None:
     top, git_dir, common_dir = repository.top, repository.git_dir, repository.common_dir
     if git_top != top:
         raise ToolRefused(
-            "redirected", "The work tree of this repository is not the folder of its .git (core.worktree).", REDIRECTED
+            "redirected", "The work tree of this repository is not the folder containing its .git (core.worktree).", REDIRECTED
         )
     if git_dir != top / ".git" and not _belongs_to_work_tree(repository):
-        problem = "The .git of this folder points to a repository elsewhere that does not name this folder as its work tree."
+        problem = "This folder's .git points to a repository elsewhere that does not have this folder as its work tree."
         raise ToolRefused("redirected", problem, REDIRECTED)
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
         raise ToolRefused("redirected", "This repository uses the data of another one (commondir).", REDIRECTED)

@@ -74,7 +74,7 @@ def unexpected_answer(problem: str) -> ToolRefused:
     return ToolRefused(
         "unexpected_answer",
         f"GitHub sent an invalid response: {problem}.",
-        "Check owner and repo: the repository may have moved. The person can check url= of GitHub.",
+        "Check owner and repo: the repository may have moved. The person can check GitHub's url=.",
     )
 
 
@@ -88,7 +88,7 @@ def status_error(status: int, data: Any, headers: Mapping[str, str], *, has_toke
     """Return the error for an HTTP error status from GitHub."""
     words = data.get("message") if isinstance(data, dict) else None
     message = f": {redact(' '.join(words.split()))[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
-    problem = f"GitHub answered {status}{message}"
+    problem = f"GitHub returned {status}{message}"
     if _is_rate_limit(status, headers):
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
         return ToolRefused("rate_limited", problem, f"{_retry_time(headers)}{more}")

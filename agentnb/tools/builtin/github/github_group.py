@@ -204,7 +204,7 @@ def _read_bounded(response: Any, **_: Any) -> None:
             body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
             for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
                 if body.add(chunk):
-                    raise unexpected_answer(f"it has more than {MAX_BYTES:,} bytes")
+                    raise unexpected_answer(f"it is larger than {MAX_BYTES:,} bytes")
         except (UnknownEncoding, zlib.error):
             raise unexpected_answer("its compression cannot be decoded") from None
         except ReadTimeoutError as error:
@@ -222,7 +222,7 @@ def check_url(url: object) -> None:
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:
-        message = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
+        message = f"GitHub's url= {problem}" if problem else "GitHub's url= is not an https address"
         raise SettingsError(message, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
 
 

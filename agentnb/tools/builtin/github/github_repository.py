@@ -80,7 +80,7 @@ async def _repository_of_origin(work_dir: Path, api_url: str) -> Repository:
     except ToolRefused as refused:
         raise no_repository(refused.outcome.problem) from None
     if not address:
-        raise no_repository("The git repository around the working directory has no remote origin.")
+        raise no_repository("The git repository containing the working directory has no remote named origin.")
     host = (urlsplit(api_url).hostname or "").removeprefix("api.")
     origin = read_origin(address)
     if origin is None or origin[0] != host:

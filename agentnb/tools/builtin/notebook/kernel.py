@@ -45,6 +45,6 @@ def the_kernel(tool: str) -> Kernel:
     """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: its name, for the error."""
     kernel = find_kernel()
     if kernel is None:
-        advice = (Plain("Run the agent in a notebook, or omit the tool"), Plain("The tool think works anywhere"))
+        advice = (Plain("Run the agent in a notebook, or omit the tool"), Plain("The think tool works anywhere"))
         raise SettingsError(f"{tool} works only in a notebook kernel", advice)
     return kernel

@@ -179,7 +179,7 @@ def _scalar_types(numpy: dict[str, Any]) -> list[type]:
 
 def _time_text(value: Any) -> str:
     """Return a time without its zone, whose code would run."""
-    return f"{value.replace(tzinfo=None).isoformat()}{'' if value.tzinfo is None else ' (in a zone)'}"
+    return f"{value.replace(tzinfo=None).isoformat()}{'' if value.tzinfo is None else ' (with a time zone)'}"
 
 
 _SCALARS: dict[type, Callable[[Any], str]] = {

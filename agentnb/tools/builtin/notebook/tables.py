@@ -131,7 +131,7 @@ def _dtype_text(dtype: Any) -> str:
     if _is_of(dtype, "pandas", *_NAMED, *_NUMBERS):
         return str(dtype.name)
     if _is_of(dtype, "pandas", "DatetimeTZDtype"):
-        return f"datetime64[{dtype.unit}] of a zone, here in UTC"
+        return f"datetime64[{dtype.unit}] with a time zone, shown in UTC"
     return name_of_type(dtype).rpartition(".")[2]
 
 

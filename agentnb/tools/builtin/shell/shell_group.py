@@ -104,10 +104,10 @@ class Shell(ToolGroup):
             raise SettingsError(f"Shell has no sandbox {self.sandbox!r}", suggest_names(str(self.sandbox), SANDBOXES))
         if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_COMMAND_SECONDS:
             raise SettingsError(
-                f"timeout={self.timeout!r} of Shell is not a valid number of seconds", f"Use 1 to {MAX_COMMAND_SECONDS}"
+                f"Shell's timeout={self.timeout!r} is not a valid number of seconds", f"Use 1 to {MAX_COMMAND_SECONDS}"
             )
         if type(self.network) is not bool:
-            raise SettingsError(f"network={self.network!r} of Shell must be True or False", COMMAND_HINT)
+            raise SettingsError(f"Shell's network={self.network!r} must be True or False", COMMAND_HINT)
         object.__setattr__(self, "env", _check_variables(self.env))
         settings.redact_values(self.env)
 
@@ -159,7 +159,7 @@ class Shell(ToolGroup):
             variables = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
             others = "".join(f", {name}={value!r}" for name, value in kept.items()) + (", network=True" if network else "")
             raise SettingsError(
-                f"The shell of this run had environment variables whose values are not logged: {', '.join(names)}",
+                f"This run's shell had environment variables whose values are not logged: {', '.join(names)}",
                 Plain(f"Pass them again: tools=[Shell(env={variables}{others})]"),
             )
         return cls(**kept, network=network and is_trusted)
@@ -167,7 +167,7 @@ class Shell(ToolGroup):
     def check_usable(self) -> None:
         """Raise `SettingsError` if bash or the configured sandbox is missing."""
         if os.name != "posix" or shutil.which("bash") is None:
-            raise SettingsError("The tool bash needs bash, which is not installed", "Install it, or omit the tool")
+            raise SettingsError("The bash tool needs bash, which is not installed", "Install it, or omit the tool")
         if self.sandbox is not None:
             check_sandbox(has_network=self.network)
 
@@ -231,7 +231,7 @@ def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOut
         return success(text)
     if result.exit_code is not None:
         return failure("command_failed", f"{text.removesuffix(NEWLINE)}\n{_words_of_end(result.exit_code)}")
-    advice = f"Use a longer timeout, at most {MAX_COMMAND_SECONDS}, or do less at once"
+    advice = f"Use a longer timeout, at most {MAX_COMMAND_SECONDS}, or do less at a time"
     return failure("timeout", f"Command timed out after {seconds} seconds\n{text}", advice)
 
 
@@ -244,12 +244,12 @@ def _words_of_end(exit_code: int) -> str:
 def _check_variables(variables: Any) -> dict[str, str]:
     """Return a copy of the variables. Raises `SettingsError`, without their values, if they cannot be passed to a program."""
     if not isinstance(variables, Mapping):
-        raise SettingsError(f"env= of Shell must be a mapping, not {type(variables).__name__}", COMMAND_HINT)
+        raise SettingsError(f"Shell's env= must be a mapping, not {type(variables).__name__}", COMMAND_HINT)
     for name, value in variables.items():
         if not isinstance(name, str) or not re.fullmatch(r"[^=\0]+", name):
-            raise SettingsError(f"env= of Shell contains an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
+            raise SettingsError(f"Shell's env= contains an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
         if not isinstance(value, str) or "\0" in value:
             raise SettingsError(
-                f"The variable {name} in env= of Shell is not a string", Plain(f'Use a string: env={{"{name}": "..."}}')
+                f"The variable {name} in Shell's env= is not a string", Plain(f'Use a string: env={{"{name}": "..."}}')
             )
     return dict(variables)

@@ -22,7 +22,7 @@ def status_error(address: str, status: int, retry_after: str) -> ToolRefused:
         phrase = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         phrase = str(status)
-    problem = f"The server answered {phrase} for {address}"
+    problem = f"The server returned {phrase} for {address}"
     if status in NOT_THERE:
         advice = "Find the right address: fetch the page that links to it, or the server's home page."
         return ToolRefused("not_found", problem, advice)
@@ -45,7 +45,7 @@ def unreachable(address: str, problem: str) -> ToolRefused:
 def not_resolved(host: str) -> ToolRefused:
     """Return the error for a host name that has no address."""
     advice = "Check its spelling, or use another page. Behind a proxy that resolves names, web_fetch cannot read pages."
-    return ToolRefused("unreachable", f"The name {host} has no address.", advice)
+    return ToolRefused("unreachable", f"The host name {host} has no address.", advice)
 
 
 def not_secure(address: str, problem: str) -> ToolRefused:
@@ -61,7 +61,7 @@ def no_certificates() -> ToolRefused:
     """Return the error for trusted certificates that cannot be read."""
     return ToolRefused(
         "tls_error",
-        "Nothing was fetched: the certificates named by the environment cannot be read.",
+        "Nothing was fetched: the certificates set in the environment cannot be read.",
         "The person can check the variables SSL_CERT_FILE and SSL_CERT_DIR.",
     )
 

@@ -25,7 +25,7 @@ class Web(ToolGroup):
 
     def __post_init__(self) -> None:
         if not isinstance(self.local, bool):
-            raise SettingsError(f"local={self.local!r} of Web must be True or False", "Write Web(local=True), or omit it")
+            raise SettingsError(f"Web's local={self.local!r} must be True or False", "Write Web(local=True), or omit it")
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Web:

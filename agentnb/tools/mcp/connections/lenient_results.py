@@ -127,7 +127,7 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     read = {**encodable_data(message), "jsonrpc": "2.0"}
     problem = read.get("error")
     if problem is not None or read.keys().isdisjoint(("result", "method")):
-        details = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
+        details = problem if isinstance(problem, dict) else {"message": problem or "the response has no result"}
         code, why = details.get("code"), details.get("message", details)
         readable = {
             "code": code if type(code) is int else INTERNAL_ERROR,

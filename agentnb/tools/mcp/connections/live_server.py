@@ -129,7 +129,7 @@ class LiveServer:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
                 if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
-                    raise ConnectionResetError("the server ended") from error  # instead of the client's error
+                    raise ConnectionResetError("the server exited") from error  # instead of the client's error
             finally:
                 _asker.reset(token)
                 if asker is not None:
@@ -200,7 +200,7 @@ class LiveServer:
 
         async def show() -> None:
             address = await asyncio.wrap_future(login.address)
-            await ask(f"Log in to {self.server.target}: it refuses this call until you do{login.note}", address.opened)
+            await ask(f"Log in to {self.server.target}: it refuses this call until you log in{login.note}", address.opened)
             login.give_up()  # the person is done, but no answer has arrived
 
         tasks = running, shown = asyncio.ensure_future(login.run()), asyncio.ensure_future(show())

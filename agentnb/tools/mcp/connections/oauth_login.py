@@ -237,7 +237,7 @@ class Login(_Tokens):
             why = self._refusal or "its authorization server returned no usable token"
         except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _error_text(str(error)) or type(error).__name__
-        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None
+        raise ServerFailed(f"The login to the MCP server {self._server.name} failed: {why}", advice) from None
 
     async def _log_in(self) -> None:
         from httpx2 import AsyncClient, Timeout
@@ -255,7 +255,7 @@ class Login(_Tokens):
             http.stream("POST", address, json=PING, headers={**self._server.headers, **accept}) as response,
         ):
             if response.status_code in NOT_ALLOWED:
-                raise OAuthFlowError(f"it still answers {response.status_code} after the login")
+                raise OAuthFlowError(f"it still returns {response.status_code} after login")
 
     async def _check(self, request: Request) -> None:
         self._check_scheme(request.url)

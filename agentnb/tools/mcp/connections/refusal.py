@@ -51,7 +51,7 @@ class Refusal(NamedTuple):
     def text(self) -> str:
         """Status and challenge, for the person."""
         wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without a challenge"
-        return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
+        return f"it returns {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
         """Return advice for the person about the server with this name."""

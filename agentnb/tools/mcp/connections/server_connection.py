@@ -130,7 +130,7 @@ class Connection:
             try:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except ImportError:
-                raise ConnectionError(f"it answers {self._status}, like servers of {NO_SSE}") from error
+                raise ConnectionError(f"it returns {self._status}, like servers that use {NO_SSE}") from error
             except Exception:
                 raise error from None
         # The client's own check loads a slow validator (a second in JupyterLab); `outcome_of` has a faster one.
