@@ -457,7 +457,7 @@ def check_keyring() -> None:
     """Raise `SettingsError` unless keys can be stored in the system's keyring."""
     if _keyring() is None:
         raise SettingsError(
-            "The system's keyring is not available: the package keyring is not installed or cannot be loaded",
+            "The system keyring is not available: the keyring package is not installed or cannot be loaded",
             Install(
                 "agentnb[keyring]",
                 lead="Install it",

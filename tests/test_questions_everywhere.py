@@ -231,7 +231,7 @@ class Seen:
         answer, recover = f"%agent answer {self.run.id[-8:]}", f"%agent recover {self.run.id[-8:]}"
         yield "card without widgets", words_in(running_html(self.run)), answer
         yield "%agent status", run_text(self.run), answer
-        yield "agentnb show, elsewhere", run_text(self.run, commands=SHELL), "Answer it where it runs"
+        yield "agentnb show, elsewhere", run_text(self.run, commands=SHELL), "Answer it where it is running"
         yield "saved card", words_in(run_html(self.died)), recover
         yield "page", words_in(page_html(self.died)), recover
         yield "saved text", run_text(self.died), recover

@@ -90,7 +90,7 @@ def _version() -> str:
 
 
 def _parser() -> ArgumentParser:
-    parser = _Parser(prog="agentnb", description="Runs workflows of agents, and shows runs that were logged.")
+    parser = _Parser(prog="agentnb", description="Runs agent workflows and shows logged runs.")
     parser.add_argument("--version", action="version", version=f"agentnb {_version()}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, command in COMMANDS.items():

@@ -56,5 +56,5 @@ def _note_not_given(read: ReadPlan, toolbox: Toolbox, problems: Problems) -> Non
     for step, fields in zip(read.plan.steps, read.steps, strict=True):
         for name in (step.name, *step.tools):
             if name and fields is not None and not toolbox.may_have(name):
-                problem = f"{fields.where}: the built-in tool {name} is not among the tools of this command"
+                problem = f"{fields.where}: the built-in tool {name} is not enabled for this command"
                 problems.add(fields.line_of("name" if name == step.name else "tools"), problem, f"Add the tool: --tools {name}")

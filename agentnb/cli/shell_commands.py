@@ -19,7 +19,7 @@ def _format_resume_options(tools: Iterable[str] = (), gates: Iterable[str] = (),
 
 def _answer(advice: a.AnswerRun) -> str | a.Plain:
     if advice.is_live or not advice.run:
-        return a.Plain("Answer it where it runs")
+        return a.Plain("Answer it where it is running")
     question = f" --question {advice.question}" if advice.question else ""
     text = shlex.quote(advice.text) if advice.text else "TEXT"
     return f"agentnb answer {advice.run} {text}{question}{_format_resume_options(advice.tools, advice.gates, advice.by)}"

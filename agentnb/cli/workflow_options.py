@@ -55,7 +55,7 @@ GATES = _repeatable(
     "--gate",
     metavar="MODULE:NAME",
     type=text_of,
-    help="a function gate(call, run) that allows or denies a call of an agent, or asks; repeatable",
+    help="a function gate(call, run) that allows or denies an agent's call, or asks; repeatable",
 )
 ALLOW_URL = _repeatable(
     "--allow-url",
@@ -86,7 +86,7 @@ NO_INPUT = argument(
 )
 RESUME_OPTIONS = (TOOLS, MCP, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
 """Options of the commands that resume a run."""
-BUDGET = argument("--budget", metavar="USD", type=_budget, help="budget of the run, such as 0.5, instead of the file's")
+BUDGET = argument("--budget", metavar="USD", type=_budget, help="budget for the run, such as 0.5, instead of the file's")
 UNPRICED = argument(
     "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
 )

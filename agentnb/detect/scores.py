@@ -49,7 +49,8 @@ def pair_labels(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] |
     else:
         if len(labels) != len(all_runs):
             raise SettingsError(
-                f"There are {len(labels):,} labels for {len(all_runs):,} runs", "Give one each, or a dict by run.id"
+                f"There are {len(labels):,} labels for {len(all_runs):,} runs",
+                "Give one label per run, or a dict keyed by run.id",
             )
         pairs = [(run, label) for run, label in zip(all_runs, labels, strict=True) if label is not None]
     if not pairs:

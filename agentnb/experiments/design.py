@@ -105,7 +105,7 @@ GROUNDS = {
 def explain_ground(design: Design) -> str:
     """Explain the minimum effect, or its absence, including the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
-    return GROUNDS[design.ground] + (", with tasks of a cluster varying like others" if is_clustered else "")
+    return GROUNDS[design.ground] + (", with tasks in a cluster varying like any others" if is_clustered else "")
 
 
 def describe_shape(design: Design) -> str:
@@ -162,7 +162,7 @@ def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned:
         return [f"{pluralize(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
     return [
         f"{pluralize(len(tasks), 'task')} in {pluralize(clusters, 'cluster')}: {needed}, because a cluster counts once."
-        " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
+        " Add tasks from other clusters, or leave out the column cluster if the tasks have nothing in common"
     ]
 
 

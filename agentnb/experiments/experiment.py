@@ -157,7 +157,7 @@ class Experiment:
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
-                f"The experiment has changed since {self._records!r} was begun:"
+                f"The experiment has changed since it began in {self._records!r}:"
                 f" {changed_names(self._plan.frozen, self._frozen)}."
                 " Give it another folder or undo the change. To add tasks or repeats: extend(...)"
             )
@@ -171,7 +171,9 @@ class Experiment:
         `ExperimentProblems` with every problem, such as too few tasks for a comparison.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
-            raise SettingsError(f"pass_rate={pass_rate!r} is not a pass rate", "Give a number between 0 and 1, such as 0.6")
+            raise SettingsError(
+                f"pass_rate={pass_rate!r} is not a valid pass rate", "Give a number between 0 and 1, such as 0.6"
+            )
         self.check()
         read = self._read
         if problems := size_problems(read.tasks, self._assignment.count_compared(read.variants), is_planned=True):
@@ -239,7 +241,7 @@ class Experiment:
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
         if type(repeats) is not int or repeats < 0:
-            problems.append(f"repeats={repeats!r}: give a whole number from 0")
+            problems.append(f"repeats={repeats!r}: give a whole number of at least 0")
         if problems:
             raise ExperimentProblems.of(problems)
         if not more and not repeats:
@@ -423,7 +425,7 @@ class Experiment:
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
-            raise SettingsError(f"pilot({n!r}): not a number of tasks", "Write await exp.pilot(5)")
+            raise SettingsError(f"pilot() needs a number of tasks, got {n!r}", "Write await exp.pilot(5)")
         count = len(self._read.tasks)
         places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
         return self._schedule(places, 2, is_pilot=True)

@@ -44,7 +44,7 @@ def part_name(heading: object) -> str:
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
-        raise SettingsError(f"There is no part {heading.strip()!r} of a guidance set", suggest_names(name, PARTS, most=2))
+        raise SettingsError(f"A guidance set has no part named {heading.strip()!r}", suggest_names(name, PARTS, most=2))
     return name
 
 

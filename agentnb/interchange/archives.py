@@ -70,7 +70,7 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
     with zip_file(archive) as names:
         infos = [info for info in names.infolist() if not info.is_dir() and not _is_hidden(info.filename)]
         if len(infos) > MAX_MEMBERS:
-            problem = f"{archive.name} holds {len(infos):,} files; the limit is {MAX_MEMBERS:,}"
+            problem = f"{archive.name} contains {len(infos):,} files; the limit is {MAX_MEMBERS:,}"
             raise BoundExceeded(problem, "Unpack it first")
         by_name = {member.filename: member for member in infos}
         for member in infos:

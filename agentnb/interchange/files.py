@@ -66,7 +66,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     }
     outer = [run for run in runs if run.id not in inner]
     if len(outer) != 1:
-        problem = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
+        problem = f"{path} contains {len(outer):,} runs" if outer else f"{path} contains no runs"
         raise TraceError(problem, LoadTraces(str(path), lead="Load all of them") if outer else "")
     return outer[0]
 

@@ -51,7 +51,7 @@ def import_traces(source: RunSource, store: Store, existing: Existing | None = N
     existing_ids = [run.id for run in runs if store.has(run.id)]
     if existing_ids and existing is None:
         subject = f"{existing_ids[0]} is" if len(existing_ids) == 1 else f"{len(existing_ids):,} of these runs are"
-        raise SettingsError(f"{subject} in {store.shown_folder} already", f"Say what to do: existing= {', '.join(CHOICES)}")
+        raise SettingsError(f"{subject} already in {store.shown_folder}", f"Say what to do: existing= {', '.join(CHOICES)}")
     return [_WAYS[existing](run, store) if existing and store.has(run.id) else _add(run, store) for run in runs]
 
 

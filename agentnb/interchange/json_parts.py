@@ -140,7 +140,7 @@ class _Reader:
     def _read_on(self) -> bool:
         """Read the next block, dropping the data before the part. Returns False at the end of the file."""
         if len(self.data) - self.start > self._most:
-            raise TooLarge(f"a part of it has more than {self._most / 1e6:.0f} MB")
+            raise TooLarge(f"a part of it is larger than {self._most / 1e6:.0f} MB")
         block = self._file.read(self._block)
         self._block = min(2 * self._block, self._most + 1)
         self.data = self.data[self.start :] + block

@@ -43,7 +43,7 @@ def read_given_labels(labels: Labels | None) -> Assessments:
         return assessments_by_run(read_labels(labels))
     if not isinstance(labels, Mapping):
         raise SettingsError(
-            f"labels={labels!r} is neither a dict of labels nor a file of them",
+            f"labels={labels!r} is neither a dict of labels nor a labels file",
             f"Write labels={{run.id: {next(iter(BY_LABEL))!r}}}, or the file that agentnb.label wrote",
         )
     return assessments_by_run(Label(str(run_id), word) for run_id, word in labels.items() if word is not None)

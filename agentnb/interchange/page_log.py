@@ -34,7 +34,7 @@ def log_lines(page: bytes, source: str) -> list[bytes]:
     """Return the lines of the log in a page. Raises `TraceError` if the log is missing or damaged."""
     match = _ELEMENT.search(page)
     if match is None:
-        raise TraceError(f"{source} holds no log of its run", "Load the .jsonl file of the run instead")
+        raise TraceError(f"{source} contains no log of its run", "Load the .jsonl file of the run instead")
     try:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(match[1]), _MAX_LOG_BYTES)

@@ -53,7 +53,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
                 problem = f"{file.name} has views instead of tables, which agentnb does not read"
                 raise TraceError(problem, "Export the data you need as JSON") from error
             if code == sqlite3.SQLITE_INTERRUPT:
-                problem = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
+                problem = f"{file.name} takes more than {MAX_STEPS:,} SQLite steps to read"
                 raise BoundExceeded(problem, "Export the data you need as JSON") from error
             raise TraceError(
                 f"{file.name} cannot be read: {error}", "Close the programs that use it, and copy it again"

@@ -381,7 +381,7 @@ KIND_WORDS: dict[Kind, str] = {
     "zip": "a zip archive",
     "sqlite": "an SQLite database",
     "parquet": "a Parquet file",
-    "html": "a page of HTML",
+    "html": "an HTML page",
     "text": "text",
     "empty": "empty",
 }

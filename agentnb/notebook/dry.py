@@ -36,7 +36,7 @@ def limits_line(agent: Agent) -> str:
     if agent.limits.on_limit != "stop":
         limits["on_limit"] = agent.limits.on_limit
     listed = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in limits.items())
-    return f"Limits of the run: {listed}" if listed else ""
+    return f"Run limits: {listed}" if listed else ""
 
 
 def dry_text(

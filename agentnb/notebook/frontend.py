@@ -67,7 +67,7 @@ def ask_masked(question: str, what: str) -> str:
         return ""
     except (StdinNotImplementedError, getpass.GetPassWarning):
         raise SettingsError(
-            f"This frontend cannot ask for {what} without showing it", "Use a frontend with hidden input"
+            f"This frontend cannot ask for {what} without showing it", "Use a frontend that supports hidden input"
         ) from None
 
 

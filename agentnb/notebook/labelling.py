@@ -75,7 +75,7 @@ def _draw_sample(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence
     ``sample``.
     """
     if sample is not None and (type(sample) is not int or sample < 1):
-        raise SettingsError(f"sample={sample!r} is not a number of runs", "Give a whole number from 1, such as 30")
+        raise SettingsError(f"sample must be a number of runs, got {sample!r}", "Give a whole number of at least 1, such as 30")
     arms: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: sha256(f"{seed} {run.id}".encode()).digest()):
         arms.setdefault(arm_of(run), []).append(run)
@@ -138,7 +138,7 @@ class Labeller:
 
     def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
         if not subjects:
-            raise SettingsError("There is nothing to judge", "Give runs or a path of runs; reminders need runs with guidance")
+            raise SettingsError("There is nothing to judge", "Give runs or a path to runs; reminders need runs with guidance")
         self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
         self._what = "reminder" if subjects[0].reminder else "run"
         stored = read_labels(path) if path.exists() else []
@@ -160,7 +160,7 @@ class Labeller:
         judged = sum(subject.key in self.given for subject in self.subjects)
         position = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
         if judged == len(self.subjects):
-            return f"{position}. All {pluralize(judged, self._what)} are judged: {self.path}"
+            return f"{position}. All {pluralize(judged, self._what)} have been judged: {self.path}"
         return f"{position}, {judged:,} judged"
 
     def judge(self, number: int) -> None:
@@ -262,7 +262,7 @@ class Labeller:
         try:
             actions.get(str(message.get("do")), lambda: None)()
         except Exception as broken:  # including messages from other senders, and runs that cannot be drawn
-            error = error_words(broken, "An action of label")
+            error = error_words(broken, "A labelling action")
         self._widget.error = error
 
 

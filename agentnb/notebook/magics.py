@@ -78,7 +78,7 @@ def _find_run(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     try:
         return session.stored(name)
     except StoreError as error:
-        problem = f"--continue {name}: not a variable that holds a run, nor the name or id of a run"
+        problem = f"--continue {name}: neither a variable that holds a run nor the name or id of one"
         raise SettingsError(problem, hint) from error
 
 
@@ -158,7 +158,7 @@ class AgentMagics(Magics):
         help="continue the conversation and the model of a run: a variable that holds one, or an id; by default the run in the "
         "variable of -o, or else the last one. Specify tools and guidance again",
     )
-    @argument("--tag", metavar="WORD", action="append", default=[], help="a tag by which to find the run; repeatable")
+    @argument("--tag", metavar="WORD", action="append", default=[], help="a tag for finding the run; repeatable")
     @argument(
         "--context",
         metavar="NAME[:ENTITY]",
@@ -211,7 +211,7 @@ class AgentMagics(Magics):
                 prompt = builtin_prompt("continue")
             agent, note = self._agent(options, before, choice)
             if options.dry and not prompt.strip():
-                print("No model would be called: a blank message in a context gets a question back")
+                print("No model would be called: a blank message in a context is answered with a question")
                 return None
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
@@ -260,7 +260,7 @@ class AgentMagics(Magics):
     @argument("-p", "--policy", metavar="NAME", default="", help="matrix, minimal or chat (default: the run's, else matrix)")
     @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
     @argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix")
-    @argument("--max-rounds", metavar="N", type=int, help="use this limit of rounds")
+    @argument("--max-rounds", metavar="N", type=int, help="use this round limit")
     @argument(
         "-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold the replay (default: replayed)"
     )
@@ -285,7 +285,7 @@ class AgentMagics(Magics):
     )
     @argument("-o", "--out", metavar="NAME", default="runs", help="the variable that will hold the runs (default: runs)")
     @argument("--loose", action="store_true", help="read damaged files as far as possible")
-    @argument("--import", dest="do_import", action="store_true", help="copy the runs into the store of this session")
+    @argument("--import", dest="do_import", action="store_true", help="copy the runs into this session's store")
     @argument(
         "--existing",
         metavar="WHAT",

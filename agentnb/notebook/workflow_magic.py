@@ -78,14 +78,14 @@ class WorkflowMagics(Magics):
         "--inputs",
         metavar="NAME",
         default="",
-        help="its inputs by name: a variable that holds a dict, JSON in quotation marks, or a file of JSON or YAML",
+        help="its inputs by name: a variable that holds a dict, JSON in quotation marks, or a JSON or YAML file",
     )
     @argument(
         "--gate",
         metavar="NAME",
         action="append",
         default=[],
-        help="a function in the notebook, gate(call, run), that allows or denies a call of its agents; repeatable",
+        help="a function in the notebook, gate(call, run), that allows or denies its agents' calls; repeatable",
     )
     @approve_option
     @allow_url_option
@@ -103,7 +103,7 @@ class WorkflowMagics(Magics):
         TRUST_LOG,
         action=BooleanOptionalAction,
         default=None,
-        help="with --rerun-from: whether to apply the mode of a log that this agentnb did not write",
+        help="with --rerun-from: whether to apply the mode of a log not written by this agentnb",
     )
     @argument("--strict", action="store_true", help="treat warnings as errors")
     @argument(

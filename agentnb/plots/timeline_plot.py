@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 LANES = {
     MODEL: Look("model", BLUE),
-    SIDE_CALL: Look("side call of a model", SKY, "\\\\\\"),
+    SIDE_CALL: Look("side call to a model", SKY, "\\\\\\"),
     COMPACTION: Look("compaction", PURPLE, "xxx"),
     RETRY: Look("wait to retry", YELLOW, "..."),
     QUESTION: Look("waiting for you", GREEN, "\\\\\\"),

@@ -77,7 +77,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
     check_expectations(expectations)
     runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
     if not runs:
-        raise SettingsError("There are no runs to check", "Give one or more runs, or a path of runs")
+        raise SettingsError("There are no runs to check", "Give one or more runs, or a path to runs")
     failed = {}
     for run in runs:
         wrong = tuple([outcome for outcome in outcomes_of(run, expectations) if not outcome.holds])
@@ -97,7 +97,7 @@ def check_expectations(expectations: Sequence[Expectation]) -> None:
             check_names(expectation, names_in(expectation))
         elif not callable(expectation):
             raise SettingsError(
-                f"{expectation!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"'
+                f"{expectation!r} is neither an expression nor a function", 'Write a string, such as "loops == 0"'
             )
 
 

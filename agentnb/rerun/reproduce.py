@@ -179,7 +179,7 @@ def _compare(run: Run, reproduced: Run, model: RecordedModel) -> Run:
         raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=reproduced)
     for (fact, recorded), (_, current) in zip(_course(run), _course(reproduced), strict=False):
         if recorded != current:
-            raise ReplayDiverged(f"{fact} was {recorded} and is {current} now", gates or COMPARE, run=reproduced)
+            raise ReplayDiverged(f"{fact} was {recorded} and is now {current}", gates or COMPARE, run=reproduced)
     return reproduced
 
 
@@ -188,7 +188,7 @@ def _course(run: Run) -> Iterator[tuple[str, str]]:
     for round_ in run.rounds:
         for name, value in _facts(round_).items():
             yield f"Round {round_.index + 1}: {name}", _encode(value).decode()
-    yield "The list of todos", _encode([structs.replace(todo, **_NO_TIMES) for todo in run.todos]).decode()
+    yield "The todo list", _encode([structs.replace(todo, **_NO_TIMES) for todo in run.todos]).decode()
     yield "The end", f"{run.status} ({run.stop_reason}) after {len(run.rounds)} rounds"
 
 

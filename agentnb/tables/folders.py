@@ -51,7 +51,7 @@ def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCach
     """Return the cache of a folder or a store. Returns None for other sources and, unless ``always``, for small folders."""
     if find_spec("pyarrow") is None:
         if always:
-            raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
+            raise NotAvailable("The table cache needs the pyarrow package", Install("agentnb[scale]", lead="Install it"))
         return None
     if not isinstance(source, Store | str | Path) or (folder := folder_of(source)) is None:
         return None

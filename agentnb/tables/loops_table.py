@@ -92,7 +92,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
         yield _row(run, "already_said", one.said_before, one.index, "notice", sentence)
     for record in one.records:
         if is_blocked(record):
-            sentence = f"A call of {record.call.name} was not run: it repeats an earlier one"
+            sentence = f"A call to {record.call.name} was not run: it repeats an earlier one"
             yield _row(run, record.rule, one.index, one.index, "block", sentence)
 
 

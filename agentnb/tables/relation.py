@@ -35,7 +35,7 @@ def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
     if name not in TABLES:
         raise SettingsError(f"There is no table {name!r} for a relation", suggest_names(str(name), TABLES))
     if find_spec("duckdb") is None:
-        raise NotAvailable("Relations need the package duckdb", Install("agentnb[scale]", lead="Install it"))
+        raise NotAvailable("Relations need the duckdb package", Install("agentnb[scale]", lead="Install it"))
     table = TABLES[name]
     cache = cache_of(source, table, always=True)
     if cache is None:

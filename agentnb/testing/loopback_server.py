@@ -167,7 +167,7 @@ class LoopbackServer:
 def _like(name: str) -> Like:
     """Return the kind of server with this name."""
     if name not in SERVERS:
-        raise SettingsError(f"{name!r} is not a server to imitate", suggest_names(name, SERVERS))
+        raise SettingsError(f"{name!r} is not a server that can be imitated", suggest_names(name, SERVERS))
     row = SERVERS[name]
     is_strict = row["wire"] != CHAT.name or "own" in row  # as the server is without a name
     more: dict[str, Any] = {key: row[key] for key in ("knows", "signs") if key in row}

@@ -167,7 +167,7 @@ def test_run_does_not_start_if_its_folder_changed(task: Path, name: str, is_part
     exp.check()
     (task / name).write_text("changed\n")
     (row,) = exp.run_sync(show=False).rows
-    assert ("has changed since the experiment was begun" in row.error) is is_part
+    assert ("has changed since the experiment began" in row.error) is is_part
     assert (row.status == "completed") is not is_part
 
 

@@ -65,7 +65,7 @@ def test_live_findings_equal_findings_from_the_log(tmp_path: Path) -> None:
 
 
 def test_unknown_detector_name_is_refused_at_once() -> None:
-    with pytest.raises(SettingsError, match="no preset 'defualt'"):
+    with pytest.raises(SettingsError, match="no detector preset 'defualt'"):
         Agent(ScriptedModel([]), detect="defualt")
 
 

@@ -81,7 +81,7 @@ def test_approving_later_calls_explains_each_choice(lab: Any) -> None:
     reach.select_option("project")
     question.get_by_text("saved until you withdraw it: git status followed by any words").wait_for()
     calls.select_option("bash")
-    question.get_by_text("Allowed in this run: every call of bash, whatever its arguments.").wait_for()
+    question.get_by_text("Allowed in this run: every call to bash, whatever its arguments.").wait_for()
     wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls
     calls.select_option("bash(git status *)")
     question.get_by_role("button", name="Approve and allow").click()

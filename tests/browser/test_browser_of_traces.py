@@ -102,7 +102,7 @@ def test_keys_navigate_runs_and_rounds_except_in_fields(lab: Any) -> None:
     wait_until(lambda: at.inner_text() == "Round 2 of 13")
     find.press_sequentially("nowhere")
     until(live.get_by_role("status"), "0 runs, of 230")
-    until(live.locator("[data-list]"), "No run has “n p xnowhere”.")
+    until(live.locator("[data-list]"), "No run contains “n p xnowhere”.")
     wait_until(lambda: live.locator("[data-run]").inner_text() == "" and at.inner_text() == "")
     find.fill("")
     until(live.locator("[data-variable]"), "found[1]")

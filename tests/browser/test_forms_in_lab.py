@@ -87,7 +87,7 @@ def test_form_can_be_filled_and_shows_errors_at_fields(lab: Any) -> None:
     error(question, "code", "does not match")
     lab.shots("form-refused", question)
     question.get_by_role("checkbox", name="dinner").uncheck()
-    note = question.get_by_role("checkbox", name="Answer with an empty text instead of leaving this out")
+    note = question.get_by_role("checkbox", name="Answer with empty text instead of leaving this out")
     note.check()
     question.evaluate(AGAIN)
     wait_until(lambda: field(question, "mail").input_value() == "ada" and note.is_checked())

@@ -63,7 +63,7 @@ def test_sample_of_an_experiment_reveals_no_variant_on_page(lab: Any, tmp_path: 
         status.filter(has_text=f"{count} judged").wait_for()
         bench.filter(has_text="Task").filter(has_not_text="secret").wait_for()
         bench.get_by_role("button", name="1 healthy").click()
-    status.filter(has_text="All 4 runs are judged").wait_for()
+    status.filter(has_text="All 4 runs have been judged").wait_for()
     judged = read_labels(path)
     assert sorted(one.run_id[:10] for one in judged) == ["secret_new"] * 2 + ["secret_old"] * 2
     assert {one.who for one in judged} == {"ada"}

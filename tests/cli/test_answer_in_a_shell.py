@@ -142,7 +142,7 @@ def test_runs_and_show_give_advice_as_shell_commands(cli: Call, subtests: pytest
     for advice, words in {
         ContinueRun(tools=("look",), lead="Continue"): "",
         TryAgain(lead="Try again in a while"): "Try again in a while",
-        AnswerRun(lead="Answer it"): "Answer it where it runs",
+        AnswerRun(lead="Answer it"): "Answer it where it is running",
         RecoverRun("1507efae80", lead="Recover"): "Recover: agentnb recover 1507efae80",
         RerunSteps("a", "budget", 2, lead="Continue"): "Run it again: agentnb exec FILE --budget 2",
     }.items():

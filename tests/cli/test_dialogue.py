@@ -50,7 +50,7 @@ def test_long_call_is_shown_in_pages_with_the_remainder_counted() -> None:
 
 
 def test_form_of_a_tool_starts_by_showing_its_call() -> None:
-    for length, cut in {5: "", 9_000: " characters not shown: agentnb show has all)"}.items():
+    for length, cut in {5: "", 9_000: " characters not shown: agentnb show prints all)"}.items():
         caller = judged_call(ToolCall("seat", {"to": "x" * length}), "")
         first = next(dialogue(WaitingOnUser("elicitation", "Which?", FORM, "q1", "step", asked_by="seat", caller=caller)))
         assert (

@@ -302,7 +302,7 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
         ("latin.yaml",): "latin.yaml is not UTF-8 text",
-        (plan, "Go."): "A plan has no prompt",
+        (plan, "Go."): "A plan takes no prompt",
         (two, *tool_options, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
         (two, *tool_options, "--budget", "-1"): "must be a positive amount in US dollars",
         (two, *tool_options, "-i", '{"x": 1}'): "The workflow has no input x",

@@ -61,7 +61,7 @@ def test_refused_log_asks_again_and_counts_as_own_afterwards(cli: Call, tools: t
     run_id = waiting_run(cli, *tools)
     change(run_id)
     again = cli("answer", run_id, "approve", "--no-trust-log", *tools)
-    assert again.code == 4 and "you are asked again" in again.err and done() == ""
+    assert again.code == 4 and "you will be asked again" in again.err and done() == ""
     assert cli(*command_of(again)).code == 0 and done() == "a"
 
 

@@ -238,7 +238,7 @@ def test_invalid_planner_input_is_refused_before_anything_runs(
     written("velocity.vm", "#foreach($one in $results) $one #end")
     written("mine.yaml", planner_text().replace("tools: ${tools}", "tools: [tides_fetsch]"))
     for word, command in {
-        "no question": ("planner",),
+        "needs a question": ("planner",),
         "both": ("planner", "When?", "-i", '{"query": "Why?"}'),
         "#foreach": ("planner", "When?", "--prompt-template", "velocity.vm"),
         "{{ tool }}": ("planner", "When?", "-i", '{"promptTemplate": "{{ tool }}"}'),

@@ -70,7 +70,7 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
         assert "Type an answer" in terminal.type("Märta")
         terminal.type("many")
         assert "Enter a whole number\n" in terminal.type("3")
-        assert terminal.type("").endswith('why (text; may be left out; "" for an empty text): ')
+        assert terminal.type("").endswith('why (text; optional; "" for empty text): ')
         assert "May measure run?" in terminal.type("approve")
         assert "deep: measure asks you\nHow deep?" in terminal.type("0")
         terminal.type("7")

@@ -45,14 +45,14 @@ def test_approval_title_names_a_file_that_may_hold_keys(subtests: pytest.Subtest
     cases = {
         "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
         "Call look": approval({"path": ".env"}, tool="look", effects="read"),
-        "Run a command that names conf/.env, which may hold keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
+        "Run a command that uses conf/.env, which may contain keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
         "Run a command": approval({"command": "x"}, command="cat notes.txt"),
     }
     for title, case in cases.items():
         with subtests.test(title):
             html = words_in(question_html(case, Form(live=True)))
             assert html.startswith(f"{title} May ")
-            assert ("which may hold keys:\n" in call_text(case.question)) == ("which may hold keys" in title)
+            assert ("which may contain keys:\n" in call_text(case.question)) == ("which may contain keys" in title)
     grants = (GrantOffer("bash(cat .env)"),)
     command = approval({"command": "cat .env"}, command="cat .env", grants=grants)
     assert "always: cat .env, in this run" in listed_choices(command.question), "the command, not that file with anything"

@@ -177,7 +177,7 @@ def test_request_view_counts_messages_over_the_limit() -> None:
     run = run_of_script(*work(6), said(Text("Done.")), history=History(max_messages=6))
     seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
-    assert f"⊘ {seen.truncated} messages left out: over the limit of messages" in words(request_view_html(seen, whole=True))
+    assert f"⊘ {seen.truncated} messages left out: over the message limit" in words(request_view_html(seen, whole=True))
     assert f"{seen.truncated} left out" in summary(seen)
 
 

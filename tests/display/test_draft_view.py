@@ -92,7 +92,7 @@ def test_refused_edits_are_reported_and_accepted_ones_counted(snapshot: Any) -> 
 def test_declined_draft_shows_the_words_that_declined_it(snapshot: Any) -> None:
     withdrawn = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
     run = drafted(withdrawn, (w.PlanRejected, {"plan_id": "p-1", "words": "No! Do <not> run it."}))
-    expected = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
+    expected = "Rejected by your message: “No! Do &lt;not&gt; run it.”"
     assert expected in shown(run)
     record = run.rounds[0].records[0]
     assert expected in plan_notes(CallRecord(type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)

@@ -61,7 +61,7 @@ def test_too_few_tasks_are_refused_for_designs_but_still_run(snapshot: Snapshot)
 
 
 def test_pass_rate_outside_0_to_1_is_refused() -> None:
-    with pytest.raises(SettingsError, match="is not a pass rate"):
+    with pytest.raises(SettingsError, match="is not a valid pass rate"):
         small(6).design(pass_rate=60)
 
 

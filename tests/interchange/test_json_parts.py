@@ -62,5 +62,5 @@ def test_oversized_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_parts, "BLOCK_BYTES", 100)
     document = {"small": [1, 2], "large": ["x" * 5_000]}
     assert put_together(json.dumps(document).encode(), 6_000) == document
-    with pytest.raises(TooLarge, match=r"more than 0 MB"):
+    with pytest.raises(TooLarge, match=r"larger than 0 MB"):
         put_together(json.dumps(document).encode(), 2_000)

@@ -61,7 +61,7 @@ def test_runs_in_a_file_are_distinguished_by_position_and_task(tmp_path: Path) -
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
     assert [(origin.position, origin.task, origin.trial) for origin in origins if origin] == [("0", "4", "2"), ("1", "5", "2")]
-    with pytest.raises(TraceError, match=r"results\.json holds 2 runs\. Load all of them: load_traces\("):
+    with pytest.raises(TraceError, match=r"results\.json contains 2 runs\. Load all of them: load_traces\("):
         load_trace(path)
 
 

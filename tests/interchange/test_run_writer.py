@@ -106,12 +106,12 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "ids that are used again": (
         [GO, reply(None, [LOOK]), result("c1", "one"), reply(None, [LOOK]), result("c1", "two"), DONE],
         [("c1", {"at": 1}, "one", ""), ("c1-2", {"at": 1}, "two", "")],
-        "1 call repeated the id of an earlier call and got another.",
+        "1 call repeated the id of an earlier call and got a new one.",
     ),
     "two calls of one id in one reply": (
         [GO, reply(None, [LOOK, LOOK]), result("c1", "one"), result("c1", "two")],
         [("c1", {"at": 1}, "one", ""), ("c1-2", {"at": 1}, "two", "")],
-        "1 call repeated the id of an earlier call and got another.",
+        "1 call repeated the id of an earlier call and got a new one.",
     ),
     "no ids": (
         [GO, reply(None, [ToolCall("look"), ToolCall("look")]), result("", "one"), result("", "two", name="look")],

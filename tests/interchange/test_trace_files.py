@@ -95,7 +95,7 @@ def test_page_with_a_damaged_or_missing_log_is_refused(tmp_path: Path, subtests:
     text = save_trace(do(), tmp_path / "run.html").read_text("utf-8")
     start = text.index('<template id="agentnb-log">') + 27
     damaged = {
-        "gone": (text[: start - 27], "holds no log"),
+        "gone": (text[: start - 27], "contains no log"),
         "cut": (text[: start + 40] + "</template>", "damaged|cut off"),
         "changed": (text[:start] + "AAAA" + text[start + 4 :], "damaged"),
         "foreign": ("<!doctype html><p>Hello", "not in a format"),

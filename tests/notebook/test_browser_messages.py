@@ -50,7 +50,7 @@ def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
 def test_search_without_hits_shows_a_message_and_no_run(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 1})
     sent = filtered(browser, find="<b>nowhere")
-    assert "No run has “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"
+    assert "No run contains “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"
     opened = sent["opened"]
     assert (opened["place"], opened["html"], opened["variable"], opened["rounds"]) == (None, "", "", 0) and browser.run is None
     browser._do(browser._hello, {"id": "2"})

@@ -46,7 +46,7 @@ def test_continue_option_refuses_invalid_runs(kernel: Any, subtests: pytest.Subt
     kernel.run("%%agent -o going -t nap --background\n- sleep `nap(60)`")
     kernel.run("%%workflow -o steps -t add\nworkflow: [{id: one, type: tool, name: add, args: {a: 1}}]")
     for options, expected in {
-        "--continue finishd": "not a variable that holds a run, nor the name or id of a run. Did you mean finished?",
+        "--continue finishd": "neither a variable that holds a run nor the name or id of one. Did you mean finished?",
         "--continue number": "--continue number: the variable holds a int, not a run. %agent history lists the runs",
         "--continue going": "is still running. Wait for it, or end it: %agent stop ",
         "--continue -o going": "is still running. Wait for it, or end it: %agent stop ",

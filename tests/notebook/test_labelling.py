@@ -183,7 +183,7 @@ def test_labelling_view_never_reveals_the_variant() -> None:
         assert "secret" not in text and "Task" in text
         bench.judge(1)
     bench.close()
-    with pytest.raises(SettingsError, match="not a number of runs"):
+    with pytest.raises(SettingsError, match="must be a number of runs"):
         label(of_variants(1), sample=0)
 
 

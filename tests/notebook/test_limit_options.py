@@ -222,7 +222,7 @@ def test_dry_run_shows_only_the_limits_that_were_set(clean: Any) -> None:
     assert "Limits" not in clean.run("%%agent --dry -t add\nHi").printed
     clean.run("%agent defaults max-seconds=60")
     printed = clean.run("%%agent --dry --budget 0.5 --max-rounds 7 --on-limit raise\nHi").printed
-    assert "Limits of the run: max-rounds 7, max-seconds 60, budget $0.5, on-limit raise\n" in printed
+    assert "Run limits: max-rounds 7, max-seconds 60, budget $0.5, on-limit raise\n" in printed
 
 
 def test_help_lists_every_limit_option(clean: Any) -> None:

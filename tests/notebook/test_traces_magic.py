@@ -58,7 +58,7 @@ def test_run_list_and_browse_show_the_same_runs(kernel: Any, folder: Path) -> No
 def test_runs_are_imported_once_and_duplicates_ask_for_a_choice(kernel: Any) -> None:
     assert "Imported into .agentnb/runs: 1 added" in kernel.run("%traces healthy --import").printed
     asked = kernel.run("%traces healthy --import")
-    assert asked.status == "error" and "This run is in .agentnb/runs already" in asked.error
+    assert asked.status == "error" and "This run is already in .agentnb/runs" in asked.error
     for choice, expected in {
         "new": "1 under a new id",
         "skip": "1 skipped",

@@ -289,7 +289,7 @@ def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any
     while "sleep  tool nap  running" not in (printed := kernel.run("%agent status").printed):
         assert time.monotonic() < latest, printed
     assert "○ more  tool add" in printed
-    assert "is a workflow and does not read messages" in kernel.run("%agent say Hurry").error
+    assert "is a workflow and does not accept messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
     continued = kernel.run("%%agent --continue -t nap\nGo on.")

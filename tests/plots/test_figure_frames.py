@@ -231,6 +231,6 @@ def test_first_plot_loads_matplotlib_but_never_pyplot(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", WITHOUT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    error = "Plots need the package matplotlib. Install it: pip install 'matplotlib>=3.10'"
+    error = "Plots need the matplotlib package. Install it: pip install 'matplotlib>=3.10'"
     assert json.loads(done.stdout) == [[], ["SettingsError", error], False]
     assert "<svg" in path.read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ def used(run_id: str, *usages: Usage, **opening: object) -> Run:
 def test_timeline_has_lanes_for_model_tools_and_waits(run: Run) -> None:
     figure = plots.timeline(run)
     waits = ["waiting for you", "paused by you", "message from you", "loop found"]
-    first = ["model", "side call of a model", "compaction", "wait to retry"]
+    first = ["model", "side call to a model", "compaction", "wait to retry"]
     assert names(figure) == [*first, "look", "fail", "ask_person", *waits]
     bars = {found.get_label(): found for found in figure.axes[0].collections}
     assert {"model", "tool", "failed (\N{MULTIPLICATION SIGN})", "waiting for you"} <= set(bars)

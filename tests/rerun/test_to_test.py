@@ -52,7 +52,7 @@ def test_unsaved_run_explains_how_to_save_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="does not contain run r-2"):
         to_test(runs[1], path=one)
     save_trace(runs[1], tmp_path / "two.jsonl")
-    with pytest.raises(SettingsError, match="holds 2 runs"):
+    with pytest.raises(SettingsError, match="contains 2 runs"):
         to_test(tmp_path)
     code = to_test(runs[1], path=tmp_path)
     with pytest.raises(ExpectationFailed, match="r-2"):
@@ -76,7 +76,7 @@ def test_example_run_loads_by_name_with_a_shortened_prompt() -> None:
 
 
 def test_impossible_test_is_refused() -> None:
-    with pytest.raises(SettingsError, match="meets all expectations of a healthy run"):
+    with pytest.raises(SettingsError, match="meets all expectations for a healthy run"):
         to_test("healthy")
     with pytest.raises(ExpressionError, match="Did you mean loops"):
         to_test("healthy", "lops == 0")

@@ -355,4 +355,4 @@ def test_status_lists_waiting_runs_of_any_age(tmp_path: Path) -> None:
         Agent(ScriptedModel(["Fine."])).start("go", RunOptions(store=desk.store)).result(LONG)
     lines = status_lines(Session(desk.store))
     assert f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT" in lines
-    assert f"To drop a waiting run: %agent delete {run.id}" in lines
+    assert f"To discard a waiting run: %agent delete {run.id}" in lines

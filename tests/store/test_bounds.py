@@ -161,7 +161,7 @@ def test_contents_and_expansion_of_a_file_are_limited(
             {"MAX_DIRECTORY_BYTES": 1_000},
             "has a directory of",
         ),
-        "members": ((tmp_path / "directory.zip").read_bytes(), archives, {"MAX_MEMBERS": 50}, "holds 60 files"),
+        "members": ((tmp_path / "directory.zip").read_bytes(), archives, {"MAX_MEMBERS": 50}, "contains 60 files"),
         "calls": (
             chat(tmp_path / "x.json", message_with_calls(*"abcdef")).read_bytes(),
             bounds,
@@ -236,7 +236,7 @@ def test_endless_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     large = database(tmp_path / "table.db", table, f"INSERT INTO sessions {ROWS} LIMIT 500")
     monkeypatch.setattr(sqlite_files, "MAX_STEPS", 1_000)
     monkeypatch.setattr(sqlite_files, "STEPS_BETWEEN_CHECKS", 100)
-    with pytest.raises(BoundExceeded, match="takes more than 1,000 steps of SQLite"):
+    with pytest.raises(BoundExceeded, match="takes more than 1,000 SQLite steps"):
         load_traces(large)
 
 

@@ -251,7 +251,7 @@ def test_batches_are_limited_in_size_and_keep_the_order(monkeypatch: pytest.Monk
 
 
 def test_impossible_settings_are_refused_before_reading_any_run(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no preset 'defualt'"):
+    with pytest.raises(SettingsError, match="no detector preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):
         with pytest.raises(SettingsError, match="Use processes=2"):

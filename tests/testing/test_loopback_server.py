@@ -48,7 +48,7 @@ def test_request_after_the_last_line_is_refused_with_the_reason(subtests: pytest
                 post(server, wire)
                 over = post(server, wire)
             assert over.status == 400
-            assert over.body["error"]["message"] == "The script of this server has ended after 1 lines."
+            assert over.body["error"]["message"] == "This server's script ended after 1 lines."
 
 
 def test_script_can_repeat_from_the_beginning() -> None:

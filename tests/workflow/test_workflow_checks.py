@@ -453,7 +453,7 @@ FILES = {
     "agents: [w]\nworkflow: [{goto: end}]": (1, "agents must be a mapping"),
     "workflows:\n  - {goto: end}\nworkflow: [{goto: end}]": (1, "Did you mean workflow"),
     "workflow:\n  stepps: []\n  steps: [{goto: end}]": (2, "Did you mean steps"),
-    "workflow:\n  max_loop_iterations: 0\n  steps: [{goto: end}]": (2, "from 1"),
+    "workflow:\n  max_loop_iterations: 0\n  steps: [{goto: end}]": (2, "of at least 1"),
     "workflow:\n  overrides: {loops: 2}\n  steps: [{goto: end}]": (2, "max_loop_iterations"),
     "workflow:\n  limits: {max_rounds: 3}\n  steps: [{goto: end}]": (2, "max_rounds"),
     "limits: {budget: 1}\nworkflow:\n  limits: {budget: 2}\n  steps: [{goto: end}]": (3, "already set for the whole file"),

@@ -46,7 +46,7 @@ def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
     which = question.id if len(answerable_later(run)) > 1 else ""
     ready = [in_words([AnswerRun(run.id, which, text=text)], SHELL) for text in typed_answers(question) or [""]]
     asked = first_line(clean(question_text(question)), MAX_OF_A_QUESTION)
-    raise SettingsError(f"The command has no answer to the question: {asked}", f"Write: {', or '.join(ready)}")
+    raise SettingsError(f"The command does not answer the question: {asked}", f"Write: {', or '.join(ready)}")
 
 
 def _question(run: Run, wanted: str | None) -> WaitingOnUser:
@@ -75,7 +75,7 @@ ANSWER = Command(
             "value",
             metavar="ANSWER",
             nargs="?",
-            help="yes or no, one of the choices, a text, or JSON, as the question requires; by default you are asked here",
+            help="yes or no, one of the choices, text, or JSON, as the question requires; by default you are asked here",
         ),
         argument(
             "--decline",

@@ -103,7 +103,7 @@ def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, A
     settings = {"inputs": inputs, **_settings(args)}
     prompt = read_prompt(args.prompt)
     if is_planner(path) and not prompt and not inputs.get("query"):
-        raise SettingsError("The planner has no question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
+        raise SettingsError("The planner needs a question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
     for warning in workflow.warnings:
         tell(warning.worded(SHELL))
     settings["model"] = chosen_model(workflow, args.model)
@@ -117,10 +117,10 @@ def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any])
     """Return the plan at this path, ready to run."""
     plan = read_plan(path, tools)
     if args.prompt is not None:
-        raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")
+        raise SettingsError("A plan takes no prompt", f"agentnb exec {path} runs its steps")
     for name in inputs:
         if name != RESULTS:
-            raise SettingsError(f"A plan has no input {name}", f"Give only {RESULTS}: results of steps to skip")
+            raise SettingsError(f"A plan takes no input {name}", f"Give only {RESULTS}: results of steps to skip")
     allow_urls(args.allow_urls)
     if args.model:
         check_model(args.model)

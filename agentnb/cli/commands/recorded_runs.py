@@ -54,7 +54,9 @@ def runs(args: Namespace) -> str:
     name = "ID" if args.folder is None else str(Path(folder) / "ID.jsonl")
     hints = [f"Show one: agentnb show {name}"] if lines else []
     hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(line.can_be_recovered for line in lines) else []
-    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(line.can_be_answered for line in lines) else []
+    hints += (
+        [f"Answer one that is waiting: agentnb answer {name} ANSWER"] if any(line.can_be_answered for line in lines) else []
+    )
     return history_text(lines, ". ".join([summary, *hints])) + "\n"
 
 
@@ -75,12 +77,12 @@ def _runs_of_files(args: Namespace) -> str:
 
 
 def show(args: Namespace) -> str:
-    """Show a run of a file of any format as text, or as a self-contained page of HTML."""
+    """Show a run from a file of any format as text, or as a self-contained HTML page."""
     traces = runs_named(args.run, loose=args.loose)
     run = choose_run(traces, args.which, args.run)
     if run is None:
         if args.html or args.output is not None:
-            raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb show {args.run} --run 1")
+            raise SettingsError(f"{args.run} contains {len(traces):,} runs", f"Name one: agentnb show {args.run} --run 1")
         return files_text(traces, args.run, most=len(traces))
     html = args.html or (args.output is not None and args.output.suffix.lower() in (".html", ".htm"))
     text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
@@ -108,7 +110,7 @@ def replay(args: Namespace) -> str:
     traces = runs_named(args.run, loose=False)
     run = choose_run(traces, args.which, args.run)
     if run is None:
-        raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb replay {args.run} --run 1")
+        raise SettingsError(f"{args.run} contains {len(traces):,} runs", f"Name one: agentnb replay {args.run} --run 1")
     replayed = replay_run(
         run,
         guidance=_guidance(args.guidance),
@@ -126,7 +128,9 @@ def _guidance(name: str | None) -> str | GuidanceSet | None:
         return name
     path = path_of(name)
     if not path.is_file():
-        raise SettingsError(f"There is no guidance set {name}", f"Name {', '.join(BUILT_IN)} or a Markdown file of one")
+        raise SettingsError(
+            f"There is no guidance set {name}", f"Name {', '.join(BUILT_IN)} or a Markdown file that defines one"
+        )
     return GuidanceSet.from_markdown("-".join(path.stem.split()), path.read_text("utf-8", "replace"))
 
 
@@ -134,8 +138,8 @@ def _parquet(frame: Any, path: Path) -> bytes:
     try:
         return frame.to_parquet(None, index=False, engine="pyarrow")  # type: ignore[no-any-return]  # without a path: bytes
     except ImportError as error:
-        problem = f"{path} cannot be written: Parquet needs the package pyarrow"
-        raise StoreError(problem, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
+        problem = f"{path} cannot be written: Parquet needs the pyarrow package"
+        raise StoreError(problem, "pip install 'agentnb[scale]', or name a file that ends in .csv") from error
 
 
 RECORDED: dict[str, Command] = {
@@ -147,9 +151,11 @@ RECORDED: dict[str, Command] = {
                 nargs="?",
                 metavar="FOLDER",
                 type=file,
-                help="a folder of run logs, or one that holds .agentnb/runs; or a file or folder of any format, or an example",
+                help="a folder of run logs, or one with .agentnb/runs in it; or a file or folder of any format, or an example",
             ),
-            argument("-n", dest="most", metavar="N", type=count, default=SHOWN, help=f"how many at most; default: {SHOWN}"),
+            argument(
+                "-n", dest="most", metavar="N", type=count, default=SHOWN, help=f"maximum number of runs; default: {SHOWN}"
+            ),
             argument(
                 "-w",
                 "--word",
@@ -181,7 +187,7 @@ RECORDED: dict[str, Command] = {
             ),
             argument("--run", dest="which", metavar="NUMBER|ID", type=text_of, help="which run, if the file has several"),
             LOOSE,
-            argument("--html", action="store_true", help="a page of HTML"),
+            argument("--html", action="store_true", help="an HTML page"),
             argument("-o", help="write to this file; HTML if it ends with .html", **OUTPUT),
         ),
         "agentnb show 1507efae80\nagentnb show run.jsonl -o run.html\nagentnb show traces.json --run 3",
@@ -195,7 +201,7 @@ RECORDED: dict[str, Command] = {
                 nargs="*",
                 metavar="PATH",
                 type=text_of,
-                help="files of any format, folders, patterns, examples or ids; default: the runs of this folder",
+                help="files of any format, folders, patterns, examples or ids; default: the runs in this folder",
             ),
             LOOSE,
             argument(
@@ -215,7 +221,7 @@ RECORDED: dict[str, Command] = {
             argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix, minimal or chat"),
             argument("-d", "--detect", metavar="PRESET", type=text_of, help="a preset of detectors, such as default"),
             argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix"),
-            argument("--max-rounds", metavar="N", type=count, help="use this limit of rounds"),
+            argument("--max-rounds", metavar="N", type=count, help="use this round limit"),
         ),
         "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),

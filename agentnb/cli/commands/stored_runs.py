@@ -20,7 +20,7 @@ def store_in(folder: Path | None) -> Store:
     if folder is None:
         return default_store()[0]
     if not folder.is_dir():
-        raise StoreError(f"There is no folder {folder}", "agentnb runs lists those of this folder's .agentnb/runs")
+        raise StoreError(f"There is no folder {folder}", "agentnb runs lists those in this folder's .agentnb/runs")
     return Store(_runs_within(folder))
 
 
@@ -48,7 +48,7 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
         return [default_store()[0].load(name)]
     traces = load_traces(name, strict=not loose)
     if not traces:
-        raise TraceError(f"{name} holds no run")
+        raise TraceError(f"{name} contains no runs")
     return traces
 
 

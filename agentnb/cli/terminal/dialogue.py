@@ -43,7 +43,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     form = None if question.kind == "approval" else question_form(question)
     page, remaining = _page(call_text(question))
     if form is not None and divided_fields(form):
-        cut = f"({len(remaining):,} characters not shown: agentnb show has all)\n" if remaining else ""
+        cut = f"({len(remaining):,} characters not shown: agentnb show prints all)\n" if remaining else ""
         return (yield from form_dialogue(f"{head}{page}{cut}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"

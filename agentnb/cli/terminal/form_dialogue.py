@@ -67,7 +67,7 @@ def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, 
         if not text and (field.has_value or not field.is_required):
             return _Typed()
         if not text:
-            words = f"{name} is needed.\n"
+            words = f"{name} is required.\n"
             continue
         try:
             if is_first and text.startswith("{"):
@@ -87,8 +87,8 @@ def _notes(field: FormField) -> str:
     title = field.label.removesuffix(f" ({field.path[-1]})") if field.label != field.path[-1] else ""
     descriptions = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
     limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
-    needed = [] if field.is_required or field.has_value else ["may be left out"]
-    empty = [f"{EMPTY_TEXT} for an empty text"] if field.may_be_empty else []
+    needed = [] if field.is_required or field.has_value else ["optional"]
+    empty = [f"{EMPTY_TEXT} for empty text"] if field.may_be_empty else []
     wanted = [] if field.format and limits else [_describe_input(field)]
     return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in descriptions), *wanted, *limits, *needed, *empty])
 

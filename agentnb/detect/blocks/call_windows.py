@@ -42,7 +42,7 @@ class FrequentCall(RoundDetector):
             self._last.append((key, one.index))
             rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
-                sentence = f"The same call of {record.call.name} makes up {len(rounds)} of the last {len(self._last)} calls"
+                sentence = f"The same call to {record.call.name} makes up {len(rounds)} of the last {len(self._last)} calls"
                 findings = self.found(rounds[0], one.index, self.severity, sentence, call_evidence(record.call))
         return findings
 

@@ -101,7 +101,7 @@ class NearRepeat(RoundDetector):
         if (severity := severity_at(self.times, row.count)) is None:
             return ()
         outcome_words = "failed in the same way" if failed else "returned nothing"
-        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {outcome_words} each time"
+        sentence = f"Nearly the same call to {row.tool} was made {row.count} times, and {outcome_words} each time"
         return self.found(row.first, index, severity, sentence, call_evidence(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:

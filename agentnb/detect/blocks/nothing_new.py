@@ -94,7 +94,7 @@ class NothingNew(RoundDetector):
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
         severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
         names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
-        subject = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
+        subject = f"same call to {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
         predicate = "came without a recorded result" if is_lost(record) else "returned the same"
         sentence = f"The {subject} {predicate} {times} times with nothing new in between"
         return self.found(*rounds, severity, sentence, call_evidence(record.call))

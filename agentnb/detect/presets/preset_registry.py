@@ -21,7 +21,7 @@ def names() -> tuple[str, ...]:
 def describe(name: str) -> Preset:
     """Return a preset with its rules, thresholds and source. Raises `SettingsError` for an unknown name."""
     if name not in _PRESETS:
-        raise SettingsError(f"There is no preset {name!r} of detectors", suggest_names(str(name), _PRESETS))
+        raise SettingsError(f"There is no detector preset {name!r}", suggest_names(str(name), _PRESETS))
     return _PRESETS[name]
 
 

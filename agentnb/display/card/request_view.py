@@ -203,7 +203,7 @@ def _gap(seen: SentRequest) -> Html:
     if count := _dropped_count(seen):
         lines.append(f"{pluralize(count, 'stored message')} left out: they could not be summarized")
     if seen.truncated:
-        lines.append(f"{pluralize(seen.truncated, 'message')} left out: over the limit of messages")
+        lines.append(f"{pluralize(seen.truncated, 'message')} left out: over the message limit")
     return join_html(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 

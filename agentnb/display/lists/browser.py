@@ -51,7 +51,7 @@ def rows_html(rows: Iterable[RunRow]) -> Html:
 def no_hit_html(find: str) -> Html:
     """Return the list shown when a search finds nothing."""
     words = first_line(clean(find), MAX_OF_A_PROMPT)
-    return tag("p", "browser-none", f"No run has “{words}”." if words else "No runs match these filters.")
+    return tag("p", "browser-none", f"No run contains “{words}”." if words else "No runs match these filters.")
 
 
 def _row(row: RunRow) -> Html:

@@ -19,7 +19,7 @@ WHY: dict[Why, str] = {
     "changed_between": "something else changed it between the run's changes",
     "too_large": "it was too large to copy",
     "run_full": "the copies of this run had reached their size limit",
-    "holds_key": "it held a known key, and agentnb does not copy keys",
+    "holds_key": "it contained a known key, and agentnb does not copy keys",
     "no_call": "no tool call changed it: not undone",
     "not_allowed": "agentnb does not write there",
     "denied": "a rule of the run denies it",

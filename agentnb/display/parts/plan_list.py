@@ -116,7 +116,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
         arguments=(argument_words(arguments, MAX_LINE_CHARACTERS) if arguments else "") if is_call else None,
         title="" if is_call else short(written.purpose, 160),
         figures="" if record is None else figures_of(record, state),
-        note="not called: it lacked arguments" if is_call and step.asks and state == "completed" else note,
+        note="not called: arguments were missing" if is_call and step.asks and state == "completed" else note,
         outcome=_outcome(step, state),
         reason=short(written.purpose, 400) if is_call else "",
         depth=1,

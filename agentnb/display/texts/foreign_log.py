@@ -23,7 +23,7 @@ MAX_ANSWERS = 10
 TAKE, ASK_AGAIN = "yes", "ask"
 """Answers that accept the log, or have every call asked about again."""
 CHOICES = f"Answer ({TAKE}: accept this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
-ANSWER_UNUSED = "Your answer is not used, because the log is not yours; you are asked again"
+ANSWER_UNUSED = "Your answer was not used, because the log is not yours; you will be asked again"
 
 
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:

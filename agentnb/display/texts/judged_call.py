@@ -20,7 +20,7 @@ MAX_WITH_CALL = 600
 """Maximum characters of a question that contains its complete call: a longer question may be cut where it is shown."""
 MAX_INDENT = 40
 """Number of spaces at the start of a file's line that are left unchanged."""
-CANNOT_UNDO = "This change cannot be undone: the file holds a key, and agentnb does not copy keys."
+CANNOT_UNDO = "This change cannot be undone: the file contains a key, and agentnb does not copy keys."
 ASKED_FOR = "Asked for this call"
 NAMES_FILE, NO_FILE = "+++ ", "--- /dev/null"
 """The prefix of the diff line that names the file after the change, and of a diff that creates a file."""
@@ -143,7 +143,7 @@ def _argument(about: JudgedCall, name: str) -> Any:
 def _named_keys(about: JudgedCall) -> str:
     """Return the key files that a command names, as text to append to it."""
     names = shell_command(about.command).key_files if about.command else ()
-    return f" that names {', '.join(map(visible, names))}, which may hold keys" if names else ""
+    return f" that uses {', '.join(map(visible, names))}, which may contain keys" if names else ""
 
 
 def _changed_file(about: JudgedCall) -> str:

@@ -108,7 +108,7 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 
 MODES = {
     AUTO: "calls that only the defaults would ask about run without a question",
-    ASK: "you are asked about each call of a tool that does more than read",
+    ASK: "you are asked about each call to a tool that does more than read",
     NEVER: "you are not asked; calls that would ask are denied",
     READ_ONLY: "only read-only tools may run",
 }
@@ -229,7 +229,7 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
         return "calls of ", visible_name(rule), ""
     tool, pattern = rule_parts(rule)
     calls = visible(pattern if about.command and tool == about.tool else rule)
-    return "", calls, " (only this file, which may hold keys)" if is_of_key_file(rule, about) else ""
+    return "", calls, " (only this file, which may contain keys)" if is_of_key_file(rule, about) else ""
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:

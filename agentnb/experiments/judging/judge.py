@@ -64,7 +64,9 @@ class Judge(AskedCheck):
         for key in ("rubric", "name"):
             value = getattr(self, key)
             if not isinstance(value, str) or not value.strip():
-                raise SettingsError(f"{key}={value!r} of the judge is not a text", 'Write Judge(model, "The answer names ...")')
+                raise SettingsError(
+                    f"The judge's {key} must be a string, got {value!r}", 'Write Judge(model, "The answer names ...")'
+                )
         self._agents  # noqa: B018  # refuses an unknown model
 
     @property
@@ -205,7 +207,7 @@ class Judge(AskedCheck):
             return _without_answer(key, f"{type(error).__name__}: {why}", cost)
         if run.status != "completed" or run.output is None:
             why = run.error.message if run.error is not None else run.stop_reason or run.status
-            return _without_answer(key, f"The judge gave no verdict: {why}", run.cost, run.id)
+            return _without_answer(key, f"The judge returned no verdict: {why}", run.cost, run.id)
         return redact(Verdict(key, run.output["verdict"], run.output["reason"], run.id, run.cost))
 
 

@@ -37,7 +37,7 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
         run_id: deciding_assessment(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()
     }
     if not decided:
-        raise SettingsError("No label says healthy or failed", "Label runs with these words: label(FOLDER)")
+        raise SettingsError("No run is labelled healthy or failed", "Label runs with these words: label(FOLDER)")
     of_run = {run_id: assessment.outcome for run_id, assessment in decided.items() if assessment is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
     facts = dict(_collect_facts(judge, runs, healthy))

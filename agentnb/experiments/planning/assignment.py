@@ -97,7 +97,7 @@ def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | No
         kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(
             f'Variant {name} is {kind}: assign="round" draws guidance sets only: all else is fixed within a run.'
-            ' Compare it by assign="run"'
+            ' Compare it with assign="run"'
         )
         return None
     try:

@@ -60,7 +60,7 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
 
     def __post_init__(self) -> None:
         if self.cost is None and self.rounds is None and self.seconds is None:
-            raise SettingsError("within() has no limit", "Write within(cost=0.05, rounds=8)")
+            raise SettingsError("within() needs a limit", "Write within(cost=0.05, rounds=8)")
 
     @property
     def __name__(self) -> str:
@@ -155,7 +155,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
     for item in checks:
         check = _check(item, problems)
         if check is not None and read.setdefault(check.name, check) != check:
-            problems.append(f"Two checks have the name {check.name}. Give one of them another name")
+            problems.append(f"Two checks are named {check.name}. Rename one of them")
     if isinstance(primary, str) and (primary in read or primary in MEASURES):
         return tuple(read.values()), primary
     if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
@@ -166,7 +166,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
     if check is None:
         return tuple(read.values()), str(primary)
     if read.setdefault(check.name, check) != check:
-        problems.append(f"The primary and a check have the name {check.name}. Give one of them another name")
+        problems.append(f"The primary and a check are both named {check.name}. Rename one of them")
     return tuple(read.values()), check.name
 
 
@@ -226,9 +226,9 @@ def _of_function(function: Any, problems: list[str]) -> Check | None:
     name = str(getattr(function, "__name__", type(function).__name__))
     problem = ""
     if not callable(function):
-        problem = f"{function!r} is neither a check nor an expectation. Give a function of the run, or a text"
+        problem = f"{function!r} is neither a check nor an expectation. Give a function of the run, or a string"
     elif name in COLUMNS:
-        problem = f"The check {name} has the name of a column. Give it another name"
+        problem = f"The check {name} has the same name as a column. Rename it"
     elif inspect.iscoroutinefunction(function):
         problem = f"The check {name} is async. A check is a plain function of the run"
     if problem:

@@ -47,7 +47,7 @@ def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
         return tuple(map(float, shares))
     if looks is not None:
-        advice = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
+        advice = "give their number (at least 2), or increasing shares of the tasks that end with 1, such as [0.5, 1.0]"
         problems.append(f"looks={looks!r}: {advice}")
     return ()
 
@@ -96,6 +96,6 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
     too_early, count, required = early[0]
     kept = [round(share, 3) for row, share in zip(counts, shares, strict=True) if row not in early]
     advice = f"looks={kept}" if len(kept) > 1 else "more tasks, or no looks"
-    limit = f"no p value of {pluralize(count, 'cluster')} can be below {too_early.level:.2g}"
+    limit = f"no p value for {pluralize(count, 'cluster')} can be below {too_early.level:.2g}"
     more = f", {required} are needed" if required else ""
     return [f"looks: no difference can be shown at {too_early}: {limit}{more}. Plan {advice}"]

@@ -35,7 +35,7 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
     problems: list[str] = []
     twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
-        problems.append(f"Tasks with the same id: {list_names(twice)}. Give each task an id of its own")
+        problems.append(f"Tasks with the same id: {list_names(twice)}. Give each task its own id")
     if not aa:
         for first, second in equal_variants(variants):
             problems.append(f"The variants {first} and {second} are equal. To see what chance alone does: aa=True")
@@ -54,7 +54,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
     for name in ("repeats", "places"):
         value = settings[name]
         if value is not None and (type(value) is not int or value < 1):
-            yield f"{name}={value!r}: give a whole number from 1"
+            yield f"{name}={value!r}: give a whole number of at least 1"
     if type(settings["seed"]) is not int:
         yield f"seed={settings['seed']!r}: give a whole number"
     if settings["seeds"] not in ("shared", "independent"):
@@ -74,7 +74,7 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
         if variant.template is None:
             continue
         if tasks and not names_column(variant.template, tasks[0].row):
-            yield f"Variant {variant.name}: its prompt names no column, so all tasks are the same. Add {{{{ prompt }}}} to it"
+            yield f"Variant {variant.name}: its prompt uses no column, so all tasks are the same. Add {{{{ prompt }}}} to it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:
@@ -138,7 +138,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(f"{name_of(model)}: {error}")
     twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
     if twice:
-        problems.append(f"Duplicate model names: {list_names(twice)}. Name each once, or give the objects distinct names")
+        problems.append(f"Duplicate model names: {list_names(twice)}. List each once, or give the objects distinct names")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]

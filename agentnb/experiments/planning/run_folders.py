@@ -161,7 +161,7 @@ def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]
     for folder in sorted(folders):
         parts = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
         if parts[:1] != ("..",) and OWN not in parts:
-            yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task; logs would change it. {ELSEWHERE}"
+            yield f"folder={str(records)!r} is inside {folder!r}, a task's folder; logs would change it. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:

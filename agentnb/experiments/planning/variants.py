@@ -185,7 +185,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
         )
         raise SettingsError(f"models= does not apply to {agent.model_name}, which has its own model", advice)
     if home and not agent.acp:
-        raise SettingsError(f"{HOME}= is the folder of settings of an external agent", "Leave it out, or also give acp=")
+        raise SettingsError(f"{HOME}= is an external agent's settings folder", "Leave it out, or also give acp=")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
     own = [agent.mode, folder_content(home) if home else ""] if agent.acp else []
     content = content_hash(content_of_agent(agent), template, *own)

@@ -39,7 +39,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
     write(TASKS, mask_keys(json.dumps([_row_of(task) for task in tasks], indent=1, ensure_ascii=False, default=repr)).encode())
     yield File(f"{folder}/{TASKS}", "the tasks with all their columns")
     if not has_parquet:
-        yield Paragraph("There are no Parquet files: the package pyarrow is not installed (pip install 'agentnb[scale]').")
+        yield Paragraph("There are no Parquet files: the pyarrow package is not installed (pip install 'agentnb[scale]').")
 
 
 def _mask_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -159,7 +159,7 @@ def _find_served_names(results: Results, row: Row) -> str:
     try:
         events = results.run(row.run_id).events
     except AgentnbError:
-        return "log not kept"
+        return "log not stored"
     names = Counter(str(event.metadata.get("model") or "") for event in events if isinstance(event, ModelReplied))
     return ", ".join(sorted(name for name in names if name)) or NOT_NAMED
 

@@ -24,7 +24,7 @@ def write_report(results: Results, setup: Setup, path: str | Path, primary: Any 
     path = Path(path).expanduser()
     ending = path.suffix.lower()
     if ending not in (*PAGES, *MARKDOWN):
-        raise SettingsError(f"A report is HTML or Markdown, not {path.name}", "End the name with .html or .md")
+        raise SettingsError(f"A report must be HTML or Markdown, not {path.name}", "End the name with .html or .md")
     folder = f"{path.stem}_data"
 
     def write(name: str, data: bytes, beside: str = folder) -> None:

@@ -32,7 +32,7 @@ PLANNED = "planned"
 """Kind of note about an extension made before the first run."""
 LOOK = "look"
 """Kind of note about a planned look."""
-DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
+DAMAGED = "Restore a copy of it, or give the experiment another folder; the logs in this one can still be read"
 NO_ROOM = "Free disk space or make it writable; then run again to complete the missing runs"
 RUNS_ALREADY = "Wait until it ends or stop it, then run again"
 

@@ -202,7 +202,7 @@ class Results:
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         texts = [f"{pluralize(without, 'run')} had no tools"] if without else []
         texts += [f"the model called tools that the agent does not have: {', '.join(lacked)}"] if lacked else []
-        return "; ".join(["answered means that the run ended with a text; its content is not judged", *texts])
+        return "; ".join(["answered means that the run ended with text; its content is not judged", *texts])
 
     @property
     def failures(self) -> dict[str, int]:

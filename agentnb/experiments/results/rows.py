@@ -154,7 +154,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return why a value is missing; empty if there is a value."""
         if self.value(name) is not None:
             return ""
-        return self.check_errors.get(name) or self.reason or f"{name} gave no value"
+        return self.check_errors.get(name) or self.reason or f"{name} returned no value"
 
 
 def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell: Any) -> Row:

@@ -61,7 +61,7 @@ class CellFolders:
         """
         moved = row_in_copy(row, self.work)
         if files and folder_content(self.work) != files:
-            raise SettingsError(f"{str(row[WORK_DIR])!r} has changed since the experiment was begun", CHANGED)
+            raise SettingsError(f"{str(row[WORK_DIR])!r} has changed since the experiment began", CHANGED)
         if home:
             shutil.copytree(home, self.home, symlinks=True)
         else:

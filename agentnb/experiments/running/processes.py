@@ -213,7 +213,8 @@ def _context() -> Any:
         from loky.backend import get_context  # type: ignore[import-untyped]  # it has no types
     except ImportError as error:
         raise SettingsError(
-            "To run an experiment in processes needs the package loky", Install("agentnb[scale]", lead="Install it")
+            "Running an experiment in separate processes requires the loky package",
+            Install("agentnb[scale]", lead="Install it"),
         ) from error
     return get_context("loky")
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 def load_gepa() -> Any:
     """Import gepa. If it is missing, raises a `SettingsError` that names the extra."""
-    return load_extra("gepa", "optimise", "To search")
+    return load_extra("gepa", "optimise", "Searching")
 
 
 @dataclass(slots=True)

@@ -263,7 +263,9 @@ class Search:
         tasks = read_tasks(self.tasks, problems)
         checks, primary = read_checks((), self.primary, problems)
         if primary in MEASURES:
-            problems.append(f"primary={primary!r}: a search needs a check for which more is better. Give a function of the run")
+            problems.append(
+                f"primary={primary!r}: a search needs a check for which higher is better. Give a function of the run"
+            )
         start, split = GuidanceSet("off", {}), Split((), (), ())
         try:
             start = find_set(self.guidance)
@@ -412,7 +414,7 @@ class Search:
             records.keep_plan(plan)
         if plan.hash != self._frozen_hash:
             raise SettingsError(
-                f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
+                f"The search has changed since it began in {records!r}: {changed_names(plan.frozen, self._frozen)}",
                 "Give it another folder or undo the change",
             )
         return plan
@@ -450,10 +452,10 @@ def _settings_problems(search: Search) -> Iterable[str]:
     for name in ("proposals", "folds"):
         value = getattr(search, name)
         if type(value) is not int or value < 1:
-            yield f"{name}={value!r}: give a whole number from 1"
+            yield f"{name}={value!r}: give a whole number of at least 1"
     if not isinstance(search.held_out, float) or not 0 < search.held_out < 1:
         yield f"held_out={search.held_out!r}: give the share of held-out tasks, between 0 and 1"
     if search.propose is not None and (not callable(search.propose) or search.proposer is not None):
         yield "propose= is a function of the request, in place of proposer="
     if isinstance(search.keep, str) or not isinstance(search.keep, Sequence):
-        yield f"keep={search.keep!r}: give a list of ids of tasks"
+        yield f"keep={search.keep!r}: give a list of task ids"

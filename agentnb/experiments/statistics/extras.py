@@ -9,12 +9,12 @@ from agentnb.advice import Install
 from agentnb.errors import SettingsError
 
 
-def load_extra(module: str, extra: str = "stats", purpose: str = "To compare variants") -> Any:
+def load_extra(module: str, extra: str = "stats", purpose: str = "Comparing variants") -> Any:
     """Import a module that belongs to an extra, such as ``scipy.special``. Raises `SettingsError` if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise SettingsError(
-            f"{purpose} needs the package {package}", Install(f"agentnb[{extra}]", lead="Install it")
+            f"{purpose} requires the {package} package", Install(f"agentnb[{extra}]", lead="Install it")
         ) from error

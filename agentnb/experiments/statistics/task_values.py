@@ -41,7 +41,7 @@ class TooFewTasks(NamedTuple):
     @property
     def remedy(self) -> str:
         """Advice on what to add."""
-        return "add tasks of other clusters" if self.tasks > len(self.sizes) else "add tasks"
+        return "add tasks from other clusters" if self.tasks > len(self.sizes) else "add tasks"
 
 
 def compute_mean(values: Sequence[float]) -> float:

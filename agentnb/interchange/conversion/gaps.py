@@ -35,13 +35,13 @@ _ONCE: dict[str, str] = {
 _COUNTED: dict[str, tuple[str, str]] = {
     "blank message": ("1 blank message was left out.", "{} blank messages were left out."),
     "system message": (
-        "1 later system message became a message by system.",
-        "{} later system messages became messages by system.",
+        "1 later system message became a message from system.",
+        "{} later system messages became messages from system.",
     ),
     "missing id": ("1 call had no id and got one.", "{} calls had no id and got one."),
     "repeated id": (
-        "1 call repeated the id of an earlier call and got another.",
-        "{} calls repeated the ids of earlier calls and got others.",
+        "1 call repeated the id of an earlier call and got a new one.",
+        "{} calls repeated the ids of earlier calls and got new ones.",
     ),
     "name": ("1 call had no tool name: the tool is called unknown.", "{} calls had no tool name: the tool is called unknown."),
     "arguments": ("1 call had arguments that are not a JSON object.", "{} calls had arguments that are not a JSON object."),
@@ -54,7 +54,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
         "1 result had no call: a call without arguments was added.",
         "{} results had no calls: calls without arguments were added.",
     ),
-    "zone": ("1 time had no time zone and counts as UTC.", "{} times had no time zone and count as UTC."),
+    "zone": ("1 time had no time zone and is treated as UTC.", "{} times had no time zone and are treated as UTC."),
     "time": ("1 time was invalid and was left out.", "{} times were invalid and were left out."),
 }
 

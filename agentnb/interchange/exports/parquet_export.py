@@ -45,7 +45,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        problem = "Writing Parquet needs the package pyarrow"
+        problem = "Writing Parquet needs the pyarrow package"
         raise StoreError(
             problem, Install("agentnb[scale]", lead="Install it", rest=", or use another export format")
         ) from error

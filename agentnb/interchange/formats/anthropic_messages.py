@@ -225,7 +225,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 API = Api(
     name=NAME,
-    lacks="it has no messages or blocks of Anthropic's API",
+    lacks="it has no Anthropic API messages or blocks",
     is_request=is_request,
     is_conversation=is_conversation,
     is_response=is_response,

@@ -60,7 +60,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
     exchanges = [*_exchanges(file, _interactions(document) or [])]
     if not exchanges and not file.problems:
-        file.problem("It holds no exchange with an API of models that agentnb knows")
+        file.problem("It contains no exchange with a model API that agentnb knows")
     yield from runs_of(file, NAME, exchanges)
 
 

@@ -66,6 +66,6 @@ def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> I
         with file.guard(position):
             exchange = exchange_of(api, record, position)
             if exchange is None:
-                file.problem(f"It is not an exchange of {api.name}", position)
+                file.problem(f"It is not an exchange with {api.name}", position)
             else:
                 yield exchange

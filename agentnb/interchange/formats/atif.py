@@ -35,7 +35,9 @@ _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", 
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     missing = file.lacks("schema_version", "agent", "steps")
-    return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
+    return missing or (
+        "" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not an ATIF version"
+    )
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -79,7 +79,7 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
     runs = chain(_write_runs(file, name, conversations, tree.titles), of_own_files())
     yield from (run for run in with_nested_usage(runs) if run.id not in own_files)
     if not conversations:
-        file.note("It holds no message")
+        file.note("It contains no messages")
 
 
 def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:

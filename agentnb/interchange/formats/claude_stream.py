@@ -60,7 +60,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     for session, lines in nonempty.items():
         yield from with_nested_usage(lines.write(file, session, f"line {lines.line}" if len(nonempty) > 1 else ""))
     if not nonempty:
-        file.note("It holds no message")
+        file.note("It contains no messages")
 
 
 def _records(file: TraceFile) -> Iterable[tuple[int, Any]]:

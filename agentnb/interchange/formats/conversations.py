@@ -227,7 +227,7 @@ def finish(
     if stop in REFUSED:
         return end("stopped", "refusal")
     if stop in CUT and last is not None and not last.calls:
-        cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
+        cut = e.RunError("ReplyCut", f"The reply was cut off by a token limit ({stop})")
         writer.error(cut, "reply")
         return end("failed", "reply_cut")
     if stop == "cancelled":

@@ -99,7 +99,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
     if not log.items and not inner:  # opened and closed without a message
-        file.note("It holds no message", position)
+        file.note("It contains no messages", position)
         return
     spoke = [reply.author for reply in log.replies if reply.author]
     fields: dict[str, Any] = {"agent": spoke[0]} if spoke else {}

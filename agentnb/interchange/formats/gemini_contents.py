@@ -138,7 +138,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 API = Api(
     name=NAME,
-    lacks="it has no contents and parts of generateContent",
+    lacks="it has no generateContent contents and parts",
     is_request=is_request,
     is_conversation=is_conversation,
     is_response=is_response,

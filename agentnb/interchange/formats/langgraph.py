@@ -34,7 +34,7 @@ def sniff(file: TraceFile) -> str:
     if messages is None:
         return "it has no values with messages"
     matches = sum(map(is_message, messages[:SNIFFED_MESSAGES]))  # single messages may be damaged
-    return "" if 2 * matches >= len(messages[:SNIFFED_MESSAGES]) else "its messages have no type of LangChain"
+    return "" if 2 * matches >= len(messages[:SNIFFED_MESSAGES]) else "its messages have no LangChain type"
 
 
 def _messages(state: Any) -> list[Any] | None:
@@ -111,7 +111,7 @@ def _id_of(message: Any) -> str:
 
 def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
     if not is_message(message):
-        raise ValueError("it is not a message of LangChain")
+        raise ValueError("it is not a LangChain message")
     write_steps(writer, message_steps(message, at=at))
 
 

@@ -38,7 +38,7 @@ _ENDS: tuple[tuple[str, Status, str], ...] = (
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind != "json":
-        return "it is not one JSON document"
+        return "it is not a single JSON document"
     document = file.first
     history = document.get("history") if isinstance(document, dict) else document
     if (

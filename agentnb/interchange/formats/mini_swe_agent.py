@@ -43,7 +43,7 @@ def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     document = file.first if file.kind == "json" else None
     if isinstance(document, list):
-        return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"
+        return "" if _is_conversation(document) else "its messages have no bash blocks and no return codes"
     if not isinstance(document, dict) or "messages" not in document:
         return file.lacks("messages", kind="json")
     info = document.get("info")
@@ -51,7 +51,7 @@ def sniff(file: TraceFile) -> str:
     return (
         ""
         if has_format_name or (isinstance(info, dict) and "mini_version" in info)
-        else "it names no version of mini-swe-agent"
+        else "it does not name a version of mini-swe-agent"
     )
 
 

@@ -34,7 +34,7 @@ def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     lack = sniff_records(file, API)
     if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
-        return "it is a list of messages of mini-swe-agent"
+        return "it is a list of messages from mini-swe-agent"
     return lack
 
 
@@ -175,7 +175,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 API = Api(
     name=NAME,
-    lacks="it has no list of messages of the chat API, with role and content",
+    lacks="it has no list of chat API messages with role and content",
     is_request=is_request,
     is_conversation=is_conversation,
     is_response=is_response,

@@ -39,7 +39,7 @@ def sniff(file: TraceFile) -> str:
     if not spans:
         return "it has no spans"
     fits = any(_kind_word(span) or span.kind.upper() in _WORDS for span in spans)
-    return "" if fits else "its spans have no openinference.span.kind, and no span_kind of OpenInference"
+    return "" if fits else "its spans have no openinference.span.kind, and no OpenInference span_kind"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -30,7 +30,7 @@ def sniff(file: TraceFile) -> str:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        return "reading Parquet needs the package pyarrow: pip install 'agentnb[scale]'"
+        return "reading Parquet needs the pyarrow package: pip install 'agentnb[scale]'"
     try:
         with _open(file) as parquet_file:
             missing = [name for name in COLUMNS if name not in parquet_file.schema_arrow.names]

@@ -34,7 +34,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     if file.kind != "json":
-        return "it is not one JSON document"
+        return "it is not a single JSON document"
     document = file.first
     if not isinstance(document, dict):
         return "it has no conversation"
@@ -52,7 +52,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     if isinstance(document.get("conversations"), list):
         conversations = [(str(index), conversation) for index, conversation in enumerate(document["conversations"])]
         if (count := document.get("conversationCount")) and not conversations:
-            file.problem(f"it states {count} conversations, but has none")
+            file.problem(f"it declares {count} conversations, but has none")
         yield from file.each(conversations, lambda position, one: run_of(one, file.name, position))
     else:
         yield from file.each([("", document)], lambda position, one: run_of(one, file.name, position))

@@ -10,7 +10,7 @@ from agentnb.interchange.page_log import holds_log, log_lines
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "page"
-TITLE = "page of HTML saved by agentnb"
+TITLE = "HTML page saved by agentnb"
 RECORDS_END = "as in the log"
 
 

@@ -131,7 +131,7 @@ class Browser:
         try:
             action(message)
         except Exception as broken:  # including messages from other senders, and traces that cannot be drawn
-            error = error_words(broken, "An action of the trace browser")
+            error = error_words(broken, "An action in the trace browser")
         self._tell({"kind": "heard", "id": message.get("id"), "error": error})
 
     def _tell(self, message: Message) -> None:

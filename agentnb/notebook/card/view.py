@@ -301,7 +301,7 @@ class CardView:
                 if answer is not None:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except Exception as broken:  # also from a custom board, or a message that our card did not send
-            error = error_words(broken, f"An action of the card of run {self._run.id}")
+            error = error_words(broken, f"An action on the card of run {self._run.id}")
             fields = broken.problems if isinstance(broken, FieldsRefused) else {}
         note = "" if error else NOTES.get(message["do"], "")
         heard = {"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note}

@@ -182,7 +182,7 @@ def _shorten_below_card(view: object, error: AgentnbError, run: Run) -> AgentnbE
     nbconvert and papermill show only this line.
     """
     if run.status == "failed" and run.error and not isinstance(view, TerminalView):
-        return in_one_line(error, f"{type(error).__name__}: {_first_sentence(run.error.message)}. The card says more")
+        return in_one_line(error, f"{type(error).__name__}: {_first_sentence(run.error.message)}. See the card for details")
     return error
 
 

@@ -84,7 +84,7 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
         return
     live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
-    print(f"Run {live.run_id} pauses before its next {unit}. %agent resume continues it")
+    print(f"Run {live.run_id} will pause before its next {unit}. %agent resume continues it")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -101,7 +101,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
     if live.run.kind != "agent":
         raise SettingsError(
-            f"Run {live.run_id} is a {live.run.kind} and does not read messages",
+            f"Run {live.run_id} is a {live.run.kind} and does not accept messages",
             "To change it: %agent stop",
         )
     is_now = rest == NOW.strip() or rest.startswith(NOW)
@@ -109,7 +109,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     if not text:
         raise SettingsError("The message is empty", "Write: %agent say --now TEXT")
     live.say(text, now=is_now)
-    print(f"Run {live.run_id} reads it {'as its next prompt' if is_external(live.run) else 'in its next round'}")
+    print(f"Run {live.run_id} will read it {'as its next prompt' if is_external(live.run) else 'in its next round'}")
 
 
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:

@@ -202,7 +202,7 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
     if not text:
         commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
         raise SettingsError(
-            f"The command has no answer to the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
+            f"The command does not answer the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
         )
 
 

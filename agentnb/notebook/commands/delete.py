@@ -88,7 +88,9 @@ def _time_before(age: str) -> datetime:
     """Return the time that is this long ago."""
     match = _AGE.fullmatch(age)
     if match is None:
-        raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
+        raise SettingsError(
+            f"{OLDER_THAN} needs an age, got {age or 'nothing'}", f"Write hours, days or weeks: {OLDER_THAN} 30d"
+        )
     return datetime.now(UTC) - int(match[1]) * UNITS[match[2]]
 
 

@@ -83,7 +83,9 @@ def _ask(name: str, variable: str) -> str:
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
     except SettingsError as error:
-        raise SettingsError(error.what, "Set that variable before Jupyter starts, or use a frontend with input") from None
+        raise SettingsError(
+            error.what, "Set that variable before Jupyter starts, or use a frontend with input support"
+        ) from None
 
 
 def _forget(variable: str) -> str:

@@ -18,7 +18,7 @@ from agentnb.store.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
-ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have ended; your code holds them"
+ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have ended; your code has the results"
 
 
 def status_lines(session: Session) -> list[str]:
@@ -100,7 +100,7 @@ def _suspended(session: Session, told: set[str]) -> list[str]:
     """Return a line about each suspended run, of any age, that has not been mentioned yet, including how to drop one."""
     waiting = [run.id for run in as_known_here(session) if run.can_be_answered]
     lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
-    return [*lines, *([f"To drop a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
+    return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
 def _explained(session: Session, key: str, value: str) -> str:

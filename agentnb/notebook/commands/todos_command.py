@@ -40,7 +40,7 @@ def change_todos(board: Board, words: str) -> None:
         raise SettingsError(f"{number!r} is not a todo number", f"Write: %agent todos {verb} ID")
     if why.strip() and verb != "block":
         raise SettingsError(
-            f"%agent todos {verb} takes one todo, got also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
+            f"%agent todos {verb} takes one todo, but also got {why.strip()!r}", f"Write: %agent todos {verb} {number}"
         )
     if verb == "block" and not why.strip():
         raise SettingsError("A blocked todo needs a reason", f"Write: %agent todos block {number} REASON")
@@ -55,7 +55,7 @@ def _move(board: TodoBoard, details: str) -> None:
             board.move(int(number), before=int(other))
         case _:
             raise SettingsError(
-                f"{details!r} does not name a todo and its new place" if details else "Which todo should be moved?",
+                f"{details!r} does not name a todo and its new position" if details else "Which todo should be moved?",
                 "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
             )
 

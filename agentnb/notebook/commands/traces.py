@@ -28,7 +28,7 @@ WHAT_THEY_DO = {
     "new": "stores them under new ids",
     "skip": "keeps existing runs",
     "replace": "replaces existing runs",
-    "merge": "adds new messages to conversations of SAM",
+    "merge": "adds new messages to SAM conversations",
 }
 
 
@@ -82,7 +82,7 @@ def _import(runs: Runs, store: Store, existing: str, line: str) -> str:
     if stored_count and not existing:
         ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
         subject = "This run is" if len(runs) == 1 else f"{stored_count:,} of these {len(runs):,} runs are"
-        raise SettingsError(f"{subject} in {store.shown_folder} already", f"Type one of: {ways}")
+        raise SettingsError(f"{subject} already in {store.shown_folder}", f"Type one of: {ways}")
     imported = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
     return f"Imported into {store.shown_folder}: {_counts(imported)}"
 

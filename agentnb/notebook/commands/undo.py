@@ -31,5 +31,5 @@ def _newest(session: Session) -> str:
         is_here = family[0].notebook in ("", session.notebook)
         if is_here and not changed.isdisjoint(run.id for run in family):
             return family[0].id
-    problem = "No run of this notebook changed a file with write_file or edit_file"
-    raise SettingsError(problem, "For a run of another notebook: %agent undo ID; %agent history lists the runs")
+    problem = "No run in this notebook changed a file with write_file or edit_file"
+    raise SettingsError(problem, "For a run from another notebook: %agent undo ID; %agent history lists the runs")

@@ -152,7 +152,7 @@ class Panel:
         try:
             action(message)
         except Exception as broken:  # including the person's own objects, and messages from other senders
-            widget.error = error_words(broken, "An action of the panel")
+            widget.error = error_words(broken, "An action in the panel")
         widget.send({"kind": "heard", "id": message.get("id")})
 
     # Runs
@@ -217,7 +217,7 @@ class Panel:
         waiting = sum(summary.can_be_answered for summary in summaries)
         if waiting:
             which = "it" if waiting == 1 else "one"
-            note += f". {pluralize(waiting, 'run')} waiting for your answer: open {which} for its question"
+            note += f". {pluralize(waiting, 'run')} waiting for your answer: open {which} to see the question"
         self._widgets.list.note = note
 
     def _state(self) -> object:

@@ -42,7 +42,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401  # only its presence matters
     except ImportError as error:
-        raise SettingsError("Plots need the package matplotlib", Install("matplotlib>=3.10", lead="Install it")) from error
+        raise SettingsError("Plots need the matplotlib package", Install("matplotlib>=3.10", lead="Install it")) from error
 
 
 def new_figure(width: float, height: float, **settings: Any) -> Figure:

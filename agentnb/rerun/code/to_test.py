@@ -45,7 +45,7 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
     Raises `SettingsError` if the run's file is unknown, or if the run breaks none of them.
     """
     if form not in FORMS:
-        raise SettingsError(f"{form!r} is not a form of test", NameOne(known=tuple(FORMS), lead="Choose one of"))
+        raise SettingsError(f"{form!r} is not a kind of test", NameOne(known=tuple(FORMS), lead="Choose one of"))
     if not isinstance(run, Run):
         path, run = run, _only_run(run)
     file, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)
@@ -71,7 +71,7 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
 def _only_run(path: str | Path) -> Run:
     runs = load_traces(path)
     if len(runs) != 1:
-        raise SettingsError(f"{path} holds {len(runs):,} runs", f"Choose one: to_test(load_traces({str(path)!r})[0])")
+        raise SettingsError(f"{path} contains {len(runs):,} runs", f"Choose one: to_test(load_traces({str(path)!r})[0])")
     return runs[0]
 
 
@@ -98,7 +98,7 @@ def _find_broken(run: Run) -> Sequence[str]:
     broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
     if not broken:
         raise SettingsError(
-            f"The run {run.id} meets all expectations of a healthy run", 'Give your own: to_test(run, "rounds <= 8", ...)'
+            f"The run {run.id} meets all expectations for a healthy run", 'Give your own: to_test(run, "rounds <= 8", ...)'
         )
     return broken
 

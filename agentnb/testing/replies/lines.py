@@ -77,7 +77,7 @@ def as_answer(line: Any) -> Answer:
     if isinstance(line, Sequence):
         return Answer(line)
     raise TypeError(
-        f"A script line must be a text, a part of a reply, a list of these, a misbehaviour or a function, got {line!r}"
+        f"A script line must be a string, a part of a reply, a list of these, a misbehaviour or a function, got {line!r}"
     )
 
 
@@ -114,4 +114,4 @@ def _as_part(part: Any) -> AnswerPart:
         return Text(part)
     if isinstance(part, Text | Thinking | ToolCall | Opaque):
         return part
-    raise TypeError(f"A reply must consist of texts, Thinking, ToolCall and Opaque, got {part!r}")
+    raise TypeError(f"A reply must consist of Text, Thinking, ToolCall and Opaque parts, got {part!r}")

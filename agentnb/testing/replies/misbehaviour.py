@@ -29,7 +29,7 @@ class Misbehaviour:
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         """Return the delivery that replaces a good reply. Each kind of fault implements this."""
-        raise NotImplementedError(f"{type(self).__name__} has no deliver")
+        raise NotImplementedError(f"{type(self).__name__} has no deliver() method")
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Script:
             if self._next == len(self._lines) and self._repeat:
                 self._next = 0
             if self._next >= len(self._lines):
-                raise ScriptOver(f"The script of this server has ended after {len(self._lines)} lines.")
+                raise ScriptOver(f"This server's script ended after {len(self._lines)} lines.")
             self._next += 1
             return self._lines[self._next - 1]
 

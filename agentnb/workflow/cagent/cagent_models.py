@@ -44,7 +44,9 @@ class Models:
             return None
         first, *others = [part.strip() for part in text.split(",")]
         if others:
-            self._problems.warn(node.line, f"{agent.where}: model: agentnb does not alternate models: only {first} is called")
+            self._problems.warn(
+                node.line, f"{agent.where}: model: agentnb does not alternate between models: only {first} is called"
+            )
         if self._models is not None and first in self._models:
             return self._describe_model(first)
         if not is_with_slash(first):

@@ -149,7 +149,7 @@ class _Check:
 
     def _check_steps(self) -> None:
         if not self.reference.parts:
-            self.note("$steps names no step", "Write $steps.ID.output")
+            self.note("$steps does not name a step", "Write $steps.ID.output")
             return
         part = self.reference.parts[0]
         if part is None:
@@ -216,9 +216,7 @@ class _Check:
         if isinstance(part, int):
             count = len(children)
             if not -count <= part < count:
-                self.note(
-                    f"{path} has {count} outputs, so [{part}] is out of range", "Indexes count from 0; -1 is the last item"
-                )
+                self.note(f"{path} has {count} outputs, so [{part}] is out of range", "Indexes start at 0; -1 is the last item")
             elif count == len(step.steps):  # a branch not taken has no output, so indexes are unpredictable
                 self._check_entry(list(children.values())[part], at + 1)
         elif part in children:

@@ -74,7 +74,9 @@ class Fields:
 
     def whole(self, key: str, least: int = 0) -> int | None:
         """Return the key's value as an integer of at least ``least``."""
-        number: int | None = self._value(key, f"a whole number from {least}", lambda item: type(item) is int and item >= least)
+        number: int | None = self._value(
+            key, f"a whole number of at least {least}", lambda item: type(item) is int and item >= least
+        )
         return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
@@ -85,7 +87,7 @@ class Fields:
         def fits(item: Any) -> bool:
             return type(item) in (int, float) and (item > least or (item == least and not above))
 
-        value: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
+        value: float | None = self._value(key, f"a number {'above' if above else 'of at least'} {least:g}", fits, example)
         return value
 
     def flag(self, key: str) -> bool | None:

@@ -114,7 +114,7 @@ class StepReader:
         for key in [key for key in fields if key not in keys]:
             kinds = [candidate for candidate in KINDS if key in step_keys(candidate)]
             hint = f"It is only for steps of type {', '.join(kinds)}" if kinds else ""
-            problem = f'unknown key "{key}" of a step of type {kind}'
+            problem = f'unknown key "{key}" for a step of type {kind}'
             fields.add(key, problem, hint or hint_for_unknown(key, fields.node.entries[key].value, keys))
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:

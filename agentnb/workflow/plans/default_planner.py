@@ -18,5 +18,5 @@ def planner_text(max_plan_iterations: int | None = None) -> str:
     if max_plan_iterations is None:
         return text
     if type(max_plan_iterations) is not int or max_plan_iterations < 1:
-        raise SettingsError(f"max_plan_iterations={max_plan_iterations!r} is not a whole number from 1")
+        raise SettingsError(f"max_plan_iterations={max_plan_iterations!r} is not a whole number of at least 1")
     return re.sub(r"(?m)^max_plan_iterations: \d+", f"max_plan_iterations: {max_plan_iterations}", text)

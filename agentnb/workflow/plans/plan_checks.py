@@ -78,7 +78,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:
-            problems.add(read.fields.line_of("steps"), "plan: the plan has no step", _CHAT_EXAMPLE)
+            problems.add(read.fields.line_of("steps"), "plan: the plan has no steps", _CHAT_EXAMPLE)
         checks.check_numbers()
     if plan.elicitation is not None:
         _check_question(plan.elicitation, read.fields.fields("elicitation"), problems)
@@ -160,7 +160,7 @@ class _Checks:
                 continue
             problem = self._problem_of_target(target, index)
             if problem:
-                hint = "A reference can read only an earlier step that has a result; steps count from 0"
+                hint = "A reference can read only an earlier step that has a result; steps are numbered from 0"
                 self.problems.add(line, f"{fields.where}: {reference}: {problem}", hint)
 
     def _problem_of_target(self, target: int, index: int) -> str:

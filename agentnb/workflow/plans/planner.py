@@ -59,7 +59,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
             output = {"plan": {**dict.fromkeys(OF_PLANS), **next_plan.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
         results.append(await ask_question(call, str(turn), reply.id, next_plan.question))
-    raise AssertionError("it plans until it returns")
+    raise AssertionError("the loop ends only by returning")
 
 
 def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
@@ -74,7 +74,7 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
 def _parse_reply(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
     """Parse a reply; return its plan, with unique ids for the plan and its steps, and its answer, if any."""
     if reply.stop_reason in CUT:
-        raise BrokenReply("The model's plan was cut off at its limit of tokens", "Raise max_tokens, or ask for less")
+        raise BrokenReply("The model's plan was cut off at the token limit", "Raise max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)
     if read is None:
         if not reply.text.strip():

@@ -168,7 +168,7 @@ class Scope:
             raise PathError(f"there is no {root}", suggest_names(root, ROOTS))
         if root == "$steps":
             if not path.parts:
-                raise PathError("$steps names no step", f"Write {EXAMPLE}")
+                raise PathError("$steps does not name a step", f"Write {EXAMPLE}")
             entries = {name: entry for name, (_, entry) in self.seen.items()} if self.blocks else self.steps
             return self._entry(_look_up(entries, path, 0, "has no output for"), path, 1)
         if root not in self.names:
@@ -213,7 +213,7 @@ def _child(entry: Any, path: Reference, at: int) -> Any:
     order = entry.get("order", [*outputs])
     if not -len(order) <= part < len(order):
         problem = f"{path.upto(at)} has {len(order)} outputs, so [{part}] is out of range"
-        raise PathError(problem, "Indexes count from 0; -1 is the last item")
+        raise PathError(problem, "Indexes start at 0; -1 is the last item")
     return outputs[order[part]]
 
 

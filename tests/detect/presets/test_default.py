@@ -256,7 +256,7 @@ def test_finding_about_missing_results_does_not_call_them_equal() -> None:
         for _ in range(3):
             story.round(ToolCall("python", {"code": "look()"}), error_code=code)
         (found,) = story.found(NothingNew)
-        assert found.sentence == f"The same call of python {told} 3 times with nothing new in between"
+        assert found.sentence == f"The same call to python {told} 3 times with nothing new in between"
 
 
 def test_repeats_count_only_within_the_configured_replies() -> None:

@@ -49,7 +49,7 @@ def test_limit_check_passes_fails_or_is_unknown() -> None:
     unknown = load_trace("healthy")
     assert unknown.cost is None and within(cost=1.0)(unknown) is None and within(cost=1.0, rounds=1)(unknown) is False
     assert within(cost=0.05, rounds=8).__name__ == "within cost 0.05, rounds 8"
-    with pytest.raises(SettingsError, match="has no limit"):
+    with pytest.raises(SettingsError, match="needs a limit"):
         within()
 
 

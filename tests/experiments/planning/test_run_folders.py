@@ -39,7 +39,7 @@ def test_experiment_logs_do_not_change_the_task_folder(task: Path, monkeypatch: 
     assert experiment_in(task).id == exp.id
     assert (task / ".agentnb" / "experiments" / exp.id).is_dir()
     for folder in ("logs", task / "b" / "logs", task):
-        with pytest.raises(ExperimentProblems, match=r"lies in .*, the folder of a task"):
+        with pytest.raises(ExperimentProblems, match=r"is inside .*, a task's folder"):
             experiment_in(task, folder=folder).check()
     for folder in (".agentnb/logs", "../logs"):
         experiment_in(task, folder=folder).check()

@@ -100,7 +100,7 @@ def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
 
 def test_clusters_are_the_units_and_tasks_weigh_equally() -> None:
     few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
-    assert few.difference is None and few.missing.startswith("5 paired clusters, 6 are needed: add tasks of other clusters")
+    assert few.difference is None and few.missing.startswith("5 paired clusters, 6 are needed: add tasks from other clusters")
     assert few.tasks == 10
     assert "10 paired, in 5 clusters of 2" in comparison_text(few)
     assert "5 paired clusters" in format_estimate(few.analysis)

@@ -111,7 +111,7 @@ def test_run_without_a_recorded_outcome_fails_only_when_cut_short() -> None:
 
 
 def test_non_numeric_value_is_missing_with_its_reason(subtests: pytest.Subtests) -> None:
-    for check, reason in ((unknown, "gave no value"), (raises, "KeyError: 'area'"), (nan, "no value"), (infinite, "inf")):
+    for check, reason in ((unknown, "returned no value"), (raises, "KeyError: 'area'"), (nan, "no value"), (infinite, "inf")):
         with subtests.test(check.__name__):
             found, name = row(ended("completed"), check)
             assert found.value(name) is None and found.state(name) == "unknown" and reason in found.why_missing(name)

@@ -292,7 +292,7 @@ def test_all_search_problems_are_reported_before_anything_runs(monkeypatch: pyte
         ({"proposals": 0, "folds": "2"}, r"2 problems(.|\n)*proposals=0(.|\n)*folds='2'"),
         ({"held_out": 1.5}, "held_out=1.5"),
         ({"keep": "t5"}, "keep='t5'"),
-        ({"primary": "cost"}, "more is better"),
+        ({"primary": "cost"}, "higher is better"),
         ({"count": 9}, "6 of them held out"),
         ({"propose": None}, "chatty.* cannot propose changes"),
         ({"propose": None, "proposer": "own:nobody"}, "nobody"),
@@ -302,5 +302,5 @@ def test_all_search_problems_are_reported_before_anything_runs(monkeypatch: pyte
         with pytest.raises(ExperimentProblems, match=wrong):
             small_search(**settings).check()
     monkeypatch.setitem(sys.modules, "gepa", None)
-    with pytest.raises(SettingsError, match=r"To search needs the package gepa(.|\n)*agentnb\[optimise\]"):
+    with pytest.raises(SettingsError, match=r"Searching requires the gepa package(.|\n)*agentnb\[optimise\]"):
         small_search().check()

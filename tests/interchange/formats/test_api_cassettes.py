@@ -213,7 +213,7 @@ def test_damaged_parts_are_omitted_and_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="exchange 1"):
         load_traces(path)
     empty = cassette(tmp_path, {"request": {"uri": "https://example.org"}, "response": {}}, name="other.json")
-    with pytest.raises(TraceError, match="holds no exchange with an API"):
+    with pytest.raises(TraceError, match="contains no exchange with a model API"):
         load_traces(empty)
     (tmp_path / "cut.yaml").write_text("interactions:\n- request: {\n", encoding="utf-8")
     with pytest.raises(TraceError, match="is not YAML"):

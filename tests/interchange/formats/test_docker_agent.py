@@ -152,7 +152,7 @@ def test_session_without_messages_is_omitted_and_noted(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("INSERT INTO sessions VALUES ('empty', '', 0, NULL, '2027')")
         opened.commit()
-    with pytest.warns(UserWarning, match="session empty: It holds no message"):
+    with pytest.warns(UserWarning, match="session empty: It contains no messages"):
         assert is_as_filled([*load_traces(path)])
 
 

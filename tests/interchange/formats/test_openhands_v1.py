@@ -82,7 +82,7 @@ def test_event_folder_and_event_download_are_one_run_each(tmp_path: Path) -> Non
     (run,) = load_traces(folder)
     assert (run.model, run.id, len(run.rounds), calls(run)) == ("m-1", "a-1", 5, calls(load_trace(FILES / EVENTS)))
     assert load_trace(folder / "events" / "event-00000-e0.json").id == "a-1"
-    with pytest.raises(TraceError, match="holds no run"):
+    with pytest.raises(TraceError, match="contains no runs"):
         load_trace(folder / "events" / "event-00001-e1.json")
     (downloaded,) = load_traces(FILES / "openhands_v1/conversation.zip")
     assert (downloaded.model, downloaded.id) == ("anthropic/claude-x", "3f0346d2bcd34f06b220829a96fff1c2")

@@ -80,5 +80,5 @@ def test_error_without_pyarrow_names_the_package(tmp_path: Path, monkeypatch: py
     with pytest.raises(StoreError, match=r"pip install 'agentnb\[scale\]'"):
         save_trace(a_run(1), tmp_path / "again.parquet")
     assert not (tmp_path / "again.parquet").exists()
-    with pytest.raises(TraceError, match=r"parquet: reading Parquet needs the package pyarrow: pip install 'agentnb\[scale\]'"):
+    with pytest.raises(TraceError, match=r"parquet: reading Parquet needs the pyarrow package: pip install 'agentnb\[scale\]'"):
         load_traces(path)

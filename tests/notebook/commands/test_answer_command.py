@@ -102,7 +102,7 @@ def test_choices_are_offered_and_other_answers_refused(kernel: Any) -> None:
     refused = kernel.run("%agent answer green")
     assert refused.status == "error" and "Please choose one of: red, blue" in refused.error
     asked = kernel.run("%agent answer")
-    assert asked.status == "error" and "no answer to the question: Which {colour}?" in asked.error
+    assert asked.status == "error" and "does not answer the question: Which {colour}?" in asked.error
     kernel.run("%agent answer RED")
     assert ended_with(kernel) == "red"
 

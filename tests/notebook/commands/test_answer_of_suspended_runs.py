@@ -53,7 +53,7 @@ def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
     assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
     assert "Answer a run that is waiting for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
     for line, words in {
-        "": "The command has no answer to the question: May write run?",
+        "": "The command does not answer the question: May write run?",
         " perhaps": "approve, deny",
     }.items():
         refused = kernel.run(f"%agent answer {run_id}{line}")

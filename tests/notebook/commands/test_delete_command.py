@@ -110,7 +110,7 @@ def test_live_runs_are_kept_and_suspended_ones_go_by_id(clean: Kernel) -> None:
     clean.run("while not live.id: pass")
     assert clean.value("suspended.status") == "waiting_on_user"
     live, suspended = clean.value("live.id"), clean.value("suspended.id")
-    assert f"To drop a waiting run: %agent delete {suspended}" in clean.run("%agent status").printed
+    assert f"To discard a waiting run: %agent delete {suspended}" in clean.run("%agent status").printed
     for options, kept in {"--older-than 0h": {suspended, live}, f"{suspended} {live}": {live}}.items():
         clean.run("%%agent -o fine\nTask.")
         named = options if options.startswith("--") else f"{options} {clean.value('fine.id')}"
@@ -127,8 +127,8 @@ def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -
     for words, expected in {
         "": "Which runs? Write: %agent delete ID ..., --older-than 30d, or --failed",
         f"{run_id} --failed": "Give either IDs or --older-than and --failed. Write: %agent delete ID ...",
-        "--older-than 30": "--older-than 30 is not an age. Write hours, days or weeks: --older-than 30d",
-        "--older-than": "--older-than nothing is not an age",
+        "--older-than 30": "--older-than needs an age, got 30. Write hours, days or weeks: --older-than 30d",
+        "--older-than": "--older-than needs an age, got nothing",
         "--fail": "has no option --fail. Did you mean --failed?",
         "nothing": "There is no run 'nothing'",
         run_id: "Nothing was deleted: this frontend cannot ask for confirmation. Run the command in an open notebook",

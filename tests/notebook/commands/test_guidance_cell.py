@@ -161,7 +161,7 @@ def test_invalid_todo_command_is_refused_in_one_line(kernel: Any, subtests: pyte
         ("%agent todos done 9", "There is no todo 9"),
         ("%agent todos add", "The todo has no title"),
         ("%agent todos move", "Which todo should be moved?"),
-        ("%agent todos move 1 after 2", "'1 after 2' does not name a todo and its new place"),
+        ("%agent todos move 1 after 2", "'1 after 2' does not name a todo and its new position"),
         ("%agent todos move 2 before 9", "There is no todo 9"),
     ]:
         with subtests.test(line):
@@ -221,7 +221,7 @@ def test_todos_change_one_at_a_time(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     failed = kernel.run("%agent todos done 1 2")
-    assert "takes one todo, got also '2'" in failed.error
+    assert "takes one todo, but also got '2'" in failed.error
     assert kernel.run("%agent todos").printed.startswith("0 of 2 completed")
 
 

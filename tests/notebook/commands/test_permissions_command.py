@@ -127,7 +127,7 @@ source = f"exec(compile({{code!r}}, 'my_module.py', 'exec'), get_ipython().user_
 model = ScriptedModel([[ToolCall("run_python", {{"code": source}})], "Done."])
 left = Agent(model, tools=["run_python"], guidance="off", todos=False).run_sync("go", RunOptions(approve="auto"))
 """
-MADE = ", granted while none of your cells ran"
+MADE = ", granted while none of your cells was running"
 
 
 def left_between_cells(kernel: Any, act: str) -> None:

@@ -41,7 +41,7 @@ def clean(tmp_path: Path) -> Iterator[Kernel]:
 def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     path = clean.folder / "a.txt"
     path.write_text("old")
-    assert "No run of this notebook changed a file" in clean.run("%agent undo").error
+    assert "No run in this notebook changed a file" in clean.run("%agent undo").error
     clean.run("m = model(writes('a.txt', 'first'))")
     assert clean.run(f"%%agent -m m -o first {LINE}\nGo.").status == "ok"
     clean.run("m = model(writes('a.txt', 'new'), writes('b.txt', 'new'), ToolCall('bash', {'command': 'echo > c.txt'}))")
@@ -85,6 +85,6 @@ def test_run_of_another_notebook_is_undone_only_by_id(clean: Kernel) -> None:
     assert clean.run(f"%%agent -m m -o theirs {LINE}\nGo.").status == "ok"
     run_id = clean.value("theirs.id")
     clean.run(notebook.format("b.ipynb"))
-    assert "No run of this notebook changed a file" in clean.run("%agent undo").error
+    assert "No run in this notebook changed a file" in clean.run("%agent undo").error
     assert (clean.folder / "a.txt").read_text() == "new"
     assert "Restored: a.txt" in clean.run(f"%agent undo {run_id}").printed

@@ -33,7 +33,7 @@ DRAFT, STEP_FORM = "draft", "step"
 MAX_FORMS = 40
 """Maximum steps of a draft that have a form. All steps are listed in full, since all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
-WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your words: "}
+WORDS = {"approved": "Approved by your message: ", "rejected": "Rejected by your message: "}
 """Effect of the person's message on a draft, by status."""
 
 
@@ -129,7 +129,7 @@ def _how(step: PlanStep, reach: Reach) -> Html:
     if reach == "executor":
         return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
     if reach in ("reply", ""):
-        return tag("div", "draft-how", "A reply of the model" if reach == "reply" else f"There is no tool {tools}")
+        return tag("div", "draft-how", "A reply from the model" if reach == "reply" else f"There is no tool {tools}")
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
     arguments = words(visible(", ".join(pairs)))
     return tag("div", "draft-how", tag("code", "draft-code", words(step.tools[0]), "(", arguments, ")"))

@@ -93,10 +93,10 @@ def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     cases: tuple[tuple[bool, str], ...] = (
         (grant.rule == OTHER, f"calls of {tool} that match your pattern{limits}"),
         (bool(server), f"every tool of the MCP server {visible_name(server)}, until the server or the tool changes"),
-        (not subject, f"every call of {tool}, whatever its arguments"),
+        (not subject, f"every call to {tool}, whatever its arguments"),
         (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} followed by any words except {_LIMITS}"),
         (bool(about.command), f"only this command: {subject}"),
-        (is_of_key_file(grant.rule, about), f"{tool} with {subject} only (may hold keys)"),
+        (is_of_key_file(grant.rule, about), f"{tool} with {subject} only (may contain keys)"),
         (subject.endswith("/**"), f"{tool} with everything below {subject[:-2]}"),
         (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in its subfolders"),
     )

@@ -87,7 +87,7 @@ def _empty_mark(field: FormField, key: str) -> Html:
     box = tag(
         "input", "", type="checkbox", name_=f"{field.key}.{EMPTY}", value="yes", checked=is_empty, data_key=key, data_field=True
     )
-    return tag("label", "form-box form-empty", box, " ", "Answer with an empty text instead of leaving this out")
+    return tag("label", "form-box form-empty", box, " ", "Answer with empty text instead of leaving this out")
 
 
 def _is_needed(field: FormField) -> Html:

@@ -59,7 +59,7 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     for name in names:
         source = session.servers.configuration.source(name)
         if session.servers.configuration.known[name] != loaded.named(name):
-            lines.append(f"{name} keeps its settings: it was {source}. To use those of the file: %agent mcp remove {name}")
+            lines.append(f"{name} keeps its settings: it was {source}. To use the file's settings: %agent mcp remove {name}")
     print(clean("\n".join(lines)))
 
 
@@ -70,7 +70,7 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
         raise SettingsError("Which server?", suggest_names("", session.servers.configuration.known) or "%agent mcp lists them")
     session.servers.configuration.remove(words[0])
     source = session.servers.configuration.source(words[0])
-    print(clean(f"{words[0]} was removed" + (f". The {words[0]} of {source} remains" if source else "")))
+    print(clean(f"{words[0]} was removed" + (f". The {words[0]} from {source} remains" if source else "")))
 
 
 def _words(line: str) -> list[str]:
@@ -108,7 +108,7 @@ def _read(typed: list[str]) -> MCPServer:
         raise SettingsError(f"An address takes no arguments, got {len(args)}", USAGE)
     texts = [text for setting in ("env", "headers") for text in settings.get(setting, {}).values()]
     if problem := check_variables((*([target] if is_remote else []), *texts)):
-        raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
+        raise SettingsError(f"{name}: {problem}", "Write ${NAME} for an environment variable")
     check_name(name)
     try:
         return MCPServer(name, target, args, **settings)
@@ -143,5 +143,5 @@ def _seconds(option: str, text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not (seconds > 0 and math.isfinite(seconds)):
-        raise SettingsError(f"{option} {text!r} is not a time", "Give a number of seconds above 0")
+        raise SettingsError(f"{option} {text!r} is not a duration", "Give a number of seconds above 0")
     return seconds

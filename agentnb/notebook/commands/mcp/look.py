@@ -49,7 +49,7 @@ def stop_command(session: Session, shell: Any, rest: str) -> None:
     if not name:
         raise SettingsError("Which server?", "Name one: %agent mcp stop NAME; %agent mcp lists them")
     if session.servers.stop(name):
-        print(f"{name} is stopped. Its next use starts it again")
+        print(f"{name} was stopped. The next use starts it again")
         return
     find_row(session, name)
     print(f"{name} is not running")
