@@ -43,5 +43,5 @@ def test_todo_lists_of_other_products_are_known_by_name() -> None:
 
 
 def test_unknown_role_is_refused() -> None:
-    with pytest.raises(InvalidTool, match="The roles are work, planning, list"):
+    with pytest.raises(InvalidTool, match="Use one of work, planning, list"):
         tool(role="play")(add)  # type: ignore[call-overload]
