@@ -197,7 +197,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in its own folder"),
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),
-        ({"variants": {"ours": {"model": "simulated:chatty", "home": "."}}}, _as_ever, "Variant ours: home= is the folder"),
+        ({"variants": {"ours": {"model": "simulated:chatty", "home": "."}}}, _as_ever, "Variant ours: home= is an external"),
         ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
     ],
 )

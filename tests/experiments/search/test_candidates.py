@@ -31,7 +31,7 @@ def test_unusable_proposals_state_the_reason() -> None:
         (Proposal("text", "a\nb"), "not one line"),
         (Proposal("text", "a" * 401), "not one line"),
         (Proposal("text", "New.", "Third."), "has no line 'Third.'"),
-        (Proposal("song", "New."), "no part 'song'"),
+        (Proposal("song", "New."), "no part named 'song'"),
         (Proposal("text", "Do {{ nothing }}."), "nothing"),
     ):
         with pytest.raises(SettingsError, match=why):

@@ -59,7 +59,7 @@ def test_unusable_proposals_become_trials_without_runs(monkeypatch: pytest.Monke
     )
     found = searched(small_search(propose=lambda request: next(lines)))
     assert [trial.candidate for trial in found.trials] == [""] * 4 and len(drawn) == 20
-    for trial, why in zip(found.trials, ("no part 'song'", "nothing was", "empty", "no line 'b'"), strict=True):
+    for trial, why in zip(found.trials, ("no part named 'song'", "nothing was", "empty", "no line 'b'"), strict=True):
         assert why in trial.why
 
 

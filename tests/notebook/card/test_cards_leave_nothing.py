@@ -119,7 +119,8 @@ def test_interrupt_at_any_moment_leaves_nothing_behind(story_kernel: Any, tool: 
     count = size(20, nightly=40)
     for place in range(count):
         cell = story_kernel.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)
-        assert cell.status == "error" and "Interrupt" in cell.error, cell.error
+        is_too_early = "frame_info.lineno" in cell.printed  # for IPython to format its traceback
+        assert cell.status == "error" and (is_too_early or "Interrupt" in cell.error), cell.error
     nothing_is_left(story_kernel)
     assert story_kernel.run("go(1)", attended=True).status == "ok"
     nothing_is_left(story_kernel)

@@ -69,7 +69,7 @@ def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
 
 def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> None:
     run_id = suspended(kernel)
-    for line, words in {"": "The command has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
+    for line, words in {"": "The command does not answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
         refused = kernel.run(f"%agent answer{line}")
         assert refused.status == "error" and words in refused.error and kernel.value("wrote") == "[]"
     kernel.run(BEGIN_ASKING)
@@ -125,7 +125,7 @@ def test_run_that_died_at_a_gate_is_resumed_by_answering(kernel: Any) -> None:
 def test_answer_may_name_the_model_and_a_short_id(kernel: Any) -> None:
     kernel.run("other = ScriptedModel(['Another model read it.'] * 20)")
     run_id = suspended(kernel)
-    assert "The command has no answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
+    assert "The command does not answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
     assert "no_such is not defined" in kernel.run(f"%agent answer …{run_id[-4:]} -m no_such approve").error
     cell = kernel.run(f"%agent answer …{run_id[-4:]} -m other approve")
     assert cell.status == "ok", cell.error

@@ -355,7 +355,7 @@ def test_suspended_run_is_noted_with_its_answer_command(fresh: tuple[Kernel, Pag
     kernel.run("%%agent -m simulated:disciplined -t nap --gate careful\n- `nap(0)`")
     assert kernel.value("run.is_suspended") == "True"
     page.ask("list", do="refresh")
-    page.until(lambda: "1 run waiting for your answer: open it for its question" in page.state("list")["note"])
+    page.until(lambda: "1 run waiting for your answer: open it to see the question" in page.state("list")["note"])
     assert f"Answer: %agent answer {kernel.value('run.id[-8:]')} TEXT" in page.state("list")["html"]
     done = kernel.run(f"%agent answer {kernel.value('run.id')} approve")
     assert done.status == "ok", done.error
