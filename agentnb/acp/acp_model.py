@@ -25,7 +25,7 @@ from agentnb.acp.agent_calls import (
     Kind,
     within,
 )
-from agentnb.acp.agent_process import SECONDS_TO_END
+from agentnb.acp.agent_process import SECONDS_TO_END, SECONDS_TO_EXIT
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
@@ -86,7 +86,7 @@ at_door: list[FunctionAtDoor] = []
 class AcpModel:
     """A run's conversation with an agent. Created for one run; `close` ends the agent's process."""
 
-    seconds_to_end = 2 * SECONDS_TO_CANCEL + SECONDS_TO_END
+    seconds_to_end = 2 * SECONDS_TO_CANCEL + SECONDS_TO_EXIT + SECONDS_TO_END
     """Maximum seconds that `close` takes."""
 
     def __init__(

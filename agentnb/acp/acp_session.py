@@ -86,6 +86,7 @@ class Session:
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
         """True while a turn is running, or until its end has been read."""
+        self._is_cancelled = False
         self._items: deque[ReplyDelta | list[ForeignCall]] = deque()
         """Deltas to return, and calls that ended before later deltas or calls came, in order of arrival."""
         self._news = asyncio.Event()
@@ -176,6 +177,7 @@ class Session:
         """Ask the agent to end its current turn, and wait briefly."""
         if self._connection is None or self._turn is None:
             return
+        self._is_cancelled = True
         with suppress(OSError):  # including TimeoutError: an agent that does not read cannot be cancelled
             async with asyncio.timeout(SECONDS_TO_CANCEL):
                 await self._connection.send_notification("session/cancel", {"sessionId": self.id})
@@ -195,6 +197,8 @@ class Session:
                 await asyncio.wait(decided, timeout=SECONDS_TO_CANCEL)
             if self.is_in_turn:
                 await self.cancel()
+            elif self._process is not None and not self._is_cancelled:
+                await self._process.exit()
 
     async def _disconnect(self) -> None:
         if self._turn is not None:

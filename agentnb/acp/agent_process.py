@@ -17,6 +17,8 @@ MAX_LINE_BYTES = 50 * 2**20
 """Maximum size of a message, which may contain complete files."""
 SECONDS_TO_END = 1.0
 """Seconds that the guard has to end all processes of an agent."""
+SECONDS_TO_EXIT = 0.5
+"""Seconds that an agent has to exit by itself after its last turn."""
 PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
 """Environment variables, without keys, that every agent receives."""
 
@@ -80,6 +82,12 @@ class AgentProcess:
         """Return the last line of its standard error with a letter, or "": errors of Node end with a bracket."""
         self._stderr.take()
         return next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
+
+    async def exit(self) -> None:
+        """Let the process exit by itself: it may still be storing its conversation, which a later run loads."""
+        with suppress(OSError):  # including TimeoutError
+            self.writer.close()
+            await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_EXIT)
 
     async def end(self) -> None:
         """End the process and all its descendants, and wait for them to exit."""

@@ -37,6 +37,8 @@ class Agent:
         self.reason = "end_turn"
         self.client: dict[str, Any] = {}
         self.options = OPTIONS
+        self.record = ""
+        """A file to write at the end of the stream."""
         self.argument = ""
         """The prompt after its first word."""
 
@@ -48,6 +50,8 @@ class Agent:
         """Return the next message; end the process at the end of the stream."""
         line = sys.stdin.readline()
         if not line:
+            if self.record:
+                Path(self.record).touch()
             sys.exit(0)
         return json.loads(line)  # type: ignore[no-any-return]
 
@@ -99,6 +103,11 @@ class Agent:
         self.say("Who is there?", "agent_thought_chunk")
         self.say("Hello ")
         self.say("there.")
+
+    def store(self) -> None:
+        """Store the conversation only at the end."""
+        self.record = self.argument
+        self.say("Later.")
 
     def environment(self) -> None:
         """Say the names of its variables."""

@@ -70,6 +70,11 @@ def word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc to look at")
 
 
+def test_agent_may_store_its_conversation_after_the_last_turn(fake: Callable[..., Agent], tmp_path: Path) -> None:
+    fake().run_sync(f"store {tmp_path / 'conversation'}")
+    assert (tmp_path / "conversation").exists()
+
+
 @needs_proc
 @pytest.mark.parametrize("prompt", ["sleep", "deaf", "hello"])
 def test_no_process_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str, prompt: str) -> None:
