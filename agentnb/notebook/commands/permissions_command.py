@@ -100,7 +100,7 @@ def _lines(session: Session) -> Iterator[str]:
         for line in rule_lines(live.run):
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
     allowed = always_allowed(session)
-    yield "Allowed always:" if allowed else "Nothing is allowed always."
+    yield "Allowed always:" if allowed else "No calls are always allowed."
     for number, item in enumerate(allowed, 1):
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
