@@ -65,6 +65,9 @@ class Wire:
         """Return the last standard error of a process."""
         return f"out of memory near {KEY}"
 
+    async def exit(self) -> None:
+        """Let it go on: it takes no notice of the end of its input."""
+
     async def end(self) -> None:
         """End it."""
         self._task.cancel()
