@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from itertools import islice
 
 from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands.history_command import as_known_here, families_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
@@ -33,9 +32,11 @@ def status_lines(session: Session) -> list[str]:
         lines = [progress_text(experiment.progress) for experiment in experiments]
     lines += [f"{run.id}  {run_text(run)}" for run in runs]
     lines += _changed_todos(session)
-    lines = lines or _left_behind(session) or [_none_yet(session)]
-    lines += _suspended(session, {run.id for run in runs})
-    lines += _costs(session)
+    stored = list(families_known_here(session))
+    newest_first = [family[0] for family in stored]
+    lines = lines or _left_behind(session, newest_first) or [_none_yet(session)]
+    lines += _suspended(newest_first, {run.id for run in runs})
+    lines += _costs(session, stored)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
     return lines
@@ -52,11 +53,11 @@ def _changed_todos(session: Session) -> list[str]:
     return [f"Its todos, as you changed them: {todo_text(board)}"] if is_changed else []
 
 
-def _costs(session: Session) -> list[str]:
+def _costs(session: Session, stored: Iterable[list[RunSummary]]) -> list[str]:
     """Return a line with the cost of today's runs, this notebook's and the folder's; empty if there are no runs."""
     today, notebook_cost, folder, unknown = 0.0, 0.0, 0.0, 0
     date = datetime.now().astimezone().date()
-    for top, *nested in families_known_here(session):
+    for top, *nested in stored:
         if top.foreign:
             continue
         # The run that started others counts them too, unless the price of one is unknown.
@@ -81,12 +82,11 @@ def default_lines(session: Session, keys: Collection[str]) -> list[str]:
     return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
 
 
-def _left_behind(session: Session) -> list[str]:
+def _left_behind(session: Session, newest_first: Sequence[RunSummary]) -> list[str]:
     """Return a line about the newest run in the store if its kernel died during the run."""
-    newest = list(islice(as_known_here(session), 1))
     return [
         clean(f"Run {run.id}{_elsewhere(session, run)} was interrupted. To resume it: %agent recover {run.id}")
-        for run in newest
+        for run in newest_first[:1]
         if run.can_be_recovered
     ]
 
@@ -96,9 +96,9 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
     return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
 
 
-def _suspended(session: Session, told: set[str]) -> list[str]:
+def _suspended(newest_first: Iterable[RunSummary], told: set[str]) -> list[str]:
     """Return a line about each suspended run, of any age, that has not been mentioned yet, including how to drop one."""
-    waiting = [run.id for run in as_known_here(session) if run.can_be_answered]
+    waiting = [run.id for run in newest_first if run.can_be_answered]
     lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
     return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
