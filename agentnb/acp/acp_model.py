@@ -330,11 +330,14 @@ class AcpModel:
 
     def refused(self, call_id: str) -> None:
         """Reject a call at once, since the agent may wait for the answer before it ends other calls."""
-        if (call := self.call_of(call_id)) is not None:
+        if (call := self._call_of(call_id)) is not None:
             call.reject()
 
-    def call_of(self, call_id: str) -> ForeignCall | None:
-        """Return a call by id, or None."""
+    def call_within(self, call_id: str) -> ForeignCall | None:
+        """Return the call with this id, else the agent's call within which this one is made, or None."""
+        return self._call_of(call_id) or within.get()
+
+    def _call_of(self, call_id: str) -> ForeignCall | None:
         return None if self._session is None else self._session.calls.get(call_id)
 
     def remembered_words(self, call_id: str) -> str:
@@ -427,7 +430,7 @@ class ForeignTool:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Allow the call and wait for its end."""
-        call = self._model.call_of(context.call_id) or within.get()
+        call = self._model.call_within(context.call_id)
         if call is None or call.tool_call is None:
             return failure("no_result", "The agent dropped this call.")
         call.always = self._model.remembered_words(context.call_id)
@@ -440,7 +443,7 @@ class ForeignTool:
 
     def words_of(self, call_id: str) -> str:
         """Return the agent's own words for the answers about a call that it does not remember, for the question, or ""."""
-        call = self._model.call_of(call_id) or within.get()
+        call = self._model.call_within(call_id)
         if call is not None and call.lacks_once:
             _, always = self.remembering_agent(call_id)
             allowing = f"only {' or '.join(map(repr, always))} allows it, which {self._model.agent} remembers itself"
@@ -454,7 +457,7 @@ class ForeignTool:
         """Return the agent's name and its own words for the answers that it would remember, or none: it would not ask about
         calls that a rule denies, either.
         """
-        call = self._model.call_of(call_id) or within.get()
+        call = self._model.call_within(call_id)
         words = () if call is None or self._model.denied else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
         return (self._model.agent, words) if words else ("", ())
 
@@ -501,7 +504,7 @@ class FunctionAtDoor(VirtualTool):
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Run the function."""
-        call = self._model.call_of(context.call_id) or within.get()
+        call = self._model.call_within(context.call_id)
         outcome = tool_errors.cancelled()
         at_door.append(self)
         try:
