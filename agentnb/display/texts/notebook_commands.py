@@ -66,8 +66,8 @@ def _options(typed: a.Invocation) -> str:
         "-i": typed.inputs,
         "-o": typed.out if typed.out != a.USUAL_OUT and is_variable(typed.out) else "",
     }
-    rules = "".join(f" --rule {quote(rule)}" for rule in typed.rules)
-    return "".join(f" {option} {value}" for option, value in values.items() if value) + rules
+    rules = [("--rule", quote(rule)) for rule in typed.rules]
+    return "".join(f" {option} {value}" for option, value in (*values.items(), *rules) if value)
 
 
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
