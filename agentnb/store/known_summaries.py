@@ -57,16 +57,16 @@ class KnownSummaries:
         self._known: Known | None = None
         self._new = 0
 
-    def get(self, run_id: str, stamp: Stamp | None) -> RunSummary | None:
+    def get(self, run_id: str, stamp: Stamp) -> RunSummary | None:
         """Return the summary of a log that has not changed, or None."""
         if self._known is None:
             self._known = self._read()
         kept = self._known.get(run_id)
         return kept[1] if kept is not None and kept[0] == stamp else None
 
-    def add(self, run_id: str, stamp: Stamp | None, summary: RunSummary) -> None:
+    def add(self, run_id: str, stamp: Stamp, summary: RunSummary) -> None:
         """Keep a summary if nothing but its log can change it. ``stamp``: the log's stamp before it was read."""
-        if stamp is not None and summary.status not in UNSETTLED and self._known is not None:
+        if summary.status not in UNSETTLED and self._known is not None:
             self._known[run_id] = (stamp, summary)
             self._new += 1
 
