@@ -79,9 +79,9 @@ def _check_denied(foreign: ForeignAgent, denied: Mapping[str, frozenset[Effect]]
 
 def _warn_of_auto(foreign: ForeignAgent) -> str:
     asked = foreign.known.asks_about
-    approved = f"auto approves {_nouns(asked)}; " if asked else ""
-    unasked = _nouns(set(NOUNS).difference(asked)) or "nothing else"
-    return f"You are not asked about calls of {foreign.name}: {approved}it does not always ask about {unasked}"
+    approved, unasked = _nouns(asked), _nouns(set(NOUNS).difference(asked))
+    reasons = [approved and f"auto approves {approved}", unasked and f"it does not always ask about {unasked}"]
+    return f"You are not asked about calls of {foreign.name}: {'; '.join(filter(None, reasons))}"
 
 
 def _nouns(effects: Iterable[Effect]) -> str:

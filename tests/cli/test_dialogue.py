@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import DONE, GrantOffer, NoAnswer, ToolOrigin, WaitingOnUser
+from agentnb.core.questions import DONE, GrantOffer, JudgedCall, NoAnswer, ToolOrigin, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema, judged_call
 
 FORM = {
@@ -230,25 +230,29 @@ def test_edit_asks_for_each_argument_and_keeps_unchanged_ones() -> None:
     assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "
 
 
+def asked_about(call: JudgedCall, typed: str, *wrong: str) -> tuple[Any, str]:
+    """Return the answer to a question about this call, after wrong ones that are refused, and the question as written."""
+    schema = approval_schema(("always",), None, call.later_offers)
+    talk = dialogue(WaitingOnUser("approval", f"May {call.tool} run?", schema, "q1", "c", call))
+    written = next(talk)
+    for line in wrong:
+        assert "Please choose one of: approve, always, deny" in talk.send(line)
+    with pytest.raises(StopIteration) as done:
+        talk.send(typed)
+    return done.value.value, written
+
+
 def test_external_agents_own_memory_is_a_choice_in_its_words(snapshot: Snapshot) -> None:
     words = ("Always allow", "Always, for git (all)")
     grants = (GrantOffer("bash(git *)"),)
     call = judged_call(ToolCall("bash", {"command": "git gc"}), "ask", agent="opencode", agent_words=words, grants=grants)
-    question = WaitingOnUser(
-        "approval", "May bash run?", approval_schema(("always",), None, call.later_offers), "q1", "c", call
-    )
     for typed, answer in {
         "2": {"always": "bash(git *)", "reach": "run"},
         "3": {"always": "Always allow", "reach": "agent"},
         "always in agent: Always, for git (all)": "always in agent: Always, for git (all)",
     }.items():
-        talk = dialogue(question)
-        written = next(talk)
-        for wrong in ("always in run: Always allow", "always in agent: bash"):
-            assert "Please choose one of: approve, always, deny" in talk.send(wrong)
-        with pytest.raises(StopIteration) as done:
-            talk.send(typed)
-        assert done.value.value == answer
+        given, written = asked_about(call, typed, "always in run: Always allow", "always in agent: bash")
+        assert given == answer
     assert written.split("\n") == snapshot
 
 
@@ -256,16 +260,12 @@ def test_grants_for_a_server_tool_are_listed_by_number(snapshot: Snapshot) -> No
     origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
     grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "project"))
     call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)
-    question = WaitingOnUser("approval", "May mcp_fs_read run?", approval_schema(("always",), None, grants), "q1", "c", call)
     for typed, answer in {
         "2": {"always": "mcp_fs_read", "reach": "run"},
         "3": {"always": "mcp:fs", "reach": "run"},
         "4": {"always": "mcp:fs", "reach": "project"},
         "always in project: mcp:fs": "always in project: mcp:fs",
     }.items():
-        talk = dialogue(question)
-        written = next(talk)
-        with pytest.raises(StopIteration) as done:
-            talk.send(typed)
-        assert done.value.value == answer
+        given, written = asked_about(call, typed)
+        assert given == answer
     assert written.split("\n") == snapshot

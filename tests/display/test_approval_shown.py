@@ -177,8 +177,8 @@ def test_saved_question_lists_the_offered_answers(snapshot: Snapshot) -> None:
         assert listed == snapshot(name)
         assert listed in words_in(html)
         run = run_of((e.QuestionAsked, {"question": CASES[name].question}))
-        for told in (run_text(run), _how_to_answer(run, ())[0]):
-            assert "(approve, always, deny)" in told and listed not in told, "a short line; the commands are listed apart"
+        for text in (run_text(run), _how_to_answer(run, ())[0]):
+            assert "(approve, always, deny)" in text and listed not in text, "a short line; the commands are listed apart"
 
 
 def test_typed_answers_on_display_are_accepted() -> None:
