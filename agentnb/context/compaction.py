@@ -119,7 +119,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
-    """Return the summary to send: a heading, the model's text, and the todos; if there is no text, only the todos."""
+    """Return the summary to send: a heading, the model's text and the todos, or only the todos if the text is empty."""
     if not summary.strip():
         return f"As of this point:\n\n{format_with_heading(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"

@@ -43,7 +43,7 @@ class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """Whether a reply complied with the guidance; ``followed`` is None if that cannot be determined."""
+    """A reply's compliance with the guidance; ``followed`` is None if that cannot be determined."""
 
     followed: bool | None
     why: str

@@ -196,7 +196,7 @@ Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withd
 
 
 class NoAnswer(Enum):
-    """What the person may do instead of answering, in MCP's terms."""
+    """Alternatives to an answer that the person may choose, in MCP's terms."""
 
     DECLINE = "decline"
     """The person declines the question."""
@@ -256,7 +256,7 @@ class Answer(NamedTuple):
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """What the person did instead of answering, or None if they answered."""
+        """The alternative that the person chose, or None if they answered."""
         if not self.declined:
             return None
         return NoAnswer.CANCEL if self.cancelled else NoAnswer.DECLINE

@@ -21,7 +21,7 @@ from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
-"""What to do with a run whose id is in the store: keep both, skip it, replace the stored run, or merge their messages."""
+"""Treatment of a run whose id is in the store: keep both, skip it, replace the stored run, or merge their messages."""
 CHOICES: tuple[str, ...] = get_args(Existing)
 IMPORTED = " (Imported)"
 """Suffix for the title of a conversation that is stored under another id."""

@@ -67,7 +67,7 @@ class Options:
     stream: bool = True
     """Whether replies are streamed."""
     images: bool | None = None
-    """Whether the model accepts pictures, which are otherwise replaced with text; default: no for ``ollama`` and
+    """True if the model accepts pictures, which are otherwise replaced with text; default: no for ``ollama`` and
     ``compatible``, yes for the others.
     """
     timeout: float = 300.0
@@ -85,17 +85,17 @@ class Options:
     retries: int | None = None
     """Maximum retries after transient errors; default: 5 after rate limits, 4 after others."""
     alternating: bool | None = None
-    """Whether user and assistant must alternate in requests, so that a reminder after tool results gets no separate message."""
+    """True if user and assistant must alternate in requests, so that a reminder after tool results gets no separate message."""
     system: str | None = None
     """Position of the system prompt: ``first``, or in the first message of the ``user``."""
     tools: bool | None = None
     """Whether the model's template accepts tools; ``no`` sends none."""
     stream_options: bool | None = None
-    """Whether the server supports ``stream_options``, which request the token counts of a stream."""
+    """True if the server supports ``stream_options``, which request the token counts of a stream."""
     length_limit: str | None = None
     """The server's name for the token limit: ``max_tokens`` or ``max_completion_tokens``."""
     think_tags: bool | None = None
-    """Whether ``<think>`` blocks at the start of a reply count as thinking."""
+    """True if ``<think>`` blocks at the start of a reply count as thinking."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
     traits: Traits | None = None

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
-"""Whether a run succeeded at its task. ``unknown``: no assessment, or a score between zero and full marks."""
+"""Success of a run at its task. ``unknown``: no assessment, or a score between zero and full marks."""
 Source: TypeAlias = Literal["trace", "expectation", "check", "label"]
 """Sources of assessments in ascending priority: recorded in the trace, an expectation, a check of the experiment, a manual
 label."""

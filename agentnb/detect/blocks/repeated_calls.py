@@ -16,7 +16,7 @@ from agentnb.detect.blocks.signatures import call_evidence, key_as_written, outc
 from agentnb.detect.detector import Finding
 
 Compared = Literal["call", "name", "as_written"]
-"""How calls are compared: by name and arguments with sorted keys, by name alone, or by the arguments as written."""
+"""Comparison of calls: by name and arguments with sorted keys, by name alone, or by the arguments as written."""
 Results = Literal["ignored", "same", "errors", "invalid"]
 """Results that count: all; only the same as before; only errors; only calls that did not fit the tool's schema."""
 

@@ -14,7 +14,7 @@ from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
-"""How seeds are assigned: each task and repeat has one seed for all variants, or one for each variant."""
+"""Assignment of seeds: each task and repeat has one seed for all variants, or one for each variant."""
 MAX_SEED = 2**31
 
 

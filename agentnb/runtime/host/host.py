@@ -60,7 +60,7 @@ class Host:
     begun: Callable[[LiveRun], Any] | None = None
     """Called with the handle of each run."""
     can_ask: bool = False
-    """Whether a person can answer the questions of runs whose caller does not get a handle."""
+    """True if a person can answer the questions of runs whose caller does not get a handle."""
     approve: Approve | None = None
     answer: AnswerQuestion | None = None
     call_sync: CallSync | None = None

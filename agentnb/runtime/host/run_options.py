@@ -43,7 +43,7 @@ class RunOptions:
     watch: Watcher | None = None
     """Called with every event and delta."""
     show: bool = True
-    """Whether a run that has no watcher is shown: as a card in a notebook with the extension, as a line in a terminal."""
+    """True if a run that has no watcher is shown: as a card in a notebook with the extension, as a line in a terminal."""
     work_dir: str | Path | None = None
     """Working folder of the tools, instead of the agent's own; for a workflow, also that of its steps' tools and its
     nested runs.
@@ -67,7 +67,7 @@ class RunOptions:
     board: Board | None = None
     """The todo list to continue; the conversation's by default."""
     can_ask: bool | None = None
-    """Whether a person can answer the questions of the run's tools; by default, whether the caller gets a handle. If
+    """True if a person can answer the questions of the run's tools; by default, if the caller gets a handle. If
     nobody can, a nested run asks the person of its parent run.
     """
     approve: Approve | str | None = None
@@ -88,7 +88,7 @@ class RunOptions:
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
     suspend: bool = False
-    """Whether to suspend the run, rather than deny the call, if a gate asks and nobody is there to answer; requires a
+    """True to suspend the run, rather than deny the call, if a gate asks and nobody is there to answer; requires a
     store that keeps the log. The run ends as ``waiting_on_user``, and is resumed with the answer (`recover`).
     """
     answers: Mapping[str, Any] | None = None
@@ -96,7 +96,7 @@ class RunOptions:
     process died, by their ids in ``run.waiting``.
     """
     trust_log: bool | None = None
-    """Whether to accept the approvals, answers and settings in a log that the person's agentnb did not write, or that
+    """True to accept the approvals, answers and settings in a log that the person's agentnb did not write, or that
     has been changed since. If False, every call is judged and every question asked again; if None, such a run is not
     resumed.
     """

@@ -48,7 +48,7 @@ class Delivery:
     again: bytes = b""
     """Data sent endlessly after the chunks."""
     ending: Literal["good", "cut", "reset"] = "good"
-    """How the body ends: completely, without its end, or with a reset connection."""
+    """End of the body: complete, missing, or a reset connection."""
 
     @property
     def streams(self) -> bool:

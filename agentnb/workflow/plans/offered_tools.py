@@ -19,7 +19,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""How a chat plan's step is done: by one call of its tool, by an agent with its tools, or by one reply of a model."""
+"""Execution of a chat plan's step: by one call of its tool, by an agent with its tools, or by one reply of a model."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:

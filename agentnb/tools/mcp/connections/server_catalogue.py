@@ -1,4 +1,4 @@
-"""What an MCP server offers: its tools, resources and prompts, and the facts about its connection."""
+"""The tools, resources and prompts of an MCP server, and the facts about its connection."""
 
 from __future__ import annotations
 
