@@ -53,8 +53,8 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     return "\n".join([*done, *_lines(session)])
 
 
-def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return the grants of the session, of live runs and of runs that may be resumed, then saved ones, with the latest last."""
+def always_allowed(session: Session, saved: SavedRules) -> list[AlwaysAllowed]:
+    """Return the grants of the session, of live runs and of runs that may be resumed, then ``saved`` rules, the latest last."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],
@@ -69,14 +69,14 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         restriction = f" with {grant.arguments}" if grant.arguments else ""
         reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
         allowed.append(AlwaysAllowed(f"{grant.rule or grant.tool}{restriction}", reach, partial(withdraw, grant.grant_id)))
-    for grant_id, saved in sorted(saved_rules().rules.items(), key=lambda item: item[1].saved_at.isoformat()):
-        allowed.append(AlwaysAllowed(saved.rule, saved_reach(saved), partial(withdraw_saved, grant_id), saved.folder))
+    for grant_id, rule in sorted(saved.rules.items(), key=lambda item: item[1].saved_at.isoformat()):
+        allowed.append(AlwaysAllowed(rule.rule, saved_reach(rule), partial(withdraw_saved, grant_id), rule.folder))
     return allowed
 
 
 def _withdraw(session: Session, rule: str) -> Iterator[str]:
     """Withdraw the grants that match a rule or a number in the list, and yield what was withdrawn."""
-    allowed = always_allowed(session)
+    allowed = always_allowed(session, saved_rules())
     chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:
         if not 1 <= int(rule) <= len(allowed):
@@ -99,11 +99,12 @@ def _lines(session: Session) -> Iterator[str]:
     for live in session.running():
         for line in rule_lines(live.run):
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
-    allowed = always_allowed(session)
+    saved = saved_rules()
+    allowed = always_allowed(session, saved)
     yield "Allowed always:" if allowed else "No calls are always allowed."
     for number, item in enumerate(allowed, 1):
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
         yield "To withdraw one: %agent permissions withdraw NUMBER"
     yield f"{ADD}. {SAVE}"
-    yield from saved_rules_lines("", SavedRules({}, saved_rules().refused), "")
+    yield from saved_rules_lines("", SavedRules({}, saved.refused), "")
