@@ -54,9 +54,9 @@ def read_experiment(
 ) -> Experiment:
     """Parse an experiment. Raises `ExperimentProblems` with every problem and its line.
 
-    ``variables``: values for its names; ``sets``: guidance sets by name. ``path``: the file that the text is from, whose model
-    names may choose only addresses and keys that the user has allowed. ``commands``: the surface whose commands the messages
-    suggest.
+    ``variables``: values for its names; ``sets``: guidance sets by name. ``path``: the file that the text is from; model names
+    in a file may choose only addresses and keys that the user has allowed. ``commands``: the surface whose commands the
+    messages suggest.
     """
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)

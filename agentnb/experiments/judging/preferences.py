@@ -1,5 +1,5 @@
-"""Preferences between two runs of a task: a judge's choices, made twice with the sides swapped, and the number of pairs that
-prefer each variant.
+"""Preferences between two runs of a task: a judge's choices, each made twice with the sides swapped, and the number of pairs
+that favour each variant.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     """Notes on deviations from the plan."""
     family: int = 1
-    """Number of comparisons made of the same results. If there are several, ``p_adjusted`` is adjusted by Holm's method."""
+    """Number of comparisons made with the same results. If there are several, ``p_adjusted`` is adjusted by Holm's method."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
@@ -86,7 +86,7 @@ class Comparison:
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Placeholder rows for planned cells that have not run."""
     quality: JudgeQuality | None = field(default=None, repr=False)
-    """Quality of the deciding judge, used to correct the differences. Flips, McNemar and pass^k are not corrected."""
+    """Quality of the deciding judge, used to correct the differences. Flips, McNemar's test and pass^k are not corrected."""
     limits: tuple[float, float] | None = None
     """Minimum and maximum of the primary, or None if they were not specified."""
     look: Look | None = None
@@ -160,7 +160,9 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """True if missing values could move 0 into or out of the interval; None if none are missing or no number is known."""
+        """True if missing values could move 0 into or out of the interval; None if no values are missing or the difference is
+        unknown.
+        """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
         return any(find_sign(extreme) != find_sign(self.analysis) for extreme in self.extremes)
@@ -494,7 +496,7 @@ def _of_runs(
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison corrected by the quality of its judge, with a note on the correction or on why it was not possible.
+    """Return the comparison, corrected for the quality of its judge, with a note on the correction or on why it was impossible.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """

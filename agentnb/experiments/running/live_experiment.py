@@ -55,7 +55,7 @@ class LiveExperiment:
         return self._future.result(timeout)
 
     def add_done_callback(self, call: Callable[[Future[Results]], object]) -> None:
-        """Call a function with the future of the results when the experiment has ended, on the experiment's thread."""
+        """When the experiment has ended, call a function with the future of the results, on the experiment's thread."""
         self._future.add_done_callback(call)
 
     def wait(self) -> Results:

@@ -65,7 +65,7 @@ class Flip(NamedTuple):
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the variants, and the name of the primary with the experiment's."""
+    """Return the names of the variants, and a line that names the primary and the experiment."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
     return f"{comparison.a!r} minus {comparison.b!r}", f"{comparison.primary} · paired by task{source}"
 

@@ -36,7 +36,7 @@ def money(amount: float | None) -> str:
 
 
 def total_money(amounts: Iterable[float | None]) -> str:
-    """Format the sum of US dollars, which is unknown if any of them is."""
+    """Format the sum of these US dollars; it is unknown if any amount is."""
     values = [*amounts]
     return money(None if None in values else sum(amount or 0.0 for amount in values))
 
