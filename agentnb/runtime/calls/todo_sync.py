@@ -32,7 +32,7 @@ class TodoSync:
         self._failed = False
 
     def begin(self) -> Todos:
-        """Return the initial list; empty if it cannot be read, which the first `look` then reports."""
+        """Return the initial list. If it cannot be read, return an empty one; the first `look` then reports the problem."""
         if self._board is None:
             return ()
         try:
@@ -67,11 +67,11 @@ class TodoSync:
         self.look()
 
     def log_plan(self, todos: Todos) -> None:
-        """Log the todo list of an agent that maintains its own."""
+        """Log the todo list of an agent that maintains its own list."""
         self._note(redact(todos), "model")
 
     def _unseen(self, found: Any) -> Todos | None:
-        """Return the list as logged, or None if it is the same object as last time, as is the case in nearly every round."""
+        """Return the list as logged, or None if it is the same object as last time (as in nearly every round)."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)

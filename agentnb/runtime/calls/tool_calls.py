@@ -47,7 +47,7 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Maximum questions about one call if its file keeps changing before the answer arrives."""
+"""Maximum number of questions about one call, if its file keeps changing before the answer arrives."""
 MAX_INNER_DEPTH = 10
 """Maximum depth of tool calls made by tools."""
 
@@ -262,7 +262,7 @@ class ToolCalls:
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
         """Return the error result of a call that cannot run at all.
 
-        ``checks``: check the arguments before the person is asked about them; if there is no question, the tool
+        ``checks``: whether to check the arguments before the person is asked about them; if there is no question, the tool
         checks them.
         """
         if tool is None:

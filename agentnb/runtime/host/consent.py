@@ -104,6 +104,8 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
-    """Return the events after the person last rejected the content of a log from elsewhere; all events if they never did."""
+    """Return the events after the person last rejected the content of a log from elsewhere; all events if there was no
+    rejection.
+    """
     refusals = [index for index, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
     return events[refusals[-1] :] if refusals and refusals[-1] else events

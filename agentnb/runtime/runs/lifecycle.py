@@ -39,7 +39,7 @@ class Orchestrator(Protocol):
     """Does the work of a run: an agent's loop, or a workflow's steps."""
 
     where: str
-    """Source, for the log, of errors raised by its work: ``model`` for an agent's loop."""
+    """Source that the log states for errors raised by its work: ``model`` for an agent's loop."""
 
     def raises(self, error: AgentnbError) -> bool:
         """Return whether to raise this error from its work to the caller; if not, the failed run is returned."""
@@ -98,7 +98,7 @@ class Lifecycle:
         """Resolved when the caller may continue."""
         self._own_cancellations = 0
         self._is_interrupted = False
-        """True if an interrupt stopped the run, as far as the cause of a cancellation can be told."""
+        """True if an interrupt stopped the run, as far as the cause of a cancellation can be determined."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
