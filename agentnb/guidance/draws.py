@@ -20,7 +20,7 @@ ASSIGN: tuple[Assign, ...] = ("run", "round")
 SUM_TOLERANCE = 1e-9
 """Tolerance for rounding errors when the sum of propensities is compared with 1."""
 ASSIGN_KEY = "assign"
-"""Key for the frequency of draws in the logged settings of guidance."""
+"""Key, in the logged guidance settings, for the frequency of draws."""
 
 
 class DrawnSet(NamedTuple):
