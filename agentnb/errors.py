@@ -7,7 +7,7 @@
     │   ├── InvalidTool             a function that cannot be offered to a model
     │   ├── NestedTooDeep           a run would be nested too deeply in other runs
     │   ├── MissingKey              the provider needs a key that is not set
-    │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that are not allowed
+    │   ├── UrlNotAllowed           a file or log names destinations that are not allowed; see ``.destinations``
     │   ├── InterpolationError      ``{{ name }}`` in a cell cannot be resolved
     │   ├── ExpressionError         an expression, such as ``${ name }``, is invalid or has no value
     │   ├── WorkflowProblems        a workflow is invalid; ``.problems`` lists all problems
@@ -16,7 +16,7 @@
     ├── ModelError                  the model did not answer
     │   ├── ScriptEnded             a scripted model has no replies left
     │   ├── ReplayDiverged          a request to a recorded model is not in the record
-    │   ├── KeyRefused              the provider does not accept the key, or not for this model
+    │   ├── KeyRefused              the provider rejects the key, in general or for this model
     │   ├── RequestRefused          the provider refuses the request, and would refuse it again
     │   │   └── ContextOverflow     the conversation is too long for the model
     │   ├── RateLimited             too many requests, even after retries
@@ -211,7 +211,7 @@ class ScriptEnded(ModelError):
 
 
 class ReplayDiverged(ModelError):
-    """A request to a recorded model is not in the record; names the first difference."""
+    """A request to a recorded model is not in the record. The error names the first difference."""
 
 
 class KeyRefused(ModelError):
@@ -359,5 +359,5 @@ def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoRetur
 
 
 def with_names(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the problem with a name and the names to use instead, as text for a model."""
+    """Return a text for a model: the problem with a name, and the names to use instead."""
     return sentences(what, in_python(suggest_names(name, known)))
