@@ -328,7 +328,7 @@ class AcpModel:
         """
         return self._session is not None and self._session.is_in_turn
 
-    def refused(self, call_id: str) -> None:
+    def reject_call(self, call_id: str) -> None:
         """Reject a call at once, since the agent may wait for the answer before it ends other calls."""
         if (call := self._call_of(call_id)) is not None:
             call.reject()
@@ -421,7 +421,7 @@ class ForeignTool:
     timeout = None
 
     def __init__(self, model: AcpModel, form: Kind) -> None:
-        self._model, self.refused = model, model.refused
+        self._model, self.reject_call = model, model.reject_call
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
         self.effects, self.flag = form.effects, form.flag
@@ -499,7 +499,7 @@ class FunctionAtDoor(VirtualTool):
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _unused, behind)
-        self._model, self._function, self.refused = model, behind, model.refused
+        self._model, self._function, self.reject_call = model, behind, model.reject_call
         self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

@@ -50,7 +50,7 @@ class Command(NamedTuple):
     @property
     def judged(self) -> str:
         """The command for rules and the person."""
-        return _moved(self.line, self.folder)
+        return _in_folder(self.line, self.folder)
 
     @property
     def whole(self) -> str:
@@ -78,9 +78,9 @@ def placed_command(command: str, arguments: Mapping[str, Any], work_dir: Path) -
     command = command if is_plain else exports + command
     for folder in filter(None, map(arguments.get, FOLDERS)):
         try:
-            command = _moved(command, confine(str(folder), work_dir).relative)
+            command = _in_folder(command, confine(str(folder), work_dir).relative)
         except ToolRefused:  # outside the working folder
-            command = _moved(command, str(folder))
+            command = _in_folder(command, str(folder))
     return command
 
 
@@ -92,7 +92,7 @@ def _variables(given: Any) -> Iterator[tuple[str, str]]:
         yield str(name), str(value)
 
 
-def _moved(command: str, folder: str) -> str:
+def _in_folder(command: str, folder: str) -> str:
     return command if folder == "." else f"cd {shlex.quote(folder)} && {command}"
 
 

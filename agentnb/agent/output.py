@@ -51,7 +51,7 @@ class Output:
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod
-    def logged(run_settings: dict[str, Any]) -> Output | None:
+    def from_log(run_settings: dict[str, Any]) -> Output | None:
         """Return the output from the settings of a logged run, with the schema as its type."""
         schema = logged_schema(run_settings)
         return None if schema is None else Output(schema, run_settings["output"].get("retries", 2))

@@ -45,7 +45,7 @@ class ReasonCounts(msgspec.Struct, gc=False):
     since_call: dict[str, int] = {}
     """Counts since the model last called a tool, or the person spoke."""
 
-    def begun(self, reason: str) -> None:
+    def count(self, reason: str) -> None:
         """Count a round."""
         for counts in (self.in_run, self.since_progress, self.since_call):
             counts[reason] = counts.get(reason, 0) + 1
@@ -135,7 +135,7 @@ def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
     if event.reason != AFTER_TOOLS:
-        self.reasons.begun(event.reason)
+        self.reasons.count(event.reason)
     self._todos_before = ()
 
 
@@ -184,7 +184,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         _judge_guidance(self, run, finished, worked)
     elif said_before is not None:
         run.annotate(said_before=said_before)
-    self.failures.ended(finished, self._todos)
+    self.failures.count_round(finished, self._todos)
     if records:
         self._work_since_mark = (
             _worked_since(self, finished) if finished.completed or finished.blocked else worked or self._work_since_mark

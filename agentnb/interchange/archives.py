@@ -17,7 +17,7 @@ from posixpath import normpath
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
-from agentnb.examples import shown
+from agentnb.examples import display_path
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.store.bounds import MAX_STREAMED_BYTES, BoundExceeded, Expansion
 from agentnb.store.regular_files import check_file, open_regular
@@ -47,12 +47,13 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFil
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is not a regular file."""
+    name = display_path(path)
     with open_regular(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
-        expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
+        expansion = Expansion(name, os.fstat(file.fileno()).st_size)
     opener = _gzip(path, expansion) if is_gzip else lambda: open_regular(path, MAX_STREAMED_BYTES)
     beside = partial(_beside, path)
-    trace = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
+    trace = TraceFile(name, opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
     if not is_gzip and trace.kind not in _STREAMED:
         check_file(path.stat(), path)
     return trace
@@ -132,11 +133,11 @@ def _is_hidden(name: str) -> bool:
 
 def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
     @contextmanager
-    def expanded() -> Iterator[BinaryIO]:
+    def open_expanded() -> Iterator[BinaryIO]:
         with open_regular(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
             yield _count_expanded(unpacked, expansion, str(path))
 
-    return expanded
+    return open_expanded
 
 
 def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], Any]:

@@ -197,12 +197,12 @@ def _matcher(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleMat
 
 
 def _new_cell(shell: Any, source: str) -> BegunCell:
-    def shown() -> CellHost:
+    def open_host() -> CellHost:
         from agentnb.notebook.cells.notebook_runs import cell_runs
 
         return cell_runs(shell, session_of(shell)).new_cell()
 
-    return BegunCell(source, shown)
+    return BegunCell(source, open_host)
 
 
 def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
@@ -273,8 +273,8 @@ def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
     """Remove the view of a type. After first use, IPython stores it under the type itself."""
     formatter.deferred_printers.pop(named, None)
-    for shown in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
-        del formatter.type_printers[shown]
+    for open_host in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
+        del formatter.type_printers[open_host]
 
 
 def unload(shell: InteractiveShell) -> None:

@@ -130,7 +130,7 @@ class WorkflowMagics(Magics):
         if options.dry:
             return workflow
         for warning in workflow.warnings:
-            print(warning.worded(NOTEBOOK))
+            print(warning.text_for(NOTEBOOK))
         foreground = None if options.background else Foreground()
         earlier = self._earlier(options)
         run_options = RunOptions(

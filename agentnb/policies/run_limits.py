@@ -154,7 +154,7 @@ class Limits:
         return logged if self.on_limit == "stop" else {**logged, "on_limit": self.on_limit}
 
     @staticmethod
-    def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
+    def from_log(run_settings: dict[str, Any]) -> dict[str, Any]:
         """Return the limits in the settings of a logged run, by the names of an agent's settings."""
         return {name: run_settings[name] for name in (*LIMIT_SETTINGS, "unpriced", OF_FILE) if name in run_settings}
 

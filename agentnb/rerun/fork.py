@@ -174,7 +174,7 @@ def pending_of(
         policy=variant.policy,
         todos=TodoBoard(todos) if keeps_todos else False,
         history=as_sent_then(logged.get("history")) if logged else "auto",
-        output=Output.logged(logged),
+        output=Output.from_log(logged),
         gates=gates,
         extensions=_extensions(run, variant, makes_plans=tools != RECORDED),
         name=run.agent,

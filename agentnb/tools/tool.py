@@ -71,10 +71,10 @@ class Inside(Protocol):
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Report the progress of a call, from any thread."""
 
-    def printed(self, call_id: str, text: str) -> bool:
+    def note_print(self, call_id: str, text: str) -> bool:
         """Record text printed by a call, from any thread. Returns False if the text is not kept with the call."""
 
-    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+    def note_start(self, call_id: str, run_id: str, agent: str) -> None:
         """Record a run started by a call, from any thread."""
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:

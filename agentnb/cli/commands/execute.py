@@ -105,7 +105,7 @@ def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, A
     if is_planner(path) and not prompt and not inputs.get("query"):
         raise SettingsError("The planner needs a question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
     for warning in workflow.warnings:
-        tell(warning.worded(SHELL))
+        tell(warning.text_for(SHELL))
     settings["model"] = chosen_model(workflow, args.model)
     check_keys(workflow.spec, settings["model"])
     check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())

@@ -18,7 +18,7 @@ from agentnb.display.texts.question_labels import (
     approving_choices,
     grant_in_words,
     is_fixed,
-    titled,
+    title_of,
 )
 from agentnb.display.texts.visible_text import visible_name
 from agentnb.errors import SettingsError
@@ -38,7 +38,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until the input is a valid answer, and return it, or the `NoAnswer` that was typed."""
     origin = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
     instead = [] if question.kind == "approval" else [INSTEAD]
-    lines = [f"{origin}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
+    lines = [f"{origin}{title_of(question, ASKS)}", question_text(question), *address_lines(question)]
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
     page, remaining = _page(call_text(question))

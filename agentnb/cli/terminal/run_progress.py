@@ -49,7 +49,7 @@ class Progress:
                 if isinstance(item, RunStarted):
                     self._line(f"run {item.run_id}")  # the id to resume it by after a kill
                 else:
-                    self._line(f"warning: {clean(item.worded(SHELL))}")
+                    self._line(f"warning: {clean(item.text_for(SHELL))}")
 
     def nested(self, beginning: Beginning) -> Watcher:
         """Return the watcher of a nested run, whose tool calls are shown."""

@@ -406,9 +406,9 @@ class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
     topic: Topic = ""
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.message, self.advice, commands))
 

@@ -250,7 +250,7 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     else:
         _put_record(run, call.id, result=result, rule=event.rule, waits=False)
         run._results[call.id] = result
-        run._calls.blocked(call)
+        run._calls.note_block(call)
     run._agent_states.end_call(call.id, event.step, result.error_code)
 
 
@@ -423,7 +423,7 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
 
 
 @handles
-def _warned(run: RunFacts, event: e.Warned) -> None:
+def _add_warning(run: RunFacts, event: e.Warned) -> None:
     run._warned = with_item(run._warned, event)
 
 

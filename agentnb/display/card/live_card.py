@@ -138,7 +138,7 @@ class LiveCard:
         """Note that a nested run has changed, so that the open round is redrawn."""
         self._stale.add(len(self.run.rounds) - 1)
 
-    def asked(self, name: str, text: str = "") -> None:
+    def note_command(self, name: str, text: str = "") -> None:
         """Record a command that the run has not read yet, to be shown until its event arrives."""
         if name in ASKED:
             self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
@@ -276,14 +276,14 @@ class LiveCard:
     def _new_rounds(self) -> list[dict[str, Any]]:
         changed = []
         if self._steps is not None and self._stale and not self.run.rounds:
-            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested))
+            changed += self._replace_pieces(0, self._steps.pieces(self._form, self._printed, self.nested))
         for index in sorted(self._stale):
             if 0 <= index < len(self.run.rounds):
-                changed += self._changed(index, self._pieces(self.run.rounds[index]))
+                changed += self._replace_pieces(index, self._pieces(self.run.rounds[index]))
         self._stale.clear()
         return changed
 
-    def _changed(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
+    def _replace_pieces(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
         """Keep the pieces of a round (or, in place of the first round, the steps), and return the new ones in frame form."""
         before = self._rounds.get(index, {})
         self._rounds[index] = pieces

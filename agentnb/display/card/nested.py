@@ -97,7 +97,7 @@ class NestedRuns:
         def note_change() -> None:
             self._changes[call_id] = self._changes.get(call_id, 0) + 1
             if nested_run.is_over:
-                self._many[call_id].ended(nested_run.run_id)
+                self._many[call_id].note_end(nested_run.run_id)
             changed()
 
         nested_run = NestedRun(beginning, note_change, self._depth, spoke)

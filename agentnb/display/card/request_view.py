@@ -187,14 +187,14 @@ def _message_range(
         if index == max(1, start) and start <= 1:
             yield _gap(seen)
         while waiting and waiting[0].place <= index:
-            yield _omitted(waiting.pop(0), form)
+            yield _omitted_html(waiting.pop(0), form)
         if index not in moved or index == summary:
             yield _message(seen, index, form)
         elif index == moved.start or index - 1 == summary:
             first = f"Message {index + 1}" if index == moved.stop - 1 else f"Messages {index + 1} to {moved.stop}"
             yield _line("same", f"= {first}: {STORED.format(seen.index)}")
     for message in waiting:
-        yield _omitted(message, form)
+        yield _omitted_html(message, form)
 
 
 def _gap(seen: SentRequest) -> Html:
@@ -254,7 +254,7 @@ def _ephemeral(seen: SentRequest) -> Html:
     return _frame_message(number, origin, _pre(seen.ephemeral))
 
 
-def _omitted(omitted: LeftOut, form: _Form) -> Html:
+def _omitted_html(omitted: LeftOut, form: _Form) -> Html:
     origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
     return _frame_message(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
 

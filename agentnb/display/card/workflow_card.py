@@ -34,7 +34,7 @@ from agentnb.display.parts.step_list import (
     LeftOut,
     begun_by_steps,
     has_steps,
-    indented,
+    indent_html,
     left_out_html,
     line_html,
     opening_html,
@@ -117,7 +117,7 @@ class StepPieces:
         changes = 0 if record is None else self._nested.changes(record.id)
         yield key, self._drawn.get(key, (*sources, changes), draw)
         if record is not None and (line := self._last_line(record)):
-            yield f"last:{key}", indented(depth, line)
+            yield f"last:{key}", indent_html(depth, line)
         yield from question_pieces(asked, self._form).items()
 
     def _step(self, record: StepRecord, status: str) -> Html:

@@ -178,7 +178,7 @@ def problem_lines(
     """Return the number of omitted files or parts, and lines that name the first of them, each with the reason."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]
+    shown = [f"  {first_line(clean(problem.text_for(commands)), 200)}" for problem in problems[:most]]
     omitted = len(problems) - len(shown)
     more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

@@ -148,7 +148,7 @@ def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
         _rounds(run),
         words(steps_words(run)),
         _calls_so_far(run, totals),
-        _elapsed(run, elapsed),
+        _elapsed_html(run, elapsed),
         *map(words, usage_parts(run)),
     ]
     shown = [part for part in parts if part]
@@ -177,7 +177,7 @@ def _calls_so_far(run: Run, totals: Totals) -> Html:
     return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
 
 
-def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
+def _elapsed_html(run: Run, elapsed: Elapsed | None) -> Html:
     if has_ended(run):
         return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= MIN_SECONDS else NOTHING
     if elapsed is None or not is_going_on(run):

@@ -12,7 +12,7 @@ from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, DROPPED, NOOP, NOT_RUN, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
-from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shortened, step_lines
+from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shorten_list, step_lines
 from agentnb.display.parts.tool_results import as_text
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import usage_words
@@ -74,7 +74,7 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
     """Yield the listed steps of a plan, and the text shown in place of omitted ones."""
-    for shown in shortened({step.number: state for step, state in found.rows}):
+    for shown in shorten_list({step.number: state for step, state in found.rows}):
         yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
 

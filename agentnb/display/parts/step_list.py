@@ -92,7 +92,7 @@ class LeftOut(str):
     __slots__ = ()
 
 
-def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
+def shorten_list(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
     """Yield the keys of listed steps, and text in place of the others. ``order``: puts the keys in order."""
     keys = list(states)
     if len(keys) <= MAX_STEPS:
@@ -129,11 +129,11 @@ def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepReco
     """Yield the steps of a run that are listed, each with its status. ``hidden``: paths of steps that plans show."""
     records, waits = shown_records(run, hidden), waiting_paths(run)
     states = {path: status_of(record, run, waits) for path, record in records.items()}
-    for path in shortened(states, _nested):
+    for path in shorten_list(states, _in_block_order):
         yield path if isinstance(path, LeftOut) else (records[path], states[path])
 
 
-def _nested(paths: list[str]) -> Iterator[str]:
+def _in_block_order(paths: list[str]) -> Iterator[str]:
     """Yield the paths in an order in which each block is followed by its contents."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
@@ -222,7 +222,7 @@ def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
     line = join_html(line_html(row), tag("span", look, row.reason)) if row.reason else line_html(row)
     is_open = form.is_open(row.key, form.whole and row.state == "failed")
     opened = opening_html(line, tag("div", "step-body", *body) if body else NOTHING, row.key, is_open)
-    return tag("div", "step", indented(row.depth, opened))
+    return tag("div", "step", indent_html(row.depth, opened))
 
 
 def line_html(row: StepRow) -> Html:
@@ -269,10 +269,10 @@ def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
 
 def left_out_html(told: str, depth: int = 0) -> Html:
     """Return the line shown in place of omitted steps."""
-    return tag("div", "step", indented(depth, tag("div", "step-summary step-flat quiet", told)))
+    return tag("div", "step", indent_html(depth, tag("div", "step-summary step-flat quiet", told)))
 
 
-def indented(depth: int, html: Html) -> Html:
+def indent_html(depth: int, html: Html) -> Html:
     """Return the HTML of a step, indented by the number of blocks around it."""
     margin = min(depth, 4) * 18
     return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html

@@ -62,7 +62,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "model", run.model
     mode = str(settings.get(MODE, RULES))
     yield "mode", mode_text(mode)
-    for layer in Permissions.logged(settings, loosens=True).layers:
+    for layer in Permissions.from_log(settings, loosens=True).layers:
         for rule in layer.rules:
             yield "rule", f"{rule.verdict}: {rule.text}"
     gates = settings.get("gates")

@@ -107,7 +107,7 @@ def call_text(question: WaitingOnUser) -> str:
 
 def _arguments(about: JudgedCall) -> str:
     """Return the arguments that neither command, code nor diff shows; empty if these show everything."""
-    arguments = _decoded(about)
+    arguments = _decode_arguments(about)
     if not isinstance(arguments, dict):
         return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
     code, shown = _code(about), {about.command, *_sides(about.diff)} - {"", "\n"}
@@ -127,7 +127,7 @@ def _arguments(about: JudgedCall) -> str:
     )
 
 
-def _decoded(about: JudgedCall) -> Any:
+def _decode_arguments(about: JudgedCall) -> Any:
     """Return the arguments of a call, or their text if they are not JSON."""
     try:
         return msgspec.json.decode(about.arguments)
@@ -136,7 +136,7 @@ def _decoded(about: JudgedCall) -> Any:
 
 
 def _argument(about: JudgedCall, name: str) -> Any:
-    arguments = _decoded(about)
+    arguments = _decode_arguments(about)
     return arguments.get(name) if isinstance(arguments, dict) else None
 
 

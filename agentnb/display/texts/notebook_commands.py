@@ -30,7 +30,7 @@ def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
 
 def error_in_notebook(error: AgentnbError) -> str:
     """Return an error with advice as notebook commands."""
-    return error.worded(NOTEBOOK)
+    return error.text_for(NOTEBOOK)
 
 
 def is_variable(name: str) -> bool:

@@ -115,7 +115,7 @@ MODES = {
 """The meaning of each mode."""
 
 
-def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
+def title_of(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
     """Return the title of a question, naming the asker unless it is the agent itself."""
     words, name = titles.get(question.kind, titles["elicitation"]), asker_in_words(question)
     if not name:
@@ -345,7 +345,7 @@ def mode_text(words: str) -> str:
 
 def rule_lines(run: Run) -> Iterator[str]:
     """Yield the mode of a run, if it has one, and the run's rules."""
-    permissions = Permissions.logged(run.settings, loosens=True)
+    permissions = Permissions.from_log(run.settings, loosens=True)
     if permissions.mode.held:
         yield f"mode {mode_text(permissions.mode.words)}"
     for layer in permissions.layers:

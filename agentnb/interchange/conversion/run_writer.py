@@ -455,7 +455,7 @@ class RunWriter:
                 yield item
                 continue
             is_between = bool(replies) and replies[0] < position < replies[-1]
-            fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
+            fact = item if isinstance(item, Fact) else count.compaction(item) if is_between else as_message(item)
             if fact.kind is e.CommandReceived:
                 count.add_message()
             yield fact

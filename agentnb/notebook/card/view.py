@@ -260,7 +260,7 @@ class CardView:
         do = str(message.get("do", ""))
         if do in ("hello", "resync"):
             self._restored |= message.get("restored") is True
-            self._greeted(str(message.get("page", "")))
+            self._greet_page(str(message.get("page", "")))
         elif do == "gone":
             self._pages.discard(str(message.get("page")))
             if self._is_over and not self._pages:
@@ -278,7 +278,7 @@ class CardView:
         else:
             self._tell({"kind": "heard", "id": message.get("id"), "error": f"Unknown action: {do[:40]!r}"})
 
-    def _greeted(self, page: str) -> None:
+    def _greet_page(self, page: str) -> None:
         """Handle a page that has begun to show the widget, or has missed a frame."""
         self._was_seen = True
         if page:
@@ -313,7 +313,7 @@ class CardView:
         with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
             with click():
                 answer = ACTIONS[do](live, message)
-            self._card.asked(do, str(message.get("text", "")))
+            self._card.note_command(do, str(message.get("text", "")))
         return answer
 
     def _on_loop(self, function: Any, *arguments: Any) -> None:

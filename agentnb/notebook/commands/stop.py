@@ -68,7 +68,7 @@ def _stop_lines(live: LiveRun, count: int) -> list[str]:
     """
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
-    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[count:])]
+    return [line, *(clean(note.text_for(NOTEBOOK)) for note in live.run.warned[count:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:

@@ -26,7 +26,7 @@ class Area:
         """True if this place is shown."""
         return place is self._shown
 
-    def changed(self, place: RunPlace) -> None:
+    def redraw(self, place: RunPlace) -> None:
         """Redraw the area if this place, which has changed, is shown."""
         with self._lock:
             if place is self._shown:
@@ -54,9 +54,9 @@ class RunPlace:
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
         """Show the live card, which updates itself."""
         self.widget = widget
-        self._area.changed(self)
+        self._area.redraw(self)
 
     def keep(self, run: dict[str, str]) -> None:
         """Replace the card with HTML."""
         self.widget, self.html = None, run["text/html"]
-        self._area.changed(self)
+        self._area.redraw(self)

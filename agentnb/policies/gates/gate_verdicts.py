@@ -124,7 +124,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
         if isinstance(verdict, Block):
             return verdict
         if isinstance(verdict, Deny):
-            return denied(call, verdict.rule, verdict.reason)
+            return deny(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; approvals= of an Ask is a tuple"
             raise SettingsError(f"The gate {unbind_call(gate)!r} returned {verdict!r}, which is not a verdict", hint)
@@ -133,7 +133,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
     return first if isinstance(first, Ask) else None
 
 
-def denied(call: ToolCall, rule: str, reason: str) -> Block:
+def deny(call: ToolCall, rule: str, reason: str) -> Block:
     """Return the block for a call denied by a gate or the person."""
     words = "Do not try to do the same another way. Continue without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"

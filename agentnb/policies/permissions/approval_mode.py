@@ -39,7 +39,7 @@ class ApprovalMode:
         return cls(tuple([word for word in MODES if word in parts and word not in implied]))
 
     @classmethod
-    def logged(cls, words: Any) -> ApprovalMode:
+    def from_log(cls, words: Any) -> ApprovalMode:
         """Parse a logged mode; an invalid one becomes ``ask``."""
         try:
             return cls.of(words)

@@ -172,7 +172,7 @@ class RuleList:
         return cls(tuple(rules))
 
     @classmethod
-    def logged(cls, data: Any) -> RuleList:
+    def from_log(cls, data: Any) -> RuleList:
         """Parse rules from `as_logged`. Invalid data forbids every flag."""
         try:
             flags = data.get("flags")

@@ -79,10 +79,10 @@ class Permissions:
         return not (self.mode.held or any(self.layers) or self.confirms)
 
     @classmethod
-    def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
+    def from_log(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
         """Return the permissions in the settings of a log. ``loosens``: also honour what they allow."""
-        mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
-        read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
+        mode, layers = ApprovalMode.from_log(settings.get(MODE, RULES)), settings.get(SETTING, ())
+        read = tuple(map(RuleList.from_log, layers if isinstance(layers, list | tuple) else (None,)))
         confirms = _logged_confirms(settings.get(CONFIRM))
         if loosens:
             return cls(mode, read, confirms=confirms)

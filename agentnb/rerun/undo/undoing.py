@@ -110,7 +110,7 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
             _refuse(member)
         pending += listed.pending
         has_changed, foreign = has_changed or bool(listed.changes), foreign + listed.foreign
-        rules[member] = Permissions.logged(run.settings, loosens=False).layers
+        rules[member] = Permissions.from_log(run.settings, loosens=False).layers
     pending.sort(key=lambda change: (change.at, change.number))
     by_path: dict[str, list[FileChanged]] = {}
     for change in pending:

@@ -101,7 +101,7 @@ def error_event(name: str, message: str, asked: Asked) -> Sse:
     return Sse({"error": {"message": message, "type": name, "param": None, "code": None}})
 
 
-def unknown(good: list[Sse]) -> list[Sse]:
+def with_unknown(good: list[Sse]) -> list[Sse]:
     """Return the stream with an unknown chunk, unknown fields and an unknown kind of event added."""
     strange = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:

@@ -107,7 +107,7 @@ class MCPTool:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
             result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
-            return questions.noted(outcome_of(unwrap(result.structured_content), self._output_schema))
+            return questions.add_note(outcome_of(unwrap(result.structured_content), self._output_schema))
 
         for attempt in range(2):
             try:

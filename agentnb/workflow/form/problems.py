@@ -36,9 +36,9 @@ class Problem:
         return in_python(self.advice)
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem with its position, phrased for a surface."""
         text = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
         if not self.line:

@@ -51,11 +51,11 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
     if plan.form != "chat":
         return plan
 
-    def named(word: str) -> list[str]:
+    def names_for(word: str) -> list[str]:
         of_group = [] if word in known else [name for name in names_in_group(word) if name in known]
         return of_group or [word]
 
-    steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
+    steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(names_for, step.tools)))) for step in plan.steps]
     return structs.replace(plan, steps=tuple(steps))
 
 

@@ -58,7 +58,7 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     ]
     for name in names:
         source = session.servers.configuration.source(name)
-        if session.servers.configuration.known[name] != loaded.named(name):
+        if session.servers.configuration.known[name] != loaded.find(name):
             lines.append(f"{name} keeps its settings: it was {source}. To use the file's settings: %agent mcp remove {name}")
     print(clean("\n".join(lines)))
 

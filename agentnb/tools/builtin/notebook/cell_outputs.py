@@ -45,7 +45,7 @@ class CellOutputs:
         with self._lock:
             return self._running[0] if self._running else None
 
-    def printed(self, message_id: str, text: str) -> None:
+    def note_print(self, message_id: str, text: str) -> None:
         """Append text printed by the cell of this message; ignore other messages."""
         output = self._output(message_id)
         if output is not None:
@@ -115,7 +115,7 @@ def note_printed(shell: Any, stream: Any, text: str) -> None:
     """Append text printed to a stream of the kernel, which identifies its cell."""
     outputs = outputs_of(shell)
     if outputs is not None:
-        outputs.printed(_id_of(getattr(stream, "parent_header", None)), text)
+        outputs.note_print(_id_of(getattr(stream, "parent_header", None)), text)
 
 
 def _id_of(header: Any) -> str:

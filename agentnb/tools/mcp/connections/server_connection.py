@@ -177,7 +177,7 @@ class Connection:
         )
         async with stdio_client(started, errlog=tail.writer) as (read, write):
             tail.writer.close()  # inherited by the program: the pipe ends with it
-            yield _MessageStream(read, self._ended), write
+            yield _MessageStream(read, self._handle_end), write
 
     @asynccontextmanager
     async def _over_http(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -204,7 +204,7 @@ class Connection:
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
         async with sse_client(*at, auth=await self._authentication()) as (read, write):
-            yield _MessageStream(read, self._ended), write
+            yield _MessageStream(read, self._handle_end), write
 
     async def _authentication(self) -> Any:
         """Return the authentication with the person's login, or None if there is no login, or if they set a header of their
@@ -234,7 +234,7 @@ class Connection:
             response.headers["content-type"] = "application/json"
             self.refusal = refusal_of(response, self.server)
 
-    def _ended(self) -> None:
+    def _handle_end(self) -> None:
         """Handle the end of the server's output: it has died, or this connection is closing."""
         self.is_open = False
         self._over.set()
