@@ -125,7 +125,7 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
-    """Return the reason why a step cannot see another's output, and a hint."""
+    """Return the reason why a step cannot see another step's output, and a hint."""
     target = tree.by_id.get(wanted)
     if target is None or isinstance(target.step, GotoStep):
         return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)

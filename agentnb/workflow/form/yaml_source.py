@@ -229,7 +229,7 @@ class _Builder:
         self._repeated_characters = 0
         self._documents = 0
         self._merges = False
-        """True if the latest event is an unquoted ``<<``, which merges if used as a key."""
+        """True if the latest event is an unquoted ``<<``; as a key, it merges mappings."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1
