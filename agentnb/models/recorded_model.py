@@ -1,7 +1,7 @@
 """A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-A reply is found by its request, ignoring call ids, or, if replies are returned in order, by its number, and the request is
-then checked.
+A reply is looked up by its request, ignoring call ids. If replies are returned in order, it is looked up by its number instead,
+and its request is checked.
 """
 
 from __future__ import annotations

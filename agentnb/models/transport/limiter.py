@@ -127,7 +127,7 @@ class Limiter:
             self._leave(mine)
 
     def went_well(self) -> None:
-        """Record a successful call, which raises the limit by one."""
+        """Record a successful call and raise the limit by one."""
         with self._lock:
             self._allowed = min(self._most, self._allowed + 1)
             self._let_in()
