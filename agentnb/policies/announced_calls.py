@@ -36,7 +36,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|
 
 
 def announced_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that is announced as about to be called at the end of the text, or None."""
+    """Return the tool whose call the end of the text announces, or None."""
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

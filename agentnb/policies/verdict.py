@@ -86,7 +86,7 @@ class Interlude(msgspec.Struct, frozen=True):
     """
 
     place: str
-    """Path of the corresponding step, which its questions belong to."""
+    """Path of the step to which its questions belong."""
     work: Callable[[Inside, AskBetween], Awaitable[None]]
 
 
