@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLANNING_ONLY = "planning_only"
-"""Reason of a round that follows too many planning-only rounds, and the rule of such a loop."""
+"""Reason for a round after too many planning-only rounds, and the rule of such a loop."""
 
 
 LOOP, STALL = "loop", "stall"

@@ -1,4 +1,4 @@
-"""Tables from the rows of runs, which are converted to column values at once, so that only one run is in memory at a time."""
+"""Tables built from the rows of runs. Rows become column values at once, so that only one run is in memory at a time."""
 
 from __future__ import annotations
 
