@@ -29,7 +29,7 @@ _NOT_YET = re.compile(
     r"|shall\s+I|should\s+I|want\s+me|please|wait(?:ing)?|in\s+(?:the\s+)?future|next\s+time|later|from\s+now\s+on|tomorrow)\b",
     re.IGNORECASE,
 )
-"""Matches words of sentences that ask a question or refer to another time."""
+"""Matches words that mark a sentence as a question, or as one about another time."""
 _FENCED = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ASIDE = re.compile(r"^(?: {0,3}>| {4}|\t).*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")

@@ -215,7 +215,7 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
-    """Return the name of a policy and its settings, as far as they are plain data, and for a third-party policy its class."""
+    """Return a policy's name and those of its settings that are plain data; for a third-party policy, also its class."""
     if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
     return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})

@@ -182,7 +182,7 @@ def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
-    """Return, for each expectation, the round (from 1) from which it stays false, and whether only the ended run has the value."""
+    """Return for each expectation the round (from 1) from which it stays false, and whether only the ended run has a value."""
     at_end = [
         works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing
     ]

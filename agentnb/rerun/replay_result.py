@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CORRECTIVE = (ALREADY_SAID, FAILURE_LOOP)
-"""Guidance cells by which a guard responds to a repeat or a failure. An intervention for open todos counts as
-discipline instead.
+"""Guidance cells with which a guard responds to a repeat or a failure. An intervention for open todos counts as discipline
+instead.
 """
 
 

@@ -25,7 +25,7 @@ PLANNING_ONLY = "planning_only"
 
 LOOP, STALL = "loop", "stall"
 FAMILIES = {PLANNING_ONLY: STALL}
-"""Families of those rules in agentnb's own policies that are not about loops."""
+"""Families of the rules in agentnb's own policies that are not about loops."""
 
 
 class Row(NamedTuple):

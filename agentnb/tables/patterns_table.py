@@ -236,7 +236,7 @@ def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""Facts of each run to be cached; the rows of the table itself are groups of runs."""
+"""The facts to cache for each run; the rows of the table itself are groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

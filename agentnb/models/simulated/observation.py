@@ -244,7 +244,7 @@ class Observation:
         return {int(match[1]) for match in matches if match}
 
     def has_asked(self, call: ToolCall) -> bool:
-        """Return whether this same call was made since its last text-only reply."""
+        """Return whether the same call was made since its last text-only reply."""
         replies = (message for message in self.since_words if message.role == "assistant")
         return any(call.name == past.name and call.arguments == past.arguments for message in replies for past in message.calls)
 

@@ -46,7 +46,7 @@ PERSONAS = ("disciplined", *(fault.persona for fault in FAULTS), "mixed")
 USUAL_P = 0.5
 """Default probability of the fault per reply, for personas with only one."""
 USUAL_HEED = 0.7
-"""Default probability that it acts correctly after all when the reminder asks for it."""
+"""Default probability that a persona acts correctly after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
 """The default price."""
 PRICE, VERDICT = "price", "verdict"
@@ -89,7 +89,7 @@ class Character:
         return None
 
     def draw_heed(self, fault: Fault, turn: int) -> float:
-        """Draw the number that decides whether it heeds the reminder: it does if the number is below `heed`."""
+        """Draw the number that decides whether the persona heeds the reminder: it does so below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
     def _number(self, what: str, turn: int) -> float:

@@ -58,7 +58,7 @@ WHOLE = ("content", "choices", "output")
 
 
 class RemoteModel:
-    """A model of a provider, created from its name by `make_model`.
+    """A provider's model, created from its name by `make_model`.
 
     Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried; see
     `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble`

@@ -33,7 +33,7 @@ AXES_PIXELS = 0.78 * WIDTH * DPI
 MAX_BARS = 15
 """Maximum bars in a plot; the last one sums up those left out."""
 _EDGE, _LINE, _TITLE_LINE, _LEGEND_ROW = 0.12, 0.19, 0.24, 0.24
-"""Sizes in inches: the margin of a figure, and the heights of a line of text, of the title and of a row of the legend."""
+"""Sizes in inches: a figure's margin, and the heights of a line of text, the title and a row of the legend."""
 _CHARACTERS = 102
 """Maximum characters on a line of text."""
 _RC: dict[str, Any] = {

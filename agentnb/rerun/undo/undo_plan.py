@@ -10,8 +10,8 @@ from agentnb.store.before_images.records import ABSENT, FileChanged
 
 Action: TypeAlias = Literal["restore", "delete", "none"]
 WhyNot: TypeAlias = Literal["changed_since", "changed_between", "too_large", "run_full", "holds_key", "no_call"]
-"""Reasons for keeping changes: the file changed after or between them, its earlier content was not stored, or no call of the
-run made them.
+"""Reasons for keeping changes: the file changed after or between them, its earlier content was not stored, or none of the run's
+calls made them.
 """
 
 

@@ -43,7 +43,7 @@ class UndoneFile(NamedTuple):
     """Relative to the run's working directory."""
     action: Action
     why_not: Why | None = None
-    """Reason for keeping changes of the run, or None if all were undone."""
+    """Reason for keeping some of the run's changes, or None if all were undone."""
     detail: str = ""
     """The rule or the error."""
 

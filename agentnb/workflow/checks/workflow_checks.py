@@ -91,7 +91,7 @@ def _check_names(
 def known_tools(
     tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
 ) -> Collection[str] | None:
-    """Return the available tools and the agents' MCP server words; report unknown tools of agents."""
+    """Return the available tools and the agents' MCP server words; report the agents' unknown tools."""
     if tools is None:
         return None
     known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))

@@ -26,7 +26,7 @@ MAX_NODES = 500_000
 MAX_REPEATED_CHARACTERS = 4_000_000
 """Maximum characters of texts repeated by aliases."""
 LARGEST = 2**63
-"""Exclusive bound of integers, so that every program that reads a log can represent them."""
+"""Exclusive bound for integers, so that every program that reads a log can represent them."""
 
 _MISPLACED = re.compile(r"expected <block end>, but found '(?:<block|\?|-)")
 QUOTE = 'Put a string that contains ": ", " #", "{", "%" or "*" in quotes'
