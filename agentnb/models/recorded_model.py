@@ -165,7 +165,7 @@ def _place(one: Recording) -> str:
 
 
 def _alike(recorded: Sequence[Piece], wanted: Sequence[Piece]) -> tuple[int, int]:
-    """Return how many pieces are equal: before the first difference, and in total."""
+    """Count the equal pieces: before the first difference, and in total."""
     same = [first == second for first, second in zip(recorded, wanted, strict=False)]
     return len([*takewhile(bool, same)]), sum(same)
 

@@ -19,7 +19,7 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
-"""Returns which of the named tools the text seems to call, or None."""
+"""Returns the named tool that the text seems to call, or None."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Provider stop reasons of replies cut off by a token limit."""

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     found: str
     """The values that were read, such as ``loops is 2``, or the reason why a value is missing."""
     round: int | None = None
-    """Round, counted from 1, from which the expectation stays false, or None if it holds or never held."""
+    """Round, counted from 1, that broke the expectation for good, or None if it holds or never held."""
     at_end: bool = False
     """True if the value exists only once the run has ended."""
     has_value: bool = True
@@ -182,7 +182,7 @@ def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
-    """Return for each expectation the round (from 1) from which it stays false, and whether only the ended run has a value."""
+    """Return, for each expectation, the round (from 1) that broke it for good, and whether only the ended run has the value."""
     at_end = [
         works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing
     ]

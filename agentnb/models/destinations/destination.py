@@ -37,7 +37,7 @@ class FileModelName(str):
 
 
 class Destination(NamedTuple):
-    """An address for calls, and the variable that holds the key sent with them (empty if none is sent)."""
+    """An address for calls, and the name of the variable that holds the key sent with them; empty without a key."""
 
     scheme: str
     host: str

@@ -72,7 +72,7 @@ class Observation:
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
-        """Result of a plan that the person approved, from a separate line of JSON in the last message; None if it has none."""
+        """Result of a plan that the person approved, from a separate line of JSON in the last message, if any."""
         last = self.messages[-1] if self.messages else None
         for line in last.text.splitlines() if last is not None and last.role == "user" else ():
             with suppress(msgspec.DecodeError, RecursionError):

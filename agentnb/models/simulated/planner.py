@@ -27,7 +27,7 @@ LEFT_OUT = "Left out, because it is not a call of one of my tools with literal a
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
-"""Which finished steps have their todos marked completed before the next step."""
+"""Choice of the finished steps whose todos are marked completed before the next step."""
 
 
 Mark: TypeAlias = tuple[Entry, str, str]

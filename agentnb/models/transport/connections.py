@@ -157,7 +157,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _make_client(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """Return the client or the error. It is not raised here, so that no frame with a key is in its traceback."""
+    """Return the client or the error. Raising the error here would put a frame with a key in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:

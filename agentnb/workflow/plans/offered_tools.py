@@ -19,7 +19,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""How a chat plan's step is run: by one call of its tool, by an agent with its tools, or by a single model reply."""
+"""Worker of a chat plan's step: one call of its tool, an agent with its tools, or a single model reply."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:

@@ -53,7 +53,7 @@ class ApprovalRules:
 
 
 def _names_of(word: str) -> Iterator[str]:
-    """Yield the names, or a pattern for them, by which a model may call the tools of a word; the gate sees only these names."""
+    """Yield the names that a model may use for the tools of a word, or a pattern for them; the gate sees only these names."""
     item = server_tools(word)
     if item is None:
         yield registry_name(word)
