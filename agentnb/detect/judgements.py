@@ -33,11 +33,11 @@ MAX_COMPARED = 4_000
 """Maximum number of characters of a result that are searched for words found in the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""Reason of a round that merely follows tool results; not counted, because no decision was made."""
+"""Reason for a round that merely follows tool results; not counted, because no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):
-    """Counts of rounds by the policy's reason."""
+    """Counts of rounds, by the policy's reason for them."""
 
     in_run: dict[str, int] = {}
     since_progress: dict[str, int] = {}
@@ -289,7 +289,9 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
 
 
 def _uses_results(run_round: WorkflowRound, run: RunFacts) -> bool:
-    """True if an answer uses a word of the previous round's work results that the prompt lacks, or if there is no such word."""
+    """True if an answer uses a word from the previous round's work results that is not in the prompt, or if they have no such
+    word.
+    """
     records = run.rounds[run_round.index - 1].records if run_round.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
     prompt, answer = run.prompt.lower(), {*_WORDS.findall(run_round.text.lower())}

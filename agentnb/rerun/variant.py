@@ -1,4 +1,4 @@
-"""A variant for a replay: guidance, policy and limits, in the form of functions that the loop calls."""
+"""A variant for a replay: guidance, policy and limits, as the functions that the loop calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Variant:
     """The limits in effect, by name."""
     bundle: PolicyBundle
     extensions: tuple[Extension, ...]
-    """Responses to the findings of its detectors; empty if there are no detectors."""
+    """Responses to the findings of its detectors; empty if it has none."""
     not_replayed: tuple[str, ...]
     """Settings of the run or the variant that a replay cannot apply, as text."""
     keeps_draws: bool

@@ -36,7 +36,7 @@ class RoundDetector:
         raise NotImplementedError(f"{type(self).__name__} must implement check_round")
 
     def spoke(self, message: Message) -> None:
-        """Process a message from the person, which is new input and ends all streaks."""
+        """Process a message from the person: new input, which ends all streaks."""
 
     def finding(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Return a finding about the rounds ``first`` to ``last``."""

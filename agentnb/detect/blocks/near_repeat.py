@@ -1,4 +1,4 @@
-"""Nearly identical calls without a useful result: each fails in the same way, or returns nothing."""
+"""Nearly identical calls without a useful result: all fail in the same way or return nothing."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def thought_of(one: WorkflowRound) -> str:
 
 
 class RepeatedCall(RoundDetector):
-    """The same call in a row. ``times``: the count that triggers a finding, or a severity for each of several counts.
+    """The same call several times in a row. ``times``: the count that triggers a finding, or a severity for each of several
+    counts.
 
     ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it a
     different call. A message from the person ends the streak.

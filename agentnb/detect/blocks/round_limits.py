@@ -13,7 +13,7 @@ from agentnb.detect.detector import Finding
 
 
 class RoundLimit(RoundDetector):
-    """The run reached ``most`` rounds; at the share ``warn_at`` of them, the person is asked. Each is reported once.
+    """The run reached ``most`` rounds, or the share ``warn_at`` of them, at which the person is asked. Each is reported once.
 
     ``each_turn``: count rounds from the person's last message.
     """

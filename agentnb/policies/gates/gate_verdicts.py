@@ -37,32 +37,32 @@ class Ask(NamedTuple):
     rule: str = "approval"
     """Reason for the question, for the log."""
     approvals: tuple[str, ...] = ()
-    """Further approving answers, such as "always", which a gate finds in the run's events later."""
+    """Further approving answers, such as "always"; a gate can find them later in the run's events."""
 
 
 class AskByRules(Ask):
-    """Question of a run's permissions. Only its answers are grants, even if another gate's rule has the same name."""
+    """A question asked by a run's permissions. Only its answers are grants, even if another gate's rule has the same name."""
 
     __slots__ = ()
 
     is_unclear = False
-    """True if a rule may forbid the call, so that no grant lifts the question."""
+    """True if a rule may forbid the call; no grant then lifts the question."""
 
 
 class FirmAsk(AskByRules):
-    """Question, asked by a rule or in a nested run, that no gate of an agent can lift."""
+    """A question asked by a rule or in a nested run, which none of the agent's gates can lift."""
 
     __slots__ = ()
 
 
 class AskUnsettled(FirmAsk):
-    """Question about a command not known to be harmless, while a rule forbids other commands. Grants for this command count."""
+    """A question about a command not known to be harmless, where a rule forbids other commands. Grants for it count."""
 
     __slots__ = ()
 
 
 class AskEachTime(FirmAsk):
-    """Question about a call that a rule may forbid."""
+    """A question about a call that a rule may forbid."""
 
     __slots__ = ()
 

@@ -19,7 +19,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""Execution of a chat plan's step: by one call of its tool, by an agent with its tools, or by one reply of a model."""
+"""Worker of a chat plan's step: one call of its tool, an agent with its tools, or a single model reply."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
