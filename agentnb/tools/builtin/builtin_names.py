@@ -117,7 +117,7 @@ def _is_builtin(name: object) -> bool:
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Return the settings to log for the built-in tools among these: group settings by tool name."""
+    """Return the settings to log for the built-in tools among these: the settings of each tool's group, by tool name."""
     settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
     return {LOGGED: settings} if settings else {}
 
