@@ -92,9 +92,9 @@ class Piece(NamedTuple):
 
     expression: str
     place: int
-    """Its position in the text."""
+    """Position of the expression in the text."""
     may_be_text: str = ""
-    """The variable of a ``$name`` within text, which is left unchanged if there is no such variable."""
+    """The variable of a ``$name`` within text; without such a variable, the text is left unchanged."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:

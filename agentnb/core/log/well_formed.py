@@ -153,8 +153,8 @@ class _Reading:
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return two checks, that a call is open and that it ends, for the event's step if it has one, or else for the open
-        round.
+        """Return the two checks for an event's call, that it is open and that it ends: within the event's step, or else within
+        the open round.
         """
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
@@ -219,7 +219,7 @@ class _Reading:
 
     @checks
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
-        """Check that a round is open, or a step that calls a model."""
+        """Check that a round, or a step that calls a model, is open."""
         if not self.steps:
             self.in_round(event)
 

@@ -39,8 +39,8 @@ class AgentStateMachine(msgspec.Struct, gc=False):
     """
 
     executions: dict[str, tuple[str, int]] = {}
-    """The running plans, by the path of the task or the id of the call that runs each: the path of the most recent step, and
-    the number of steps."""
+    """For each running plan, the path of the most recent step and the number of steps; keyed by the path of the task or the id
+    of the call that runs the plan."""
     _calls: set[tuple[str, str]] = set()
     """Open tool calls by step and id."""
     _held: AgentState | Literal["works"] | None = None

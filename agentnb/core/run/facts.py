@@ -340,7 +340,7 @@ class RunFacts:
 
     @property
     def grants(self) -> View[w.GrantGiven]:
-        """The grants in force, which allow calls without a question, oldest first."""
+        """The grants in force, oldest first; they allow calls without a question."""
         return View([*self._grants.values()])
 
     @property
