@@ -70,7 +70,7 @@ class TurnContext:
 
     @property
     def profile(self) -> str:
-        """Profile of its model."""
+        """Profile of the context's model."""
         return self.type.profile
 
     @property
@@ -108,7 +108,7 @@ class TurnContext:
         return self.known.canonical(name)
 
     def remind(self, run: Run) -> Guidance | None:
-        """Return the reminder of a shift, for every later round, or None if there was no shift. Used as a guide."""
+        """Return a reminder of the shift for every later round, or None if there was no shift. Used as a guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         context = self.known.get(run.context_type)
