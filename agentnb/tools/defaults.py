@@ -7,13 +7,13 @@ MAX_ROWS = 30
 MAX_COLUMNS = 20
 """Maximum number of columns shown per table."""
 MAX_PIXELS = 1_568
-"""Maximum pixels on the longer side of a rendered picture: models downscale larger ones."""
+"""Maximum number of pixels on the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
-"""Characters of a long result returned by one call to ``read_result``."""
+"""Number of characters of a long result that one call to ``read_result`` returns."""
 MAX_FILE_BYTES = 10_000_000
 """Maximum size of files that tools read or search."""
 MAX_COMMAND_SECONDS = 300
-"""Maximum seconds that a model may request for a command."""
+"""Maximum number of seconds that a model may request for a command."""
 MAX_TERMINAL_BYTES = 1_000_000
 """Maximum number of output bytes kept per terminal of an ACP agent."""
 MAX_AGENTS = 4

@@ -86,7 +86,7 @@ class Toolbox:
         return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox that adds the tools that these words name, except those with duplicate names.
+        """Return a toolbox that also has the tools named by these words, except those with duplicate names.
 
         Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """

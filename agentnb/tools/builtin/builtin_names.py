@@ -32,7 +32,7 @@ GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
 GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
 """Group name of each built-in tool."""
 LATE = {ASK_PERSON: "agentnb.tools.ask_person"}
-"""Modules imported on first use: parsing the tool's docstring needs a library."""
+"""Modules imported on first use, because parsing the tool's docstring needs a library."""
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
 """All names of built-in tools and groups."""
 

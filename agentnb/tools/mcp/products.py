@@ -14,7 +14,7 @@ class Product(NamedTuple):
 
     name: str
     places: tuple[str, ...]
-    """Paths of keys to its servers, separated by spaces, ``*`` for any key; "" for the document itself."""
+    """Paths of keys to the program's servers, separated by spaces; ``*`` stands for any key, "" for the document itself."""
     unit: float | None = None
     """Seconds per unit of ``timeout``, or None if the program has no fixed unit, so that the number decides."""
     files: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from agentnb.tools.builtin.shell.sandbox_repository import (
 
 MAX_ENTRIES = 200_000
 MAX_CERTIFICATE_BYTES = 2_000_000
-"""Maximum size of a ``*.pem`` file checked for keys: packages ship certificates, which network access needs."""
+"""Maximum size of a ``*.pem`` file checked for keys. Packages ship certificates in such files for network access."""
 
 
 @dataclass

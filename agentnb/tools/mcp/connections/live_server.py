@@ -95,7 +95,7 @@ class LiveServer:
         return () if self._connection is None else self._connection.stderr
 
     async def start(self) -> None:
-        """Connect, unless connected. Raises `ServerFailed` with the end of its standard error."""
+        """Connect, unless connected. Raises `ServerFailed` with the end of the server's standard error."""
         await self._on_loop(self._open)
 
     async def relist(self) -> None:
