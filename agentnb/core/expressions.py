@@ -422,7 +422,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first pair of values of different kinds at the same position in both, starting with the values themselves."""
+    """Return the first two values of different kinds at the same position in both, beginning with the values themselves."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []

@@ -50,7 +50,7 @@ class Retry:
     max_attempts: int = 0
     """Attempts after the first."""
     backoff: Literal["fixed", "exponential"] = "fixed"
-    """How the waits grow: not at all, or by `multiplier`."""
+    """Growth of the waiting time: none, or by `multiplier`."""
     initial_delay_seconds: float = 1.0
     max_delay_seconds: float | None = None
     multiplier: float = 2.0

@@ -146,7 +146,7 @@ class _Reading:
             raise Wrong(f"{_kind(event)} comes after the reply of its round")
 
     def call_is_open(self, event: e.Event, call_id: str) -> None:
-        """Check that the open round has a call with this id that has no result yet."""
+        """Check that the open round has a call with this id, but no result for it yet."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
             problem = "already has a result" if call_id in self.calls else "was never made"
@@ -318,7 +318,7 @@ class _Reading:
         self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
-        """Check that the parent call, whose tool is making another call, is running."""
+        """Check that the parent call is running, since its tool is making another call."""
         if parent not in self.begun and parent not in self.inner:
             raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
