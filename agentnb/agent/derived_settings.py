@@ -50,7 +50,7 @@ _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
 """Settings that extensions and the policy may add to."""
 NoLimit: TypeAlias = Literal["none"]
 NO_LIMIT: Final[NoLimit] = "none"
-"""Value of an agent's limit that means no limit, whatever its extensions and policy set."""
+"""Limit value that means no limit, whatever the agent's extensions and policy set."""
 
 
 class TakenSettings(NamedTuple):

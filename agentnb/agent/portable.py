@@ -56,7 +56,7 @@ def portable(agent: Agent) -> bytes:
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name``: used in
+    """Serialize any value; the agents, tools and models in it are handled as in `portable`. ``name``: used in
     errors.
 
     Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.

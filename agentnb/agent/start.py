@@ -354,7 +354,7 @@ def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptio
 
     ``earlier``: the tools of the other run up to that point.
 
-    The answers in the events count; the caller must remove those that do not. Only the permissions in the options
+    The answers in the events count; the caller must remove any that should not. Only the permissions in the options
     apply.
     """
     *before, first = events
