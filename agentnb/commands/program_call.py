@@ -290,7 +290,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
 
 
 def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[Word]) -> tuple[list[StartedCommand], bool]:
-    """Return the texts that a shell runs, and whether there can be no others."""
+    """Return the texts that a shell runs, and True if there can be no others."""
     if form.operands == "script":
         if "-c" not in invocation.names:
             return [], bool(targets) or bool(invocation.names & {"--version", "--help"})

@@ -77,7 +77,7 @@ class CommandReader(WordReader):
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
-        """Parse a list of commands up to one of these words or operators, which end it."""
+        """Parse a list of commands that ends with one of these words or operators."""
         self.skip_lines()
         count = 0
         while not self._at(ends):

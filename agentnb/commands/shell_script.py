@@ -26,7 +26,7 @@ class Redirection:
     operator: str
     """An operator such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
     target: Word | None
-    """The file that it opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
+    """The file that the redirection opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class WordReader(ABC):
 
     @abstractmethod
     def read_commands(self, *ends: str) -> None:
-        """Parse a list of commands up to one of these words or operators, which end it."""
+        """Parse a list of commands that ends with one of these words or operators."""
 
     @abstractmethod
     def read_text(self, text: str) -> None:
