@@ -116,8 +116,8 @@ class TurnContext:
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context for a run that continues ``before``: the one that run shifted to, if it started from this
-        context.
+        """Return the context for a run that continues ``before``: the one to which ``before`` shifted, if it started from this
+        one.
         """
         logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied

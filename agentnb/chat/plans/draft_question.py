@@ -1,4 +1,4 @@
-"""The question whether a draft may run. It lists everything that the draft might do, and the answer may also edit the steps."""
+"""The question whether a draft may run, with a list of everything it might do; the answer may also edit the steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED: dict[Reach, tuple[str, str]] = {
     "executor": ("step by an agent", "steps by agents"),
     "reply": ("reply of the model", "replies of the model"),
 }
-"""How the question names the possible actions of steps when it counts them: singular and plural."""
+"""Names for the possible actions of steps, which the question counts: singular and plural."""
 STEPS = "steps"
 _STEP = {
     "type": "object",

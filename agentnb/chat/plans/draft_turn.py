@@ -86,7 +86,7 @@ class DraftTurn:
 
 
 def kept_plans(run: Run) -> str:
-    """Return what summaries must preserve: the latest approved plan and the open drafts."""
+    """Return the latest approved plan and the open drafts: summaries must preserve them."""
     drafts = [*drafts_of(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]

@@ -100,7 +100,7 @@ def model_of(model: str | Model | None) -> Model | None:
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
-    """Return what a plan's runs are about, since their own logs have no conversation, context or profile."""
+    """Return the background of a plan's runs: their own logs have no conversation, context or profile."""
     plan = run.plans[plan_id].plan
     return {
         "conversation": run.conversation,
