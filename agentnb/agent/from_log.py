@@ -80,7 +80,7 @@ def agent_of(
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits in a log's settings; a limit missing there is not taken from the policy either."""
+    """Return the limits in a log's settings. A limit that is missing there is not taken from the policy either."""
     unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
     logged_limits = {name: value for name, value in Limits.from_log(logged).items() if name != OF_FILE}
     return {**unlimited, "on_limit": "stop", **logged_limits}

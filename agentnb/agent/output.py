@@ -47,7 +47,7 @@ class Output:
 
     @classmethod
     def of(cls, output: Any) -> Output | None:
-        """Return the output for an agent's setting, which is a type, a schema, an `Output`, or None for free text."""
+        """Return the output for the setting of an agent: a type, a schema, an `Output`, or None for free text."""
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A person's edits to a draft: validating it, adding, moving and renumbering steps, and changing a step in a form."""
+"""A person's edits to a draft: validation, adding, moving and renumbering steps, and changing a step in a form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _whole(step: Any, number: int) -> Any:
 
 
 def add_step(plan: PlanSpec) -> PlanSpec:
-    """Return the plan with a new step at its end; it is a model's reply until it gets a tool."""
+    """Return the plan with a new step at its end; the step is a model's reply until it gets a tool."""
     step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
     return structs.replace(plan, steps=(*plan.steps, step))
 

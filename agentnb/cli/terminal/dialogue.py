@@ -28,9 +28,9 @@ NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
 BY_FIELD = "Answer field by field, or type all fields as a JSON object. An empty line omits a field or uses its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
-"""Length of one page of the call that a question is about."""
+"""Length of one page when showing the call that a question is about."""
 MAX_DIGITS = 10
-"""Maximum digits in the number of a choice: Python refuses to parse numbers with thousands of digits."""
+"""Maximum number of digits in the number of a choice: Python refuses to parse numbers with thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all arguments as a JSON object. An empty line keeps the value in brackets."
 
 
@@ -53,7 +53,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
 def read_typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
     """Parse a typed answer as `answer_in_words` does, or as the number of one of the choices.
 
-    Raises `SettingsError`, which describes the valid input.
+    Raises a `SettingsError` that describes the valid input.
     """
     listed = _find_numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):

@@ -374,7 +374,7 @@ def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
 
 
 def _withdraw_answers(run: RunFacts) -> None:
-    """Withdraw all questions and answers so far, including in the events, which the person's own gates may read."""
+    """Withdraw all questions and answers so far, also in the events, since the person's own gates may read these."""
     run._grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting.clear()

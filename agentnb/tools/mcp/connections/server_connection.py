@@ -44,7 +44,7 @@ NO_STREAMABLE_HTTP = (400, 404, 405)
 """HTTP statuses with which servers of the older SSE transport refuse a request."""
 NO_SSE = "the older SSE transport, which the installed version of mcp does not support"
 REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
-"""Response body that marks a refused call, which can be repeated, unlike other failures."""
+"""Response body that marks a call as refused: unlike other failed calls, it can be repeated."""
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
 """Maximum seconds without data on an SSE stream."""
@@ -92,7 +92,7 @@ class Connection:
         """Close the connection, and end the program if agentnb started it."""
         self._over.set()
         if not self._ready.done() and not self._is_cancelled:
-            self._is_cancelled = True  # only once: again would cut short the program's shutdown
+            self._is_cancelled = True  # only once: a second time would cut short the program's shutdown
             self._task.cancel()
         await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
         if not self._task.done():
@@ -235,12 +235,12 @@ class Connection:
             self.refusal = refusal_of(response, self.server)
 
     def _handle_end(self) -> None:
-        """Handle the end of the server's output: it has died, or this connection is closing."""
+        """Handle the end of the server's output: the server has died, or this connection is closing."""
         self.is_open = False
         self._over.set()
 
     async def _watch(self, client: Client) -> None:
-        """Watch for tool changes, which servers that use the newer protocol announce only to subscribers."""
+        """Subscribe to tool changes: under the newer protocol, servers announce them only to subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
