@@ -235,7 +235,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
-    """Return words such as ``rounds 1 to 5 are alike``, including the numbers of b if they differ."""
+    """Return words such as ``rounds 1 to 5 are alike``, including run b's numbers if they differ."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (

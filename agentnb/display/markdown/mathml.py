@@ -127,7 +127,7 @@ def _serialize(element: Element, depth: int, before: str = "", after: str = "") 
 
 
 def _blank(element: Element, child: Element) -> str:
-    """Return a blank, which browsers ignore, after a script, fraction or name, to separate its text from what follows."""
+    """Return a blank that separates the text of a script, fraction or name from what follows; browsers ignore it."""
     is_sign = child.tag in TOKENS and len(unescape(child.text or "")) < 2
     return "" if is_sign or element.tag not in _ROWS or child.tag in ("mn", "mspace", "mrow") else " "
 

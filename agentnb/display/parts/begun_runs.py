@@ -1,4 +1,4 @@
-"""Runs that a call started, as its log lists them: lines of text, and HTML with the commands that show them."""
+"""Runs that a call started, as listed in its log: lines of text, and HTML with the commands that show them."""
 
 from __future__ import annotations
 

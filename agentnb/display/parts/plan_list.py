@@ -30,7 +30,7 @@ MAX_LINE_CHARACTERS = 110
 ANSWER = "answer"
 """Status of a plan without steps, meaning that the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""States that the line of a plan shows by its mark rather than by counting."""
+"""States that a plan's line shows by its mark rather than by a count."""
 Row = tuple[StepProgress, str]
 """A step and the state in which it is shown."""
 

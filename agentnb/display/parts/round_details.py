@@ -37,7 +37,7 @@ def odd(sentence: Html | str) -> Html:
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
     """Return the guidance of a round, which expands to its request. Guidance that was ignored is conspicuous.
 
-    Guidance that was not ignored is a detail, which a saved card shows in its details rather than in the round.
+    A saved card shows other guidance in its details rather than in the round.
     """
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):

@@ -121,7 +121,7 @@ def has_steps(run: Run) -> bool:
 
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path; gotos only lead elsewhere. ``hidden``: paths to omit."""
+    """Return the steps that did some work, by path; gotos are omitted. ``hidden``: other paths to omit."""
     return {path: record for path, record in run.step_records.items() if record.kind != "goto" and path not in hidden}
 
 
@@ -134,7 +134,7 @@ def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepReco
 
 
 def _nested(paths: list[str]) -> Iterator[str]:
-    """Yield the paths in an order in which each block is followed by its contents."""
+    """Yield the paths, ordered so that each block is followed by its contents."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
     for path in paths:
@@ -248,7 +248,7 @@ def mark_html(state: str) -> Html:
 
 
 def look_of(state: str) -> str:
-    """Return the classes for the word of a state, which is hidden if the mark already says it."""
+    """Return the classes for a state's word, to hide it if the mark already says the same."""
     if state in ("", "completed"):
         return "unseen"
     return f"step-state {TONES[state]}" if state in TONES else "step-words"

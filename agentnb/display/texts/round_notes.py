@@ -1,4 +1,4 @@
-"""Remarkable facts about a round apart from its reply, one line each: notes on events, and warnings about the model."""
+"""Notable facts about a round apart from its reply, one line each: notes on events, and warnings about the model."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
 SUBSTITUTED = "substituted"
-"""State of a step that failed but completed with a substitute, `NodeState.is_substituted`; its status is completed."""
+"""State of a step that failed but completed with a substitute (`NodeState.is_substituted`); its status is completed."""
 SUBSTITUTE = "used a substitute"
 MARKS = {
     "": "○",
@@ -57,7 +57,7 @@ DONE = ("completed", PASSED, KNOWN)
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
 """Words for the states that are counted, in order."""
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a step's duration to be shown."""
+"""Shortest step duration, in seconds, that is shown."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """Words for kinds of steps whose own names do not read well."""
 ASKS = "asks you"

@@ -1,6 +1,4 @@
-"""The part of a question about a call that can also allow later calls: which calls, their reach, and an explanation in
-words.
-"""
+"""The part of a call's question that can also allow later calls: which ones, how far that reaches, and an explanation."""
 
 from __future__ import annotations
 
