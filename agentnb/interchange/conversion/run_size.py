@@ -1,4 +1,4 @@
-"""The size of a run under construction, which is checked against the reading limits."""
+"""The size of a run under construction, checked against the reading limits."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 
 
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
-    """Return the ids of the run and its parent if agentnb exported this request; otherwise empty and None."""
+    """Return the ids of the run and its parent if agentnb exported this request; otherwise, "" and None."""
     metadata = exchange.recorded.get("metadata")
     if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str) and user.startswith(RUN_ID):
         metadata = dict(entry.split("=", 1) for entry in user.split() if "=" in entry)

@@ -117,7 +117,7 @@ def _thought(one: dict[str, Any]) -> Thinking:
 
 
 def _parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content in Google's API: text, a part, or a list of these."""
+    """Return the parts of message content in Google's API: text, a part, or a list of these."""
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []
