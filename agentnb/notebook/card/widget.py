@@ -35,7 +35,7 @@ def _widget_class() -> Any:
 
 
 def make_widget(run_id: str = "") -> Any:
-    """Return a widget for one card, which receives messages while a cell is running if the kernel supports that.
+    """Return a card's widget. If the kernel supports it, the widget receives messages even while a cell is running.
 
     ``run_id``: the run's id, if its log is kept.
     """

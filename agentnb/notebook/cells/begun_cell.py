@@ -1,4 +1,4 @@
-"""The running cell, which shows the runs that its Python code starts. Imports the views only when needed."""
+"""The running cell, and how it shows the runs that its Python code starts. Views are imported only when needed."""
 
 from __future__ import annotations
 

@@ -147,8 +147,8 @@ class ProgressBox:
             close(widget)
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
-        """Handle a message from a page, which repeats it until it is acknowledged. Called on a separate thread while the cell
-        runs.
+        """Handle a message from a page. The page repeats it until it is acknowledged. Called on a separate thread while the
+        cell runs.
         """
         if not isinstance(message, dict):
             return

@@ -27,7 +27,7 @@ class Area:
         return place is self._shown
 
     def changed(self, place: RunPlace) -> None:
-        """Redraw the area if this place, which has changed, is shown."""
+        """Redraw the area if this place, whose content has changed, is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
