@@ -79,7 +79,7 @@ class AgentProcess:
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line of its standard error with a letter, or "": errors of Node end with a bracket."""
+        """Return the last line of standard error that contains a letter, or "". (Node errors end with a bracket.)"""
         self._stderr.take()
         return next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
 

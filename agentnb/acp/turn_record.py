@@ -78,8 +78,8 @@ class Spending:
         self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
 
     def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
-        """Return the US dollars spent since the previous call. ``total``: total of the session, None if not reported
-        in this turn.
+        """Return the US dollars spent since the previous call. ``total``: total of the session, None if it was not reported in
+        this turn.
 
         Before the first report, rounds within a turn cost 0, since the difference follows later.
         """
