@@ -304,7 +304,7 @@ class _Level:
             yield Wire(edge, tuple(corners), label_at or (x, y))
 
     def _loop_wires(self, boxes: dict[int, Box]) -> Iterator[Wire]:
-        """Yield the loops, which run outside all nodes; shorter ones are further in."""
+        """Yield the loops. They run outside all nodes, shorter ones further in."""
         spans = [source.layer - target.layer for source, target in map(self._ends, self._loops)]
         lanes = {LEFT: 0, RIGHT: 0}
         for index in sorted(range(len(spans)), key=spans.__getitem__):

@@ -67,7 +67,7 @@ def _span(kind: str, text: str) -> str:
 
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters of text that are shown."""
+"""Maximum characters of text shown."""
 GROWTH = 30
 """Maximum length of the HTML as a multiple of the text. Ordinary text about doubles; only attacks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
@@ -126,7 +126,7 @@ def _as_written(text: str) -> Html:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    """Return the cached sanitiser, which guards against flaws in the parser but normally changes nothing."""
+    """Return the cached sanitiser. It guards against flaws in the parser, but normally changes nothing."""
     import nh3
 
     return nh3.Cleaner(

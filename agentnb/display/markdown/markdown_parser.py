@@ -134,7 +134,7 @@ MAX_MATH = 2_000
 MARK = "\ue000"
 """Encloses the number of a formula until the text is sanitised. In texts that already contain it, formulas are not typeset."""
 MAX_FORMULAS = 500
-"""Maximum formulas that are typeset per text; the rest remain TeX."""
+"""Maximum formulas typeset per text; the rest remain TeX."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
 

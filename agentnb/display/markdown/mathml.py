@@ -50,7 +50,7 @@ ATTRIBUTES = {
 }
 """Attributes copied from the elements that the library returns."""
 ELEMENTS = {*ATTRIBUTES, *TOKENS, *"mrow mspace msqrt mroot msub msup msubsup munderover mtr mtd mphantom".split()}  # noqa: SIM905
-"""Elements of the library that are allowed."""
+"""The library's elements that are allowed."""
 
 _TRUE_OR_FALSE = re.compile("true|false")
 _LENGTH = re.compile(r"(-?\d(?:\.\d{1,3})?)em")

@@ -11,7 +11,7 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 
 MAX_LISTED = 20
-"""Maximum runs of a call that are listed, counted from the most recent."""
+"""Maximum runs listed for a call, counted from the most recent."""
 MAX_NAME = 80
 """Maximum characters of an agent's name and of a run's id."""
 

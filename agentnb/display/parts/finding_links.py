@@ -18,7 +18,7 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
-"""Maximum lines of findings that are listed; the rest are counted."""
+"""Maximum lines of findings listed; the rest are counted."""
 MAX_AT_ONCE = 4
 """Maximum lines that a saved card shows unfolded; if there are more, only the first `FIRST` are."""
 FIRST = 3

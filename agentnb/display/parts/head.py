@@ -199,7 +199,7 @@ def model_html(run: Run) -> Html:
 
 
 def details_html(run: Run, totals: Totals) -> Html:
-    """Return the facts about a run that are rarely needed: id, model, guidance, tokens and counts."""
+    """Return rarely needed facts about a run: id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):

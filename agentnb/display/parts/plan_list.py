@@ -22,7 +22,7 @@ from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Maximum plans that are listed, counted from the most recent."""
+"""Maximum plans listed, counted from the most recent."""
 MAX_OPEN = 60
 """Maximum steps of earlier plans that a finished run shows unfolded."""
 MAX_LINE_CHARACTERS = 110

@@ -84,7 +84,7 @@ def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
 
 
 def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
-    """Return the routine calls of todo tools, which do not need their own line, by position."""
+    """Return, by position, the routine calls of todo tools; these do not need their own line."""
     remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
 
     def is_routine(record: CallRecord) -> bool:

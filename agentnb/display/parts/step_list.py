@@ -43,7 +43,7 @@ MAX_OUTPUT = 4_000
 MAX_WHOLE = 100_000
 """Maximum characters of an output in a page."""
 MAX_READ = 10_000
-"""Maximum characters of a text that are searched for its first words."""
+"""Maximum characters of a text searched for its first words."""
 BLOCKS = ("parallel", "map")
 """Kinds of steps whose errors are those of the steps within them."""
 UNRUN = ("", PENDING)
@@ -78,7 +78,7 @@ class StepRow(NamedTuple):
     record: StepRecord | None = None
     """The step in the log, or None if it has not started."""
     given: Any = None
-    """The arguments that are shown when it is expanded."""
+    """The arguments shown when the row is expanded."""
     has_runs: bool = True
     """True if the runs nested at the step's path belong to this execution."""
     begun: Sequence[NestedStart] = ()

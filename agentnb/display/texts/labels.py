@@ -92,5 +92,5 @@ def amount(value: Any) -> float | None:
 
 
 def short_id(run_id: str) -> str:
-    """Return the end of a run's id, which commands accept."""
+    """Return the end of a run's id, as accepted by commands."""
     return run_id[-SHORT_ID:]

@@ -51,7 +51,7 @@ WORDS = {
     NOT_RUN: "not run",
     PASSED: "nothing to do",
 }
-"""The word for each state of a step in a workflow or plan that is displayed."""
+"""The word for each displayed state of a step in a workflow or plan."""
 DONE = ("completed", PASSED, KNOWN)
 """States that count as done."""
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
@@ -82,7 +82,7 @@ def call_name(path: str, agent: str, title: str) -> str:
 
 
 def state_of_step(state: NodeState | StepRecord, status: str) -> str:
-    """Return the state of a step that is displayed: its status, or that it used a substitute."""
+    """Return the displayed state of a step: its status, or that it used a substitute."""
     return SUBSTITUTED if status == "completed" and state.is_substituted else status
 
 

@@ -1,4 +1,4 @@
-"""A plan draft that is waiting for approval: an editable table, and what the plan may do once approved."""
+"""A plan draft awaiting approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
