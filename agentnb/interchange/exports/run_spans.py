@@ -57,7 +57,7 @@ class SpanEvent:
 
     event: e.AnyEvent
     at: int
-    """Nanoseconds since 1970, which may be derived from the event's position."""
+    """Nanoseconds since 1970, possibly derived from the event's position."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Span:
     error: e.RunError | None = None
     inputs: Sequence[Message] = ()
     offset: int = 0
-    """Number of messages in earlier spans, which precede the inputs."""
+    """Number of messages in earlier spans, before the inputs."""
     reply: e.ModelReplied | None = None
     called: w.ModelCalled | None = None
     """The model call outside a round that the span represents, if any."""

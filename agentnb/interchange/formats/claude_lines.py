@@ -159,7 +159,7 @@ class ClaudeLog(SessionLog):
             self.warn(text, at)
 
     def _attachment(self, record: dict[str, Any]) -> None:
-        """Add a message typed while the agent was working, which newer versions record as an attachment."""
+        """Add a message typed while the agent was working; newer versions record it as an attachment."""
         attachment = record.get("attachment") or {}
         if attachment.get("type") != "queued_command":
             return

@@ -42,7 +42,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Apply a record, which may be a session, a message, or a change to earlier records."""
+    """Apply a record: a session, a message, or a change to earlier records."""
     if "$rewindTo" in record:
         ids = list(messages)
         gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []

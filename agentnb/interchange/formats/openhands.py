@@ -57,7 +57,7 @@ def _is_nested(event: dict[str, Any]) -> bool:
 
 
 def _is_flat(event: dict[str, Any]) -> bool:
-    """True if this is an event from an early version, which has its fields at the top level."""
+    """True if this is an event from an early version, with its fields at the top level."""
     return bool(event.keys() & {"content", "command", "code", "thought", "outputs", "path", "url", "agent_state"})
 
 

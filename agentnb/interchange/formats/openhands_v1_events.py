@@ -55,7 +55,7 @@ class ConversationReader:
         self._events: list[set[str]] = []
         """For each reply, the ids of its events."""
         self._finishes: set[str] = set()
-        """Ids of finish calls, which the run's calls do not include."""
+        """Ids of finish calls; these are not among the run's calls."""
         self._state = ""
         self._error = ("", "")
         self._usage: dict[str, Usage] = {}
