@@ -67,7 +67,7 @@ def dry_text(
 
 
 def _fold(tool: ToolSpec) -> str:
-    """Return one line for the todo tool, whose description is long and always the same."""
+    """Return one line for the todo tool, since its description is long and always the same."""
     return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 

@@ -21,7 +21,7 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class BrowserWidget(anywidget.AnyWidget):
-        """A widget without a view: the page replaces the saved form, which is the cell's output, with the browser.
+        """A widget without a view: the page replaces the saved form (the cell's output) with the browser.
 
         A saved notebook therefore contains no widget; JupyterLab would fail to find one when reopening it.
         """

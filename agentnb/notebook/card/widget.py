@@ -44,7 +44,7 @@ def make_widget(run_id: str = "") -> Any:
 
 
 class OpenWidgets:
-    """Widgets of ended runs that a page may still show. There are at most `MAX_LEFT_OPEN`; the oldest are closed first."""
+    """Widgets of ended runs that a page may still show: at most `MAX_LEFT_OPEN`. The oldest are closed first."""
 
     def __init__(self) -> None:
         self._widgets: deque[Any] = deque()

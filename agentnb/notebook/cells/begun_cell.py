@@ -43,6 +43,6 @@ def begin(shell: Any, cell: BegunCell) -> None:
 
 
 def begun_cell(shell: Any) -> BegunCell:
-    """Return the cell that is running, or that ran last. The extension must be loaded."""
+    """Return the running cell, or the one that ran last. The extension must be loaded."""
     cell: BegunCell = getattr(shell, _CELL)
     return cell

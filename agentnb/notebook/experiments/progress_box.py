@@ -34,7 +34,7 @@ _variable: ContextVar[str] = ContextVar("variable of an experiment's results", d
 
 @contextmanager
 def results_in(variable: str) -> Iterator[None]:
-    """Set the results variable that is named in the boxes of experiments started in this block."""
+    """Set the name of the results variable shown in the boxes of experiments started in this block."""
     token = _variable.set(variable)
     try:
         yield

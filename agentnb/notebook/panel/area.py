@@ -52,7 +52,7 @@ class RunPlace:
         self.html = html
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """Show the live card, which updates itself."""
+        """Show the live card; it updates itself."""
         self.widget = widget
         self._area.changed(self)
 
