@@ -64,7 +64,7 @@ SESSION = "acp_session"
 START = "start_agent"
 """Name of the call by which the person approves the start of an agent."""
 ROUNDS = "rounds"
-"""Metadata key for the origin of round boundaries, which agents do not report."""
+"""Metadata key for the origin of round boundaries, since agents do not report these."""
 CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
@@ -352,7 +352,7 @@ class AcpModel:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def begin(self, context: RunContext) -> None:
-        """Wait for a place, except within another agent or its functions, which may wait for this one. Then scan the working
+        """Wait for a place, except within another agent or its functions, as these may wait for this one. Then scan the working
         folder, to detect changes not written by agentnb.
         """
         log, budget = context.log, context.budget

@@ -364,7 +364,7 @@ class Session:
         return self._unfinished
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
-        """Make a call on behalf of the agent, which the run judges like any other."""
+        """Make a call on behalf of the agent; the run judges it like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
         call = self._begin_call(ForeignCall(unguessable, self._work_dir, function))

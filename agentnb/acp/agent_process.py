@@ -54,7 +54,7 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
-        """Start the command under a guard, which ends it when the kernel ends. Raises OSError."""
+        """Start the command under a guard that ends it when the kernel ends. Raises OSError."""
         lifeline, held = os.pipe()
         stderr = StderrTail()
         try:

@@ -131,7 +131,7 @@ class Terminal:
         self._work = asyncio.ensure_future(self._run(shell, context, command))
 
     async def _run(self, shell: Shell, context: ToolContext, command: str) -> None:
-        """Run the command under a guard, which ends it when the kernel ends."""
+        """Run the command under a guard that ends it when the kernel ends."""
         lifeline, held = os.pipe()
         try:
             guard = guard_words(lifeline)
