@@ -40,7 +40,7 @@ _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
 """Flag bit that marks a member as password-protected."""
 _ZSTANDARD = 93
-"""The number of Zstandard's compression method."""
+"""The number of the Zstandard compression method in zip archives."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
 """Exceptions raised for truncated or corrupted compressed data."""
 
@@ -200,7 +200,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """Limits the reading of an archive's directory, which `zipfile` reads in one go, whatever size the archive states."""
+    """Limits the size of an archive's directory, because `zipfile` reads it in one go, whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name

@@ -102,7 +102,7 @@ def _hyphenate(option: str, options: list[str]) -> str:
 def parse_options(magic: Any, line: str, *, see: str = "") -> Any:
     """Parse the options on a line. Raises `SettingsError` if any are unknown.
 
-    ``see``: where to read about the options, for a line magic, which has no text below it.
+    ``see``: where to read about a line magic's options, as it has no text below it.
     """
     options = [option for action in magic.parser._actions for option in action.option_strings]
     line = _UNDERSCORED.sub(lambda match: _hyphenate(match.group(), options), line)

@@ -1,4 +1,4 @@
-"""The magics ``%%workflow`` and ``%%plan``, which parse their lines, call the session and show results."""
+"""The magics ``%%workflow`` and ``%%plan``: they parse their lines, call the session and show results."""
 
 from __future__ import annotations
 

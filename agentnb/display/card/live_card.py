@@ -1,7 +1,7 @@
 """The content of a live card as data: the pieces of the run so far, and those that have changed since the last frame.
 
 Independent of widgets and threads. Each frame has a number, so a browser that missed one can request the complete picture,
-which shows the same as all the frames together.
+which is equivalent to all the frames together.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LiveCard:
         self.run = Run()
         self._controls = controls
         self.nested = NestedRuns()
-        """The runs that its calls started."""
+        """The nested runs that calls started."""
         self._findings = LiveFindings()
         self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks, run=self.run)
         self._totals = Totals()
@@ -261,7 +261,7 @@ class LiveCard:
         return join_html(hint, _button(do, label), _button("stop", "Stop"))
 
     def _now_html(self) -> Html:
-        """Return the message field's second button, for an external agent, which works in turns."""
+        """Return the message field's second button, needed for external agents because they work in turns."""
         if not (self._controls and is_going_on(self.run) and is_external(self.run)):
             return NOTHING
         return tag("button", "button", "Now", type="submit", value="now", title="End its turn, so that it reads this at once")

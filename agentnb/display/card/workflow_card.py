@@ -57,7 +57,7 @@ _NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
-    """The steps and plans of a run as pieces of its card. If the run is growing, pass every event to it."""
+    """The steps and plans of a run as pieces of its card. For a growing run, pass it every event."""
 
     def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
         self._run = run
@@ -202,7 +202,7 @@ def steps_title(run: Run) -> str:
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines, outlined by its workflow if the log contains it, and the runs that tools started."""
+    """Yield a run's steps as lines (outlined by its workflow, if the log has it), and the runs that tools started."""
     graph = graph_in(run)
     if graph is None:
         yield from work_lines(run)

@@ -16,7 +16,7 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
-"""Maximum characters of the text, or of the arguments of a call."""
+"""Maximum characters of a text, or of a call's arguments."""
 MAX_TOOLS = 5
 """Maximum tools named in the command."""
 _NAMES = {NOOP: "does nothing", ABORT: "ends the run"}

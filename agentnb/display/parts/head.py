@@ -51,7 +51,7 @@ MAX_OF_A_PLACE = 300
 """Maximum characters of a file name, or of any other fact about where a run comes from."""
 MAX_OF_SPEAKERS = 400
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a run's duration to be shown."""
+"""Shortest run duration, in seconds, that is shown."""
 MAX_WAIT = 1e8
 """Maximum seconds for a countdown: about three years."""
 
@@ -108,9 +108,7 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
 
 
 def _silence(run: Run) -> Html:
-    """Return the element in which a live card counts how long an external agent, which does not report retries, has been
-    silent.
-    """
+    """Return the element that counts, in a live card, how long an external agent (which reports no retries) has been silent."""
     current = run.open_round
     is_awaited = run.status == "running" and current is not None and current.reply is None and is_external(run)
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
@@ -201,7 +199,7 @@ def model_html(run: Run) -> Html:
 
 
 def details_html(run: Run, totals: Totals) -> Html:
-    """Return the facts about a run that are rarely needed: id, model, guidance, tokens and counts."""
+    """Return rarely needed facts about a run: id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):

@@ -22,7 +22,7 @@ from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Maximum plans that are listed, counted from the most recent."""
+"""Maximum plans listed, counted from the most recent."""
 MAX_OPEN = 60
 """Maximum steps of earlier plans that a finished run shows unfolded."""
 MAX_LINE_CHARACTERS = 110
@@ -30,7 +30,7 @@ MAX_LINE_CHARACTERS = 110
 ANSWER = "answer"
 """Status of a plan without steps, meaning that the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""States that the line of a plan shows by its mark rather than by counting."""
+"""States that a plan's line shows by its mark rather than by a count."""
 Row = tuple[StepProgress, str]
 """A step and the state in which it is shown."""
 

@@ -43,7 +43,7 @@ MAX_OUTPUT = 4_000
 MAX_WHOLE = 100_000
 """Maximum characters of an output in a page."""
 MAX_READ = 10_000
-"""Maximum characters of a text that are searched for its first words."""
+"""Maximum characters of a text searched for its first words."""
 BLOCKS = ("parallel", "map")
 """Kinds of steps whose errors are those of the steps within them."""
 UNRUN = ("", PENDING)
@@ -78,7 +78,7 @@ class StepRow(NamedTuple):
     record: StepRecord | None = None
     """The step in the log, or None if it has not started."""
     given: Any = None
-    """The arguments that are shown when it is expanded."""
+    """The arguments shown when the row is expanded."""
     has_runs: bool = True
     """True if the runs nested at the step's path belong to this execution."""
     begun: Sequence[NestedStart] = ()
@@ -121,7 +121,7 @@ def has_steps(run: Run) -> bool:
 
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path; gotos only lead elsewhere. ``hidden``: paths to omit."""
+    """Return the steps that did some work, by path; gotos are omitted. ``hidden``: other paths to omit."""
     return {path: record for path, record in run.step_records.items() if record.kind != "goto" and path not in hidden}
 
 
@@ -134,7 +134,7 @@ def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepReco
 
 
 def _in_block_order(paths: list[str]) -> Iterator[str]:
-    """Yield the paths in an order in which each block is followed by its contents."""
+    """Yield the paths, ordered so that each block is followed by its contents."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
     for path in paths:
@@ -248,7 +248,7 @@ def mark_html(state: str) -> Html:
 
 
 def look_of(state: str) -> str:
-    """Return the classes for the word of a state, which is hidden if the mark already says it."""
+    """Return the classes for a state's word, to hide it if the mark already says the same."""
     if state in ("", "completed"):
         return "unseen"
     return f"step-state {TONES[state]}" if state in TONES else "step-words"

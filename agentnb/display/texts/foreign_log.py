@@ -21,7 +21,7 @@ MAX_SHOWN = 2_000
 MAX_ANSWERS = 10
 """Maximum answers shown, starting with the newest; earlier ones are counted, except grants for all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
-"""Answers that accept the log, or have every call asked about again."""
+"""Answers that accept the log, or require a new question about every call."""
 CHOICES = f"Answer ({TAKE}: accept this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
 ANSWER_UNUSED = "Your answer was not used, because the log is not yours; you will be asked again"
 

@@ -60,8 +60,8 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     """Return the parts of the call that a question concerns, or that asks the question: command, code, file change,
     other arguments.
 
-    For a tool of an MCP server, includes what has changed about the tool and the server's description of it. Omits arguments
-    that the question itself, the command, the code or the change shows in full.
+    For an MCP server's tool, includes what has changed about the tool and the server's description of it. Omits arguments that
+    the question itself, the command, the code or the change shows in full.
     """
     origin = question.about or question.caller
     if origin is None:

@@ -77,7 +77,7 @@ class CardView:
     """Watches one run, and shows it in its place. Everything shown comes from the run."""
 
     shows_prints = True
-    """The output of its tools is shown at their calls."""
+    """The output of the run's tools is shown at their calls."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class CardView:
 
     @property
     def nested_runs(self) -> NestedRuns:
-        """The runs started by its calls."""
+        """The nested runs started by the run's calls."""
         return self._card.nested
 
     def draw_nested(self) -> None:
@@ -190,7 +190,7 @@ class CardView:
         return self._card.run
 
     def _is_suspended(self) -> bool:
-        """Return whether the live run is suspended, and not just a resumed run whose earlier events come first."""
+        """Return whether the live run is really suspended, rather than resumed and still receiving its earlier events."""
         run, live = self._run, self._live
         return live is not None and run.is_suspended and len(run.events) > live.events_before
 

@@ -174,7 +174,7 @@ def tell_saved_rules(session: Session) -> None:
 
 
 class CellRun:
-    """The watcher of a cell's run, which buffers events until it is decided how to show the run."""
+    """The watcher of a cell's run. It buffers events until it is decided how to show the run."""
 
     def __init__(self, cell: CellHost, beginning: Beginning) -> None:
         self.beginning = beginning
@@ -192,7 +192,7 @@ class CellRun:
 
     @property
     def shows_prints(self) -> bool:
-        """True if its tools' output is shown at their calls, which is impossible for a run that is only counted."""
+        """True if its tools' output is shown at their calls; for a run that is only counted, this is impossible."""
         return self._line is None or self._view is not None
 
     def __call__(self, item: AnyEvent | Delta) -> None:

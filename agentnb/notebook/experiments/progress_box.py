@@ -34,7 +34,7 @@ _variable: ContextVar[str] = ContextVar("variable of an experiment's results", d
 
 @contextmanager
 def results_in(variable: str) -> Iterator[None]:
-    """Set the results variable that is named in the boxes of experiments started in this block."""
+    """Set the name of the results variable shown in the boxes of experiments started in this block."""
     token = _variable.set(variable)
     try:
         yield
@@ -147,8 +147,8 @@ class ProgressBox:
             close(widget)
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
-        """Handle a message from a page, which repeats it until it is acknowledged. Called on a separate thread while the cell
-        runs.
+        """Handle a message from a page. The page repeats it until it is acknowledged. Called on a separate thread while the
+        cell runs.
         """
         if not isinstance(message, dict):
             return

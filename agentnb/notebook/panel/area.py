@@ -27,7 +27,7 @@ class Area:
         return place is self._shown
 
     def redraw(self, place: RunPlace) -> None:
-        """Redraw the area if this place, which has changed, is shown."""
+        """Redraw the area if this place, whose content has changed, is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
@@ -52,7 +52,7 @@ class RunPlace:
         self.html = html
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """Show the live card, which updates itself."""
+        """Show the live card; it updates itself."""
         self.widget = widget
         self._area.redraw(self)
 

@@ -150,7 +150,7 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Record the calls sent with something that the server expects back: thinking or a signature."""
+    """Record the calls sent together with thinking or a signature, which the server expects back."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])

@@ -1,4 +1,4 @@
-"""A plan draft that is waiting for approval: an editable table, and what the plan may do once approved."""
+"""A plan draft awaiting approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
 
 
 def _by_words(plan: PlanRecord) -> str:
-    """Return the decision on a plan that the person's message made; empty if no message decided on it."""
+    """Return the decision that the person's message made on a plan; empty if no message decided on it."""
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
@@ -99,7 +99,7 @@ def _reasoning(plan: PlanSpec) -> Html:
 
 
 _REFUSED = tag("div", "field-error", data_refused=True, role="alert")
-"""The element, at a step or at the button for adding one, in which the page says why a change was refused."""
+"""The element in which the page says why a change was refused, at a step or at the button for adding one."""
 
 
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:

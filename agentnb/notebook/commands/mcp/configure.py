@@ -83,8 +83,8 @@ def _words(line: str) -> list[str]:
 def _read(typed: list[str]) -> MCPServer:
     """Return the server that the words describe.
 
-    Options come before a command, whose own arguments are left unchanged. An address has no arguments, so options may follow
-    it.
+    Options come before a command; the command's own arguments are left unchanged. An address has no arguments, so options may
+    follow it.
     """
     words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False
