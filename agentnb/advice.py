@@ -490,9 +490,9 @@ class AdvisedWarning(UserWarning):
         self.what = what
         self.advice = as_advice(advice)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.what, self.advice, commands))
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)

@@ -95,12 +95,12 @@ class AgentnbError(Exception):
         """The next command, worded for Python."""
         return in_python(self.advice)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem and its advice, worded for a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.what, self.advice))
@@ -163,7 +163,7 @@ class AnyProblem(Protocol):
     def message(self) -> str:
         """The description."""
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem, worded for a surface."""
 
 
@@ -172,9 +172,9 @@ class WorkflowProblems(SettingsError):
 
     problems: tuple[AnyProblem, ...] = ()
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problems, worded for a surface, one per line, up to `MAX_PROBLEMS`."""
-        return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
+        return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().text_for(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (*super().__reduce__(), {"problems": self.problems})
@@ -294,7 +294,7 @@ class ExpectationFailed(AgentnbError, AssertionError):
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the failed expectations, one per line, followed by advice."""
         hint = in_words(self.advice, commands)
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
@@ -316,7 +316,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
     """Return the first problems, worded for a surface, one per line, and the number of those left out."""
-    return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
+    return "\n".join(_first_lines([problem.text_for(commands) for problem in problems]))
 
 
 def _first_lines(problems: Sequence[str]) -> list[str]:

@@ -190,7 +190,7 @@ class RequestBuilder:
         """Return the number of prepared messages whose content was stored entirely before this index."""
         return bisect_left(self._origins, index)
 
-    def inherited(self, history: int) -> int:
+    def count_inherited(self, history: int) -> int:
         """Return the number of prepared messages whose content comes entirely from the previous run, that is, from the first
         ``history`` stored messages.
         """

@@ -119,7 +119,7 @@ class _Past:
             request=request,
             ephemeral=system_reminder(self._request_builder.ephemeral) if self._request_builder.ephemeral else "",
             lasting=messages.lasting,
-            inherited=self._request_builder.inherited(self._history),
+            inherited=self._request_builder.count_inherited(self._history),
             sent_before=0 if before is None else len(before),
             unchanged=0 if before is None else _leading(before[-1], before, messages),
             kept=0 if before is None else _leading(before.lasting, before, messages, stored=True),

@@ -204,7 +204,7 @@ class RunFile(LogFile):
         _holders[str(path)] = self
 
     @classmethod
-    def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
+    def reopen(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
         """Reopen an interrupted run's file for appending, dropping a torn last line; return it and its events.
 
         Raises OSError, such as BlockingIOError if a process is writing it, or `TraceError` if it is not a log.

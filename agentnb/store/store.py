@@ -117,7 +117,7 @@ class Store:
         path = self.path(self.find(run_id))
         try:
             _check_parents(path)
-            file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
+            file, events = RunFile.reopen(path, sync_rounds=self._sync_rounds)
         except BlockingIOError as error:
             raise StoreError(
                 f"Run {path.stem} is running in another process", "Stop it there first, or wait until it ends"

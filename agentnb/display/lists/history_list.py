@@ -96,7 +96,7 @@ def _line(summary: RunSummary, width: int) -> str:
 
 
 def _indent(summary: RunSummary) -> str:
-    """Return the indentation of a nested run's prompt, which depends on its depth."""
+    """Return the indentation of a nested run's prompt, according to its depth."""
     return f"{'  ' * (summary.depth - 1)}↳ " if summary.depth else ""
 
 
@@ -184,7 +184,7 @@ def _rest(summaries: Sequence[RunSummary]) -> Html:
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
-    """Return a button for each run, newest first, whose ``data-run`` is the run's id."""
+    """Return a button for each run, newest first; its ``data-run`` is the run's id."""
     if not found:
         return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))

@@ -69,7 +69,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 
 
 def to_first_call(run: Run, words: str) -> Html:
-    """Return the words for a run's state; if they count calls, as a link to the first of those calls."""
+    """Return the words for a run's state; if they count calls, make them a link to the first of those."""
     kind = kind_of_counted_calls(state_of(run))
     first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_)[kind]), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)

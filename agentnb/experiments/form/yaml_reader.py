@@ -68,7 +68,7 @@ def read_experiment(
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
     if problems.found:
         raise ExperimentProblems.of(
-            [problem.worded(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
+            [problem.text_for(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
         )
     return Experiment(**values, _source=text.strip())
 

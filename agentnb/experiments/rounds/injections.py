@@ -42,7 +42,7 @@ class Injection(NamedTuple):
 
 def is_drawn_by_round(run: Run) -> bool:
     """True if a guidance set was drawn for each round of the run."""
-    logged = RandomGuidance.logged(run.settings)
+    logged = RandomGuidance.from_log(run.settings)
     return any(event.round for event in draws_of(run)) if logged is None else logged.assign == "round"
 
 
@@ -81,6 +81,6 @@ def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Injectio
 
 def _sets_of(run: Run) -> list[GuidanceSet]:
     """Return the sets with guidance that could be drawn. If a policy does the drawing itself, return those that were drawn."""
-    drawn = RandomGuidance.logged(run.settings)
+    drawn = RandomGuidance.from_log(run.settings)
     logged = {event.set: GuidanceSet.as_logged(event.set, event.texts or {}) for event in draws_of(run)}
     return [words for words in (logged.values() if drawn is None else drawn.sets) if words.as_texts.texts]

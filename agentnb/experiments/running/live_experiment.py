@@ -77,7 +77,7 @@ class LiveExperiment:
 
 
 @contextmanager
-def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
+def watch_experiment(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
     """Show a running experiment to its watchers: ``watch``, and either the notebook in which it was started or a line in a
     terminal.
     """

@@ -25,7 +25,7 @@ from agentnb.experiments.planning.variants import Variant, is_persona, name_of, 
 from agentnb.experiments.results.comparison import Comparison, compare
 from agentnb.experiments.results.experiment_folder import ExperimentFolder, Memory, Note, Plan, Records, add_note
 from agentnb.experiments.running.control import ProgressWatcher
-from agentnb.experiments.running.live_experiment import LiveExperiment, watched
+from agentnb.experiments.running.live_experiment import LiveExperiment, watch_experiment
 from agentnb.experiments.search.candidates import added_lines, without_line
 from agentnb.experiments.search.gepa_engine import CandidateSearch, load_gepa
 from agentnb.experiments.search.proposals import FILE, ProposalRequest, Proposals, by_function, by_model, proposer_agent
@@ -164,7 +164,7 @@ class Search:
             limit = self.proposals if ended is None else len(ended.keys)
             search = CandidateSearch(cells, self._read.split, proposals, limit, self._primary.is_binary, self._read.start)
             outcome = _Outcome(search, cells)
-            with watched(control, watch, show=show):
+            with watch_experiment(control, watch, show=show):
                 try:
                     control.take(records.rows().values())
                     await search.run()

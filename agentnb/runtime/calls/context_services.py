@@ -102,7 +102,7 @@ class ContextServices:
             progress = reports.progress = reports.progress or CallProgress(self._log, call_id, self._running_loop)
         progress.report(done, total, text)
 
-    def printed(self, call_id: str, text: str) -> bool:
+    def note_print(self, call_id: str, text: str) -> bool:
         """Record text printed by this call, from any thread. Returns False if the call has ended, or if no watcher
         shows output.
         """
@@ -116,7 +116,7 @@ class ContextServices:
         prints.write(text)
         return True
 
-    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+    def note_start(self, call_id: str, run_id: str, agent: str) -> None:
         """Record a nested run started by this call, from any thread."""
         with self.lock:
             reports = self._reports_of(call_id)

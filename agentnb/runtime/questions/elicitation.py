@@ -338,14 +338,14 @@ class CallElicitor(CallClock):
     def began(self, run_id: str, agent: str) -> None:
         """Record a nested run started by the call, from any thread."""
         if self.inside is not None:
-            self.inside.begun(self._call_id, run_id, agent)
+            self.inside.note_start(self._call_id, run_id, agent)
 
-    def printed(self, text: str) -> bool:
+    def note_print(self, text: str) -> bool:
         """Record output with the call, from any thread; return False if it belongs elsewhere."""
-        if self.inside is not None and self.inside.printed(self._call_id, text):
+        if self.inside is not None and self.inside.note_print(self._call_id, text):
             return True
         around = self.elicitation.around
-        return around is not None and around.printed(text)
+        return around is not None and around.note_print(text)
 
     @property
     def call_id(self) -> str:
