@@ -199,7 +199,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _worked_since(self: Judgements, run_round: WorkflowRound) -> bool:
-    """True if work ran after the last change in this round that ended a todo."""
+    """True if any work was done after the last todo ended in this round."""
     return any(record.is_work and record.ran for record in run_round.records[self._todos_before[-1][0] :])
 
 

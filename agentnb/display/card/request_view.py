@@ -143,7 +143,7 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     repeated, origin = _repeated_messages(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
-    moved = range(max(1, repeated), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    moved = range(max(1, repeated), end - NEWEST) if _was_rebuilt(seen) and not whole else range(0)
     later = (*_message_range(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
     title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
@@ -157,7 +157,7 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     return join_html(_line("same", f"= {title}"), *later)
 
 
-def _is_made_anew(seen: SentRequest) -> bool:
+def _was_rebuilt(seen: SentRequest) -> bool:
     """True if messages from the middle of the previous request are no longer sent, with or without a summary."""
     return seen.kept < seen.sent_before - 1
 
@@ -268,7 +268,7 @@ def _origin(seen: SentRequest, index: int) -> _Origin:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
     if index < seen.kept:
         return _Origin("stored", "=", f"stored, as in round {seen.index} except for the reminder")
-    if _is_made_anew(seen):
+    if _was_rebuilt(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
     if index < seen.sent_before:
         return _Origin("new", "+", f"stored; text was added since round {seen.index}")

@@ -103,7 +103,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps in order of time, because Harbor writes calls without results after all others."""
+    """Return the steps in chronological order, because Harbor writes calls without results after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []

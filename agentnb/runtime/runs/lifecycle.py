@@ -404,7 +404,7 @@ class Lifecycle:
 
     @property
     def _others_cancel(self) -> bool:
-        """True if others cancelled the task or its caller, as opposed to the person's stop or the time limit."""
+        """True if others cancelled the task or its caller, rather than the person stopping it or the time running out."""
         caller, task = self._caller, self._task
         return (task is not None and task.cancelling() > self._own_cancellations) or (
             caller is not None and caller.cancelling() > self._cancelled_before

@@ -34,7 +34,7 @@ class Configuration:
             self._added[server.name] = server
 
     def load(self, servers: ServerList, file: str) -> None:
-        """Configure the servers of a file that the person named and confirmed, replacing its earlier ones."""
+        """Configure the servers in a file that the person named and confirmed, replacing those loaded from it before."""
         with self._changing():
             self._of_files.pop(file, None)
             self._of_files[file] = servers
