@@ -121,7 +121,7 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
         items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
     if chip(run) == NOT_CHECKED and not is_foreign(run):
         items.append(
-            tag("span", "next-step", "Nothing checked this answer. To check the next one: ", tag("code", "command", CHECK))
+            tag("span", "next-step", "Nothing checked this answer. To check the next one, for example: ", tag("code", "command", CHECK))
         )
     if offer := replay_offer(run, form.variable):
         typed = tag("span", "", pieces_html(pieces("", [offer], NOTEBOOK)))

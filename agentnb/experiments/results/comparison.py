@@ -553,21 +553,21 @@ def format_difference(value: float) -> str:
 
 
 def format_differences(*values: float) -> list[str]:
-    """Format a difference and its limits with the same number of decimals: three digits for the largest.
+    """Format a difference and its limits with the same number of decimals: at most three digits for the largest.
 
     A value too small for them is shown as it is, because a limit of 0 would say that the interval includes 0.
     """
     largest = max(map(abs, values))
     decimals = max(0, 2 - floor(log10(largest))) if largest >= ROUNDING else 0
+    while decimals and all(round(value, decimals) == round(value, decimals - 1) for value in values):
+        decimals -= 1
     return [f"{value:+.{decimals}f}" if round(value, decimals) else format_difference(value) for value in values]
 
 
 def format_with_limits(value: float, interval: Sequence[float] | None) -> str:
     """Format a difference, followed by the limits of its interval in brackets if there are any."""
-    if interval is None:
-        return format_difference(value)
-    difference, low, high = format_differences(value, *interval)
-    return f"{difference} [{low}, {high}]"
+    difference, *limits = format_differences(value, *(interval or ()))
+    return f"{difference} [{', '.join(limits)}]" if limits else difference
 
 
 def _check_primary(results: Results, primary: Any) -> str:

@@ -295,5 +295,6 @@ def test_differences_and_limits_share_decimals_and_never_round_to_zero() -> None
     assert format_with_limits(0.25, (-0.00701, 0.462)) == "+0.250 [-0.007, +0.462]"
     assert format_with_limits(0.25, (0.0004, 0.462)) == "+0.250 [+0.0004, +0.462]"
     assert format_with_limits(-600.0, (-1234.5, 8.25)) == "-600 [-1234, +8]"
+    assert format_with_limits(0.5, (0.19, 0.75)) == "+0.50 [+0.19, +0.75]"
     assert format_with_limits(0.0, (0.0, 0.0)) == "0 [0, 0]"
     assert format_with_limits(0.25, None) == "+0.25"
