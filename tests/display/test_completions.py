@@ -156,4 +156,5 @@ def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) ->
 
 
 def test_reminder_without_effect_is_not_said_as_an_error() -> None:
-    assert [trouble_words("ignored", count) for count in (1, 2)] == ["1 guidance reminder not followed", "2 guidance reminders not followed"]
+    one, two = (trouble_words("ignored", count) for count in (1, 2))
+    assert (one, two) == ("1 guidance reminder not followed", "2 guidance reminders not followed")

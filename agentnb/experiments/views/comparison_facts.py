@@ -178,7 +178,8 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _means(comparison)
         yield from _list_completed(comparison)
         if comparison.mde is not None:
-            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "found 4 times in 5: 80 % power, estimated from these runs")
+            ground = "found 4 times in 5: 80 % power, estimated from these runs"
+            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", ground)
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
