@@ -134,7 +134,8 @@ class Looks:
         self._take("question-edit", approvals.asked(self.lab, "file", approvals.WRITE, go)[0])
 
     def question_form(self) -> None:
-        self._take("question-form", forms.asked(self.lab)[0])
+        setup = forms.ASKS.replace("<b>confirmation</b>", "confirmation")
+        self._take("question-form", forms.asked(self.lab, setup, forms.GO.replace("Go.", "Book me a room."))[0])
 
     def draft(self) -> None:
         self._take("draft", drafts.drafted(self.lab)[0])
