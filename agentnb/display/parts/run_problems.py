@@ -49,9 +49,9 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
 
 
 def trouble_words(kind: str, count: int) -> str:
-    """Return a phrase such as ``2 failed calls`` or ``2 reminders not followed``."""
+    """Return a phrase such as ``2 failed calls`` or ``2 guidance reminders not followed``."""
     if kind == "ignored":
-        return f"{pluralize(count, 'reminder')} not followed"
+        return f"{pluralize(count, 'guidance reminder')} not followed"
     return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 

@@ -20,7 +20,7 @@ from agentnb.settings import KEY_NAMES
 MAX_OF_NAMES = 400
 """Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
 LOAD_EXTENSION = "%load_ext agentnb"
-CHECK = "%%agent --expect CONDITION"
+CHECK = "%%agent --expect \"'42' in text\""
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import inf
+from math import floor, inf, log10
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -542,16 +542,34 @@ def _describe(comparison: Comparison) -> str:
         return comparison.missing
     if analysis.interval is None:
         return describe_equal(analysis.value, analysis.tasks)
-    low, high = map(format_difference, analysis.interval)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     seen = "" if find_sign(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
-    return f"{format_difference(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
+    difference = format_with_limits(analysis.value, analysis.interval)
+    return f"{difference}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def format_difference(value: float) -> str:
     """Format a difference with its sign and three digits. Rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
+
+
+def format_differences(*values: float) -> list[str]:
+    """Format a difference and its limits with the same number of decimals: at most three digits for the largest.
+
+    A value too small for them is shown as it is, because a limit of 0 would say that the interval includes 0.
+    """
+    largest = max(map(abs, values))
+    decimals = max(0, 2 - floor(log10(largest))) if largest >= ROUNDING else 0
+    while decimals and all(round(value, decimals) == round(value, decimals - 1) for value in values):
+        decimals -= 1
+    return [f"{value:+.{decimals}f}" if round(value, decimals) else format_difference(value) for value in values]
+
+
+def format_with_limits(value: float, interval: Sequence[float] | None) -> str:
+    """Format a difference, followed by the limits of its interval in brackets if there are any."""
+    difference, *limits = format_differences(value, *(interval or ()))
+    return f"{difference} [{', '.join(limits)}]" if limits else difference
 
 
 def _check_primary(results: Results, primary: Any) -> str:
