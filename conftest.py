@@ -15,6 +15,8 @@ from asserted_sentences import RENEW, Sentences, Snapshot
 from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
 from missing_parts import LACKS, missing_line
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from agentnb import settings
 
@@ -112,6 +114,14 @@ def pytest_collection_finish() -> None:
     atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Give a worker whole files, and one of them all of the architecture: its files share the syntax trees of the package."""
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = _unit  # type: ignore[method-assign]  # what xdist's documentation tells to override
+    return scheduling
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Set aside what each file has left, too, once its garbage is gone: to collect stays cheap however many tests have run."""
@@ -134,6 +144,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", ())
     if line := missing_line(value for report in skipped for name, value in report.user_properties if name == LACKS):
         terminalreporter.write_line(line)
+
+
+def _unit(test: str) -> str:
+    file = test.partition("::")[0]
+    return str(Path(file).parent) if file.startswith("tests/architecture/") else file
 
 
 def _remove(home: str, process: int) -> None:

@@ -16,6 +16,12 @@ def trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@cache
+def walk(tree: ast.Module) -> list[ast.AST]:
+    """All nodes of a file. Kept, because a dozen tests look at all of them."""
+    return list(ast.walk(tree))
+
+
 def calls(node: ast.AST, inside: tuple[str, ...] = ()) -> Iterator[tuple[str, ast.Call]]:
     """Yield each call below the node, with the function around it."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

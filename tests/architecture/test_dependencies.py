@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from parsed import trees
+from parsed import trees, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -27,7 +27,7 @@ def used() -> set[str]:
     made = {module: {distribution(name) for name in names} for module, names in packages_distributions().items()}
     found: set[str] = set()
     for tree in trees().values():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             found |= set().union(*(made.get(module, set()) for module in _imported(node)))
             if isinstance(node, ast.Call) and _called(node.func).endswith("version") and node.args:
                 found |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}

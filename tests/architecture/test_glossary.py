@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 ROOT = PACKAGE.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -36,7 +36,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 def texts_of_package() -> Iterator[tuple[Path, str]]:
     """Yield docstrings and strings of several words."""
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
                 yield path, " ".join(node.value.split())
 

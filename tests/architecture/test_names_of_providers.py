@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 from agentnb.settings import REFUSED_SERVERS, SERVERS
 
@@ -26,7 +26,7 @@ ELSEWHERE = {
 
 def named_in(tree: ast.AST) -> Iterator[str]:
     """The names of providers among the texts of a file, alone or with the colon of a model's name."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.removesuffix(":") in NAMES:
             yield node.value.removesuffix(":")
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 READS_OTHERS = ("interchange/formats/", "models/", "core/log/older_logs.py")
 """Rooms and files that read texts of other products, or our own logs of earlier schemas."""
@@ -120,7 +120,7 @@ def compared(tree: ast.Module, named: dict[str, str]) -> Iterator[tuple[int, str
         yield from literals(node)
         yield from (named[each.id] for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in named)
 
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
             yield from ((node.lineno, text) for side in sides for text in texts(side) if is_sentence(text))
@@ -159,7 +159,7 @@ def test_suggested_names_are_written_only_by_advice() -> None:
     written = {
         f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}"
         for file, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if (isinstance(node, ast.JoinedStr) and NAMING.search(ast.unparse(node)))
         or (isinstance(node, ast.Constant) and "Did you mean" in str(node.value))
     }
@@ -169,7 +169,7 @@ def test_suggested_names_are_written_only_by_advice() -> None:
 
 def texts_of_errors_cut(tree: ast.Module) -> Iterator[int]:
     """The lines that search or cut the text of an error of ours: ``error.what``, ``error.hint``, ``str(error)``."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
             text = node.func.value
             if ast.unparse(text) == "str(error)" or (isinstance(text, ast.Attribute) and text.attr in ("what", "hint")):
@@ -205,10 +205,10 @@ def texts_to_show(tree: ast.Module) -> Iterator[ast.Constant]:
     """The texts of a module, without docstrings."""
     docstrings = {
         id(statement.value)
-        for statement in ast.walk(tree)
+        for statement in walk(tree)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parsed import PACKAGE, calls, trees
+from parsed import PACKAGE, calls, trees, walk
 
 ITS_OWN = PACKAGE / "core" / "request.py"
 ALLOWED = {
@@ -34,7 +34,7 @@ def made_in(path: Path, tree: ast.Module) -> list[str]:
 
 def _names(tree: ast.Module) -> Iterator[str]:
     """Yield the local names of `Request`, wherever in the package it is imported from."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (one.asname or one.name for one in node.names if one.name == "Request")
 

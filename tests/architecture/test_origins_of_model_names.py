@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from parsed import PACKAGE, calls, trees
+from parsed import PACKAGE, calls, trees, walk
 
 MAKERS = {"Agent", "make_model", "endpoint_of", "FileModelName", "logged_model", "is_trusted"}
 ALLOWED = {
@@ -66,7 +66,7 @@ def test_places_that_make_models_are_listed() -> None:
 
 def test_functions_that_make_models_are_not_renamed_on_import() -> None:
     def renamed(path: Path, tree: ast.Module) -> list[str]:
-        imports = (one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names)
+        imports = (one for node in walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names)
         return [f"{path.name}: {one.asname}" for one in imports if one.name in MAKERS and one.asname not in (None, one.name)]
 
     assert not [name for path, tree in trees().items() for name in renamed(path, tree)]

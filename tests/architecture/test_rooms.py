@@ -10,7 +10,7 @@ import statistics
 from collections import Counter
 from pathlib import Path
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 ROOT = PACKAGE.parent
 
@@ -38,7 +38,7 @@ MATRIX = {
 
 def names_in(tree: ast.Module) -> set[str]:
     """All names and attributes that the code uses."""
-    nodes = list(ast.walk(tree))
+    nodes = walk(tree)
     return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {
         node.id for node in nodes if isinstance(node, ast.Name)
     }
@@ -58,7 +58,7 @@ def test_functions_are_short() -> None:
     lengths = {
         f"{path.name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert statistics.median(lengths.values()) <= 10
@@ -83,7 +83,7 @@ def test_no_agentnb_module_is_imported_inside_a_function() -> None:
     inside = {
         str(path.relative_to(PACKAGE))
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for statement in ast.walk(node)
         if isinstance(statement, ast.Import | ast.ImportFrom) and "agentnb" in ast.unparse(statement)
@@ -97,7 +97,7 @@ def test_no_room_is_imported_dynamically_by_name() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, tree in trees().items()
         if path != ROOT / "agentnb" / "__init__.py"
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__"))
         if node.args and "'agentnb." in ast.unparse(node.args[0])
     }
@@ -150,7 +150,7 @@ def test_notebook_room_imports_no_decision_making_code() -> None:
         if "notebook" not in path.relative_to(ROOT / "agentnb").parts[:1]:
             continue
         looked_at += 1
-        for node in ast.walk(tree):
+        for node in walk(tree):
             names = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
             if isinstance(node, ast.ImportFrom) and node.module in by_name:
                 assert names <= by_name[node.module], path

@@ -9,7 +9,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 SIZES = Path(__file__).with_name("size.toml")
 ROOM_TO_GROW = 1.005
@@ -28,7 +28,7 @@ NO_CODE = {
 
 def tokens_of(tree: ast.Module, source: str) -> int:
     """Count the tokens of code of a module, without comments and docstrings."""
-    bodies = [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
+    bodies = [body for node in walk(tree) if isinstance(body := getattr(node, "body", None), list)]
     texts = {
         (one.lineno, one.col_offset)
         for body in bodies

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, trees, walk
 
 MODULES = {
     "purse": "budget",
@@ -109,7 +109,7 @@ TRANSLATED = {
 
 def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """The kind, name and line of each class, and of each function, parameter, variable and attribute."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ClassDef):
             yield "class", node.name, node.lineno
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -147,8 +147,8 @@ def test_allowed_old_names_still_exist() -> None:
 
 def sentences(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """The text and line of each string constant of several words that is no docstring."""
-    docs = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docs = {node.value for node in walk(tree) if isinstance(node, ast.Expr)}
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docs and " " in node.value.strip():
             yield node.value, node.lineno
 
