@@ -8,9 +8,20 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import work_events as w
-from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted, ToolsOffered
+from agentnb.core.log.events import (
+    AnyEvent,
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    RoundStarted,
+    RunRecovered,
+    RunSuspended,
+    ToolAdmitted,
+    ToolsOffered,
+)
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
+from agentnb.core.questions import choice_in_words
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
@@ -96,6 +107,8 @@ class AlsoHappened:
         self._index = 0
         self._tools: Sequence[ToolSpec] | None = None
         self._names = WorkNames()
+        self._suspended: tuple[list[str], int] | None = None
+        """Place of the line of the last suspension, until its end is known."""
         for event in events:
             self.take(event)
 
@@ -107,17 +120,29 @@ class AlsoHappened:
         elif type(event) in SHOWN and (line := event_line(event, self._tools, self._names)):
             lines = self._by_round.setdefault(self._index, [])
             if len(lines) < MAX_LINES:
+                self._suspended = (lines, len(lines)) if isinstance(event, RunSuspended) else self._suspended
                 lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
         if isinstance(event, ToolsOffered):
             self._tools = event.tools
+        if self._suspended is not None and isinstance(event, RunRecovered | QuestionAsked | QuestionAnswered):
+            lines, place = self._suspended
+            if not isinstance(event, QuestionAsked):
+                lines[place] = first_line(clean(_end_of_suspension(event)), MAX_LINE_CHARACTERS)
+            self._suspended = self._suspended if isinstance(event, RunRecovered) else None
 
     def during(self, index: int) -> Sequence[str]:
         """Return the lines of this round. Lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
         return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
+
+
+def _end_of_suspension(event: RunRecovered | QuestionAnswered) -> str:
+    if isinstance(event, RunRecovered) or event.withdrawn:
+        return "suspended, then resumed"
+    return f"suspended until answered: {'declined' if event.declined else choice_in_words(event.answer)}"
 
 
 def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
