@@ -9,6 +9,7 @@ import msgspec
 
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import (
+    NO_STORE,
     AnyEvent,
     Event,
     QuestionAnswered,
@@ -137,6 +138,10 @@ class AlsoHappened:
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
         return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
+
+
+def _run_suspended(event: RunSuspended) -> str:
+    return _NO_STORE if event.why == NO_STORE else f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}"
 
 
 def _end_of_suspension(event: RunRecovered | QuestionAnswered) -> str:
@@ -270,10 +275,11 @@ _CONSENT = {
 }
 _REASONS = {"mcp_servers": "MCP servers"}
 _WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
+_NO_STORE = "ended at its question: nobody could answer here, and no store keeps the run for a later answer"
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
-    RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
+    RunSuspended: _run_suspended,
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",

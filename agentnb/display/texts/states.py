@@ -24,7 +24,7 @@ from agentnb.advice import (
     with_advice,
 )
 from agentnb.agent.from_log import names_of_tools
-from agentnb.core.log.events import CompactionStarted, RetryScheduled
+from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled, RunSuspended
 from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
@@ -486,6 +486,8 @@ def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "interrupted":
         return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
     if run.is_suspended:
+        if isinstance(last := run.events[-1], RunSuspended) and last.why == NO_STORE:
+            return None  # a note says how to be asked
         return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
     return None
 
