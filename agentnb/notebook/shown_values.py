@@ -16,6 +16,8 @@ from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists import plan_view
 from agentnb.display.texts.states import is_going_on
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.experiments.views import results_view
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.card.replay_button import replay_buttons
@@ -63,6 +65,16 @@ def plan_text(plan: Plan) -> str:
     return plan_view.plan_text(plan, _variable(plan, USUAL_PLAN))
 
 
+def results_html(results: Results) -> str:
+    """Return the results of an experiment as HTML."""
+    return results_view.results_html(results, _variable(results, results_view.USUAL_RESULTS))
+
+
+def results_text(results: Results) -> str:
+    """Return the results of an experiment as text."""
+    return results_view.results_text(results, _variable(results, results_view.USUAL_RESULTS))
+
+
 def workflow_html(workflow: Workflow) -> str:
     """Return the graph of a workflow as HTML."""
     return graph_html(workflow.declared)
@@ -87,7 +99,7 @@ def _is_above(run: Run) -> bool:
     return begun_cell(get_ipython()).shown.has_card_of(run.id)
 
 
-def _variable(shown: Run | Plan, usual: str) -> str:
+def _variable(shown: Run | Plan | Results, usual: str) -> str:
     """Return a notebook variable that holds the value, or else the usual variable of cells."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
     names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
