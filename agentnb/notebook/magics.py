@@ -238,8 +238,8 @@ class AgentMagics(Magics):
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status, stop, pause, resume, say, answer, approve, todos, permissions, guidance, contexts, acp,
-        models, tools, key, defaults, history, load, delete, undo, mcp or recover.
+        """Steer and look: %agent status, stop, pause, resume, say, answer, approve, todos, permissions, guidance, contexts,
+        acp, models, tools, key, defaults, history, load, delete, undo, mcp or recover.
 
         ``%agent`` alone says what each does, ``%agent permissions?`` how one is used. Write a task for an agent in a cell that
         begins with %%agent.

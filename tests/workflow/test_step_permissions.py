@@ -175,7 +175,9 @@ class Cleaner:
     async def answer(self, question: Any) -> Any:
         self.asked.append(question.message.removeprefix("May the tool ").partition(" ")[0])
         paths = {"clean": "one", "remove": "two"}
-        return next(({"edit": {"path": paths[name]}} for name in paths if f"May the tool {name} run" in question.message), "deny")
+        return next(
+            ({"edit": {"path": paths[name]}} for name in paths if f"May the tool {name} run" in question.message), "deny"
+        )
 
 
 def test_rerun_call_keeps_only_its_own_approval(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -127,11 +127,11 @@ class AlsoHappened:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
         if isinstance(event, ToolsOffered):
             self._tools = event.tools
-        if self._suspended is not None and isinstance(event, RunRecovered | QuestionAsked | QuestionAnswered):
+        if self._suspended and (end := _end_of_suspension(event)):
             lines, place = self._suspended
-            if not isinstance(event, QuestionAsked):
-                lines[place] = first_line(clean(_end_of_suspension(event)), MAX_LINE_CHARACTERS)
-            self._suspended = self._suspended if isinstance(event, RunRecovered) else None
+            lines[place] = end
+        if isinstance(event, QuestionAsked | QuestionAnswered):
+            self._suspended = None
 
     def during(self, index: int) -> Sequence[str]:
         """Return the lines of this round. Lines from before the first round belong to the first."""
@@ -140,14 +140,11 @@ class AlsoHappened:
         return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
 
 
-def _run_suspended(event: RunSuspended) -> str:
-    return _NO_STORE if event.why == NO_STORE else f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}"
-
-
-def _end_of_suspension(event: RunRecovered | QuestionAnswered) -> str:
-    if isinstance(event, RunRecovered) or event.withdrawn:
-        return "suspended, then resumed"
-    return f"suspended until answered: {'declined' if event.declined else choice_in_words(event.answer)}"
+def _end_of_suspension(event: AnyEvent) -> str:
+    if isinstance(event, QuestionAnswered) and not event.withdrawn:
+        answer = "declined" if event.declined else choice_in_words(event.answer)
+        return first_line(clean(f"suspended until answered: {answer}"), MAX_LINE_CHARACTERS)
+    return "suspended, then resumed" if isinstance(event, RunRecovered) else ""
 
 
 def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
@@ -250,10 +247,6 @@ def _grant_given(event: w.GrantGiven) -> str:
     return f"{calls} allowed"
 
 
-def _reply_given(event: w.ReplyGiven) -> str:
-    return "reply without a model"
-
-
 def _guidance_drawn(event: w.GuidanceDrawn) -> str:
     round_words = "" if event.round is None else f" for round {event.round + 1}"
     return f"guidance {event.set} drawn{round_words}, with a probability of {event.propensity:.3g}"
@@ -274,12 +267,15 @@ _CONSENT = {
     "refused": "log from elsewhere: its approvals and answers do not count",
 }
 _REASONS = {"mcp_servers": "MCP servers"}
-_WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
-_NO_STORE = "ended at its question: nobody could answer here, and no store keeps the run for a later answer"
+_SUSPENDED = {
+    "nobody_here": "suspended until you answer: nobody could answer here",
+    "asked": "suspended until you answer: you chose Later",
+    NO_STORE: "ended at its question: nobody could answer here, and no store keeps the run for a later answer",
+}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
-    RunSuspended: _run_suspended,
+    RunSuspended: lambda event: _SUSPENDED.get(event.why, "suspended until you answer"),
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
@@ -290,7 +286,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
     w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} withdrawn",
     w.ContextShifted: _context_shifted,
-    w.ReplyGiven: _reply_given,
+    w.ReplyGiven: lambda _: "reply without a model",
     w.OtherEvent: _other,
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {

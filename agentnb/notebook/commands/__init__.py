@@ -80,13 +80,12 @@ def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: pause the newest run or experiment, or the given one, before its next round or run"""
     live = find_live(session, rest)
+    live.pause()
     if isinstance(live, Control):
-        live.pause()
         running = live.progress.running
         first = f": {pluralize(running, 'run')} {'finishes' if running == 1 else 'finish'} first" if running else ""
         print(f"Experiment {live.id} is pausing{first}. %agent resume continues it")
         return
-    live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
     print(f"Run {live.run_id} will pause before its next {unit}. %agent resume continues it")
 

@@ -34,7 +34,7 @@ DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
 """Kinds of questions that an approval can answer."""
 MAX_OF_RUNS = 5
-"""Maximum waiting runs named in a message; any others are counted."""
+"""Maximum waiting runs or questions listed in a message."""
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -84,7 +84,7 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
         raise SettingsError(problem, "%agent status shows what is running")
     if len(matches) > 1 and matches[0] not in live:
         asked = [(question.call_id if question.kind == DRAFT else run_id, question) for run_id, question in matches]
-        problem = f"{len(matches)} questions are waiting for your approval. {_listed(asked[:MAX_OF_RUNS], len(asked))}"
+        problem = f"{len(matches)} questions are waiting for your approval. {_list_questions(asked)}"
         raise SettingsError(problem, f"Say which: %agent approve {asked[0][0]}")
     run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
@@ -131,10 +131,10 @@ def _check_not_several(session: Session, text: str) -> None:
     """
     suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended_ids()]
     if len(suspended) > 1:
-        runs = [session.store.load(run_id) for run_id in suspended[:MAX_OF_RUNS]]
-        asked = _listed([(run.id, question) for run in runs for question in run.waiting[:1]], len(suspended))
+        runs = [*map(session.store.load, suspended[:MAX_OF_RUNS])]
+        asked = _list_questions([(run.id, run.waiting[0]) for run in runs])
         step = cast(AnswerRun, next_step(runs[0]))  # each is suspended
-        command = replace(step, run=runs[0].id, text=text, lead="Say which")
+        command = replace(step, run=suspended[0], text=text, lead="Say which")
         raise SettingsError(f"{len(suspended):,} runs are waiting for an answer. {asked}", command)
 
 
@@ -183,7 +183,7 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
     if named is not None:
         return named, answer.strip()
     if len(waiting) > 1:
-        asked = _listed([(question.id, question) for question in waiting], len(waiting))
+        asked = _list_questions([(question.id, question) for question in waiting])
         command = f"%agent answer {run_id} {waiting[0].id} {text or 'TEXT'}"
         raise SettingsError(f"Run {run_id} has several open questions. {asked}", f"Say which: {command}")
     return waiting[0], text
@@ -211,10 +211,9 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
         )
 
 
-def _listed(questions: Sequence[tuple[str, WaitingOnUser]], count: int) -> str:
-    """Return the questions as text, each after its id or that of its run. ``count``: number of questions that wait."""
-    listed = [f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions]
-    return "; ".join([*listed, *([f"and {count - len(listed):,} more"] if count > len(listed) else [])])
+def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]]) -> str:
+    """Return the first few questions as text, each after its id or that of its run."""
+    return "; ".join([f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions[:MAX_OF_RUNS]])
 
 
 def _question_line(question: WaitingOnUser) -> str:
