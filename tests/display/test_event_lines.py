@@ -114,7 +114,7 @@ def test_line_of_a_suspension_says_its_end(subtests: pytest.Subtests) -> None:
             assert AlsoHappened([suspended, recovered, answered]).during(0) == [line]
             later = AlsoHappened([suspended, recovered, question, answered])
             assert later.during(0) == ["suspended, then resumed"], "a question asked after the suspension"
-    assert AlsoHappened([suspended]).during(0) == ["suspended until you answer: nobody could answer here"]
+    assert AlsoHappened([suspended]).during(0) == [event_line(suspended)]
 
 
 def test_line_of_a_waiting_call_is_omitted_from_cards() -> None:
