@@ -1,8 +1,9 @@
 """Advice on what to do next, as values in errors, warnings and logs, with a table of commands for each surface.
 
-Advice is a command surrounded by plain text: ``lead``, the command, ``rest``. A table maps each kind to the surface's command:
-empty if the plain text suffices, None if the surface cannot follow the advice and omits it. The table for Python is here; those
-of notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
+Advice is a command surrounded by plain text: ``lead``, the command, ``rest``. Each surface has a table that maps each kind of
+advice to its command: empty if the plain text suffices, None if the surface cannot follow the advice and omits it. The table
+for Python is here; those for notebooks and shells are `agentnb.display.texts.notebook_commands` and
+`agentnb.cli.shell_commands`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 USUAL_OUT = "run"
-"""Default variable for the run of a cell."""
+"""Default variable for a cell's run."""
 
 
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -127,7 +128,7 @@ class ListRuns(Advice, frozen=True, tag="list_runs"):
 
 
 class ReplayRun(Advice, frozen=True, tag="replay_run"):
-    """Replay a run under ``matrix`` guidance and policy."""
+    """Replay a run with the ``matrix`` guidance and policy."""
 
     run: str = ""
     """Its id; empty if there is no store."""
@@ -195,7 +196,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: pass again the model object that a recovered run used."""
+    """Name a model; ``again``: pass the model object of a recovered run again."""
 
     name: str = "NAME"
     again: bool = False
@@ -263,7 +264,7 @@ class AskInstead(Advice, frozen=True, tag="ask_instead"):
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
-    """Treat calls to a model that has no price as free."""
+    """Treat calls to a model without a price as free."""
 
 
 class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
@@ -361,7 +362,7 @@ def sentences(what: str, hint: str) -> str:
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return the pieces of a line with a problem and its advice, worded for a surface; each command is a separate piece."""
+    """Return a problem and its advice, worded for a surface, as the pieces of a line; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
@@ -404,7 +405,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question that suggests the similar names; if there are none, list all names, after ``lead`` if set."""
+    """Return a question that suggests similar names or, without any, a list of all names, preceded by ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
@@ -489,9 +490,9 @@ class AdvisedWarning(UserWarning):
         self.what = what
         self.advice = as_advice(advice)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.what, self.advice, commands))
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)

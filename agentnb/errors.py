@@ -7,7 +7,7 @@
     │   ├── InvalidTool             a function that cannot be offered to a model
     │   ├── NestedTooDeep           a run would be nested too deeply in other runs
     │   ├── MissingKey              the provider needs a key that is not set
-    │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that are not allowed
+    │   ├── UrlNotAllowed           a file or log names destinations that are not allowed; see ``.destinations``
     │   ├── InterpolationError      ``{{ name }}`` in a cell cannot be resolved
     │   ├── ExpressionError         an expression, such as ``${ name }``, is invalid or has no value
     │   ├── WorkflowProblems        a workflow is invalid; ``.problems`` lists all problems
@@ -16,7 +16,7 @@
     ├── ModelError                  the model did not answer
     │   ├── ScriptEnded             a scripted model has no replies left
     │   ├── ReplayDiverged          a request to a recorded model is not in the record
-    │   ├── KeyRefused              the provider does not accept the key, or not for this model
+    │   ├── KeyRefused              the provider rejects the key, in general or for this model
     │   ├── RequestRefused          the provider refuses the request, and would refuse it again
     │   │   └── ContextOverflow     the conversation is too long for the model
     │   ├── RateLimited             too many requests, even after retries
@@ -95,12 +95,12 @@ class AgentnbError(Exception):
         """The next command, worded for Python."""
         return in_python(self.advice)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem and its advice, worded for a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.what, self.advice))
@@ -163,7 +163,7 @@ class AnyProblem(Protocol):
     def message(self) -> str:
         """The description."""
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem, worded for a surface."""
 
 
@@ -172,9 +172,9 @@ class WorkflowProblems(SettingsError):
 
     problems: tuple[AnyProblem, ...] = ()
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problems, worded for a surface, one per line, up to `MAX_PROBLEMS`."""
-        return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
+        return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().text_for(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (*super().__reduce__(), {"problems": self.problems})
@@ -211,7 +211,7 @@ class ScriptEnded(ModelError):
 
 
 class ReplayDiverged(ModelError):
-    """A request to a recorded model is not in the record; names the first difference."""
+    """A request to a recorded model is not in the record. The error names the first difference."""
 
 
 class KeyRefused(ModelError):
@@ -294,7 +294,7 @@ class ExpectationFailed(AgentnbError, AssertionError):
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the failed expectations, one per line, followed by advice."""
         hint = in_words(self.advice, commands)
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
@@ -316,7 +316,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
     """Return the first problems, worded for a surface, one per line, and the number of those left out."""
-    return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
+    return "\n".join(_first_lines([problem.text_for(commands) for problem in problems]))
 
 
 def _first_lines(problems: Sequence[str]) -> list[str]:
@@ -359,5 +359,5 @@ def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoRetur
 
 
 def with_names(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the problem with a name and the names to use instead, as text for a model."""
+    """Return a text for a model: the problem with a name, and the names to use instead."""
     return sentences(what, in_python(suggest_names(name, known)))

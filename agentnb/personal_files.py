@@ -21,7 +21,7 @@ def read_lines(file: str) -> list[str]:
 
 
 def write_lines(file: str, lines: Iterable[str]) -> bool:
-    """Replace the lines of a file that only the person can read. Returns False if it cannot be written."""
+    """Replace a file's content with these lines, readable only by the person. Returns False if it cannot be written."""
     try:
         replace_file(settings.personal_folder() / file, "".join(f"{line}\n" for line in lines).encode())
     except OSError:
@@ -30,7 +30,7 @@ def write_lines(file: str, lines: Iterable[str]) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Atomically write a file that only the person can read. Raises OSError."""
+    """Write a file atomically, readable only by the person. Raises OSError."""
     with _temporary_file(path, data) as written:
         written.replace(path)
 

@@ -1,4 +1,4 @@
-"""Settings and keys: the only place that reads the environment, and the only holder of keys.
+"""Settings and keys. No other module reads the environment or holds keys.
 
 ==========================  ==================================================================
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
@@ -17,15 +17,15 @@
 ``AZURE_OPENAI_ENDPOINT``   URL of ``azure:`` models, such as ``https://NAME.openai.azure.com``
 ``OLLAMA_HOST``             address of Ollama: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
-``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between
-``MCP_SERVERS``             MCP servers: a JSON list, an ``mcpServers`` object, or ``NAME:COMMAND`` with commas between
+``AGENTNB_ALLOW_URLS``      addresses of models named in files and logs: ``URL`` or ``URL&key=NAME``, separated by spaces
+``MCP_SERVERS``             MCP servers: a JSON list, an ``mcpServers`` object, or ``NAME:COMMAND``, comma-separated
 ``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
 ``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
 ``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
 ``COMPACT_ENABLED``         compact long conversations; yes
 ``COMPACT_THRESHOLD``       messages above which to compact, from 2, with the history ``documented``; 30
-``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
-``TOOLS_ENABLED``           let agents have their tools; yes
+``COMPACT_KEEP_RECENT``     messages at the end of a conversation that compaction keeps unchanged, from 1; 10
+``TOOLS_ENABLED``           give agents their tools; yes
 ``AGENT_MODE``              default mode of runs: read_only, ask, never or auto; none
 ==========================  ==================================================================
 
@@ -35,9 +35,10 @@ Addresses and keys named by files and logs must be allowed (`agentnb.models.dest
 A key is identified by the name of its variable, and looked up in this kernel (where ``%agent key NAME`` stores it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can hold a key as well.
 
-The last eight rows end with the default (``its own``: the model's own), which also replaces an invalid value: not a number,
-out of range, neither yes nor no. An invalid ``AGENT_MODE`` is an error; there ``true`` counts as unset, and ``false`` as
-``TOOLS_ENABLED=false``. Read when an agent is created; the defaults of cells, when the extension is loaded.
+The last eight rows end with the default (``its own``: the model's own), which also replaces an invalid value: not a number, out
+of range, neither yes nor no. An invalid ``AGENT_MODE`` is an error; there ``true`` counts as unset, and ``false`` as
+``TOOLS_ENABLED=false``. These variables are read when an agent is created; the defaults for cells, when the extension is
+loaded.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from agentnb.errors import SettingsError, suggest_names
 
 _ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
 REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
-"""Patterns of error messages that reveal a trait of a server."""
+"""Patterns for error messages that reveal a server's traits."""
 SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() if "refused" not in row}
 """Model servers by name, with address, key variable and traits."""
 REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
@@ -101,7 +102,7 @@ MAX_NUMBER = 1_000_000
 """Maximum number of tokens or messages set by a variable."""
 
 MAX_MENTIONED = 200
-"""Maximum number of remembered variables that files name: each is looked up after every tool call."""
+"""Maximum number of remembered key variables named by files: each is looked up after every tool call."""
 
 SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -176,7 +177,7 @@ _USUAL_ENCODED = frozenset(map(_encoded, _USUAL_VARIABLES))
 
 
 def _renew_locks() -> None:
-    """Recreate the locks in a forked process, where threads of the parent that may hold them do not exist."""
+    """Recreate the locks in a forked process: the parent's threads that may be holding them do not exist there."""
     _held.keyring_lock, _held.learning = threading.RLock(), threading.Lock()
 
 
@@ -211,7 +212,7 @@ def default_model() -> str | None:
 
 
 def allow_urls() -> tuple[str, ...]:
-    """Return the addresses in ``AGENTNB_ALLOW_URLS``, each ``URL`` or ``URL&key=NAME``, separated by blanks or commas."""
+    """Return the addresses in ``AGENTNB_ALLOW_URLS``, each ``URL`` or ``URL&key=NAME``, separated by spaces or commas."""
     return tuple(re.findall(r"[^\s,]+", _environment("AGENTNB_ALLOW_URLS")))
 
 
@@ -349,7 +350,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys stored only in this kernel, by variable, to be passed to its worker processes, only through a pipe."""
+    """Return the keys stored only in this kernel, by variable, for its worker processes; pass them only through a pipe."""
     return dict(_held.kept)
 
 
@@ -363,7 +364,7 @@ def forget_key(name: str) -> tuple[str, ...]:
 
 
 def expect_key(variable: str) -> None:
-    """Redact the text of a key variable named by a file from now on, even before any model uses it.
+    """From now on, redact the value of a key variable that a file names, even before any model uses it.
 
     A file may name any variable. If neither its name nor its text resembles a key (a path, say), it is redacted only once it is
     used: otherwise, someone else's file could mask the person's own words in every log.

@@ -204,7 +204,7 @@ def imports() -> dict[str, tuple[str, object]]:
     for name, module in NAMES.items():
         code = f"from agentnb import {name}; import agentnb; told = [{name} is agentnb.{name}, {name}.__name__.split('.')[-1]]"
         if first_of_room[_room(module)] == name or AT_NIGHT:
-            ways[f"{name} alone"] = code, [True, name]
+            ways[f"{name} alone"] = code, [True, {"optimise": "Search"}.get(name, name)]
         if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
             code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
             ways[f"{name} after its module"] = code, True

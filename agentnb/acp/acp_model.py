@@ -64,7 +64,7 @@ SESSION = "acp_session"
 START = "start_agent"
 """Name of the call by which the person approves the start of an agent."""
 ROUNDS = "rounds"
-"""Metadata key for the origin of round boundaries, which agents do not report."""
+"""Metadata key for the origin of round boundaries, since agents do not report these."""
 CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
@@ -80,7 +80,7 @@ def places() -> Limiter:
 
 
 at_door: list[FunctionAtDoor] = []
-"""Functions of the person that run for an agent now: they may wait for other agents, also those started in other threads."""
+"""The person's functions running for an agent now. They may wait for other agents, including ones started in other threads."""
 
 
 class AcpModel:
@@ -99,8 +99,8 @@ class AcpModel:
         *,
         is_recovered: bool = False,
     ) -> None:
-        """``tell_todos``: receives the todos of the agent's plan; ``functions``: those of the person; ``before``: the
-        run whose conversation is continued, which is this run itself if it ``is_recovered``.
+        """``tell_todos``: receives the todos of the agent's plan; ``functions``: the person's; ``before``: the run whose
+        conversation is continued (this run itself if it ``is_recovered``).
         """
         self._before, self._is_recovered = before, is_recovered
         self._foreign, self._agent, self.name, self.agent = foreign, foreign.known, foreign.name, foreign.agent
@@ -117,12 +117,12 @@ class AcpModel:
         self._heard = 0
         """Number of logged messages that the agent knows."""
         self._place = AsyncExitStack()
-        """Holds the slot among the agents that are running."""
+        """Holds the agent's slot among those that are running."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
-        """Shell for its terminal commands, or None if the person gave it none."""
+        """Shell for the agent's terminal commands, or None if the person provided none."""
         self._served = () if self._shell is None else Shell.tool_names
         self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
         self.tools.servers = () if functions is None else functions.servers
@@ -150,7 +150,7 @@ class AcpModel:
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield the deltas of a round, then its reply, which has the calls that have begun or the end of the turn."""
+        """Yield the deltas of a round, then its reply, with the calls that have begun or the end of the turn."""
         if (question := self._ask_to_start()) is not None:
             yield question
             return
@@ -238,7 +238,7 @@ class AcpModel:
         return {SESSION: session.id, ROUNDS: "inferred", **cost}
 
     def _check_end(self, reply: Reply) -> None:
-        """Raise `ModelError` if the final text is an error, by the pattern in the agent's entry."""
+        """Raise `ModelError` if the final text is an error according to the pattern in the agent's entry."""
         sign = self._agent.errors
         if not reply.message.calls and sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
             error, _, _ = reply.message.text.strip().partition("\n")
@@ -281,8 +281,8 @@ class AcpModel:
     async def _begin(self, tools: Iterable[ToolSpec]) -> Notice | None:
         """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails.
 
-        ``tools``: functions of the notebook and MCP server tools; they are offered to the agent, except those that
-        its terminals replace.
+        ``tools``: notebook functions and MCP server tools; they are offered to the agent, except those that its terminals
+        replace.
         """
         agent, environment = self._agent, self._foreign.place
         if environment is not None:
@@ -309,7 +309,7 @@ class AcpModel:
     def _tell(self, session: Session) -> bool:
         """Start a turn with the person's messages since the last one. Returns False if they have sent nothing.
 
-        They are read from the log: a request joins messages, so more text does not always mean more parts.
+        Messages are read from the log, because a request joins them: more text does not always mean more parts.
         """
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
@@ -328,7 +328,7 @@ class AcpModel:
         """
         return self._session is not None and self._session.is_in_turn
 
-    def refused(self, call_id: str) -> None:
+    def reject_call(self, call_id: str) -> None:
         """Reject a call at once, since the agent may wait for the answer before it ends other calls."""
         if (call := self._call_of(call_id)) is not None:
             call.reject()
@@ -341,7 +341,7 @@ class AcpModel:
         return None if self._session is None else self._session.calls.get(call_id)
 
     def remembered_words(self, call_id: str) -> str:
-        """Return the agent's words for the answer about a call that the person wants it to remember, or ""."""
+        """Return the agent's wording of the answer that the person wants it to remember about a call, or ""."""
         asked = [asked for asked in self._run.questions_of(self._run.last_round.index) if asked.question.call_id == call_id]
         grant = given_grant(asked[-1].question, asked[-1].answer) if asked and asked[-1].by == "person" else None
         return grant.rule if grant is not None and grant.reach == BY_AGENT else ""
@@ -352,7 +352,7 @@ class AcpModel:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def begin(self, context: RunContext) -> None:
-        """Wait for a place, except within another agent or its functions, which may wait for this one. Then scan the working
+        """Wait for a place, except within another agent or its functions, as these may wait for this one. Then scan the working
         folder, to detect changes not written by agentnb.
         """
         log, budget = context.log, context.budget
@@ -414,14 +414,14 @@ def _block(part: Text | Image) -> dict[str, Any]:
 
 
 class ForeignTool:
-    """A tool of the agent: running a call means letting the agent run it and waiting for the end."""
+    """One of the agent's tools: running a call means letting the agent run it, and waiting for the end."""
 
     parallel_safe = True
     blocking = False
     timeout = None
 
     def __init__(self, model: AcpModel, form: Kind) -> None:
-        self._model, self.refused = model, model.refused
+        self._model, self.reject_call = model, model.reject_call
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
         self.effects, self.flag = form.effects, form.flag
@@ -442,7 +442,7 @@ class ForeignTool:
         return call.own_outcome or call.outcome
 
     def words_of(self, call_id: str) -> str:
-        """Return the agent's own words for the answers about a call that it does not remember, for the question, or ""."""
+        """Return, for a call's question, the agent's own words for the answers that it does not remember, or ""."""
         call = self._model.call_within(call_id)
         if call is not None and call.lacks_once:
             _, always = self.remembering_agent(call_id)
@@ -454,8 +454,8 @@ class ForeignTool:
         return f"{self._model.name} calls {words}" if words else ""
 
     def remembering_agent(self, call_id: str) -> tuple[str, tuple[str, ...]]:
-        """Return the agent's name and its own words for the answers that it would remember, or none: it would not ask about
-        calls that a rule denies, either.
+        """Return the agent's name and its own words for the answers that it would remember. Empty if rules deny effects,
+        because the agent would not ask about denied calls either.
         """
         call = self._model.call_within(call_id)
         words = () if call is None or self._model.denied else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
@@ -478,7 +478,7 @@ class ForeignTool:
 
 
 class AgentStart:
-    """The start of an agent that may act without asking, as a call, so that the person decides about it as about any other."""
+    """The start of an agent that may act without asking, as a call: the person decides about it as about any other."""
 
     parallel_safe = blocking = False
     timeout = subject = flag = None
@@ -495,11 +495,11 @@ class AgentStart:
 
 
 class FunctionAtDoor(VirtualTool):
-    """A function of the notebook that the agent calls; the agent, too, receives the result."""
+    """A notebook function that the agent calls. The agent receives the result, too."""
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _unused, behind)
-        self._model, self._function, self.refused = model, behind, model.refused
+        self._model, self._function, self.reject_call = model, behind, model.reject_call
         self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -527,7 +527,7 @@ def _unused(arguments: Any, context: ToolContext) -> None:
 
 
 class ForeignToolbox(Toolbox):
-    """The person's functions, and a tool for each kind of call that an agent makes, which it does not list itself."""
+    """The person's functions, and a tool for each kind of call that an agent makes, since it does not list its own tools."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         self._model, self._functions = model, (*functions,)

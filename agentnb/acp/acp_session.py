@@ -45,7 +45,7 @@ JOINS = ("_", "__", "/", ".", ": ")
 SECONDS_BESIDE = 0.1
 """Seconds in which other announced calls may join the reply of the first one that is ready."""
 UNUSED = frozenset({"user_message_chunk", "available_commands_update", "session_info_update"})
-"""Kinds of updates that do not matter for a run: counted, without the agent's texts in them."""
+"""Kinds of updates that do not matter for a run. They are counted, but the agent's texts in them are dropped."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 
@@ -71,7 +71,7 @@ class Session:
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``tools``: functions of the notebook offered to it; ``shell``: settings for its commands in terminals."""
+        """``tools``: notebook functions offered to the agent; ``shell``: settings for its terminal commands."""
         self._serves_terminals = serves_terminals
         self.name = name
         self._terminals = Terminals(shell or Shell())
@@ -217,7 +217,7 @@ class Session:
         self._turn.add_done_callback(self._end_turn)
 
     def _end_turn(self, turn: asyncio.Task[Any]) -> None:
-        """End the calls that the agent left open, for example when it died, since no further report will come."""
+        """End the calls that the agent left open, for example by dying, since it will not report on them any more."""
         for call in self._open_calls():
             call.end.set()
         if not turn.cancelled():
@@ -230,8 +230,8 @@ class Session:
         return cost
 
     async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
-        """Return the next delta, or else the ready calls, or else the end of the turn; or None at the time ``until``, or
-        if there are changes of settings to take.
+        """Return the next delta, or else the ready calls, or else the end of the turn; None at the time ``until``, or if there
+        are settings changes to read.
 
         Raises `ModelError`.
         """
@@ -364,7 +364,7 @@ class Session:
         return self._unfinished
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
-        """Make a call on behalf of the agent, which the run judges like any other."""
+        """Make a call on behalf of the agent; the run judges it like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
         call = self._begin_call(ForeignCall(unguessable, self._work_dir, function))
@@ -398,7 +398,7 @@ class Session:
         raise RequestError.method_not_found(method)
 
     async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
-        """Call a function of the notebook on behalf of the agent."""
+        """Call a notebook function on behalf of the agent."""
         call = self._begin_own_call("function", arguments, function=name)
         await call.end.wait()
         return call.own_outcome or failure("denied", DENIED)

@@ -122,7 +122,7 @@ class ForeignCall:
         """Terminal in which agentnb runs the command."""
 
     def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
-        """Merge a message, whose fields replace earlier ones. ``is_question``: whether it is a permission request."""
+        """Merge a message; its fields replace earlier ones. ``is_question``: whether it is a permission request."""
         if is_question and not self.input:
             self._read_arguments()
         for name, field, kind in _FIELDS:
@@ -137,7 +137,7 @@ class ForeignCall:
             self.end.set()
 
     def ask(self, question: Mapping[str, Any], options: Any) -> None:
-        """Record a permission request, which is merged already."""
+        """Record a permission request that has already been merged."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
         raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
         if isinstance(raw_input, dict) and isinstance(self.input, dict):  # a request may omit where the command runs
@@ -168,7 +168,7 @@ class ForeignCall:
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str) -> bool:
-        """True for an open call that includes work of this kind: on a file of the folder, or by a command.
+        """True for an open call that includes work of this kind: on a file in the folder, or by a command.
 
         Approval to change a file includes reading it.
         """
@@ -187,7 +187,7 @@ class ForeignCall:
                 self.end.set()
 
     def options_of(self, kind: str) -> dict[str, Any]:
-        """Return the ids of the options of a kind by the agent's own words, on one line and redacted as in the log."""
+        """Return the ids of the options of a kind, by the agent's words for them, on one line and redacted as in the log."""
         ids = dict[str, Any]()
         for option in self.options or ():
             if option.get("kind") == kind and "optionId" in option:
@@ -201,8 +201,8 @@ class ForeignCall:
         return self._asked is not None and not self.options_of(ALLOW_ONCE)
 
     def select_option(self, *, is_allowed: bool) -> Any:
-        """Return the id of the option that answers a decision, or None: one that the agent remembers only if the person chose
-        it.
+        """Return the id of the option that expresses a decision, or None. An option that the agent remembers is selected only
+        if the person chose it.
         """
         once = next(iter(self.options_of(ALLOW_ONCE if is_allowed else REJECT_ONCE).values()), None)
         return self.options_of(ALLOW_ALWAYS).get(self.always, once) if is_allowed and self.always else once
@@ -238,7 +238,7 @@ class ForeignCall:
 
     @property
     def is_changed(self) -> bool:
-        """True if the agent has reported different input since the call was judged. False if there was none before."""
+        """True if the agent has reported different input since the call was judged. False if there was no input before."""
         return self._judged is not None and self._reported != self._judged
 
     @property
@@ -265,7 +265,7 @@ def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -
 def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path) -> dict[str, Any]:
     """Return arguments with the subject under a uniform name; title and files if the agent reported none.
 
-    A command includes the folder and the variables that they name.
+    A command includes the folder and the variables named in the arguments.
     """
     reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
     of_places = (

@@ -54,7 +54,7 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
-        """Start the command under a guard, which ends it when the kernel ends. Raises OSError."""
+        """Start the command under a guard that ends it when the kernel ends. Raises OSError."""
         lifeline, held = os.pipe()
         stderr = StderrTail()
         try:
@@ -79,7 +79,7 @@ class AgentProcess:
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line of its standard error with a letter, or "": errors of Node end with a bracket."""
+        """Return the last line of standard error that contains a letter, or "". (Node errors end with a bracket.)"""
         self._stderr.take()
         return next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
 

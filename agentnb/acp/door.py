@@ -45,8 +45,7 @@ class Door:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, owner: int, folder: str | None = None) -> dict[str, Any]:
-        """Open the door, and return its server entry for a session, which is a command, since agents start their
-        servers.
+        """Open the door, and return its server entry for a session: a command, since agents start their servers themselves.
 
         ``owner``: the ancestor of all of the agent's processes; ``folder``: parent of the door's folder, by default
         the one for temporary files. Raises `ModelError`.

@@ -1,4 +1,4 @@
-"""Installed versions of the known agents, for ``%agent acp``. No program is started to find them out."""
+"""Installed versions of the known agents, for ``%agent acp``. No program is started to find these."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
 """Scope of the usage at the end of a turn; ``requests``: each request is reported in a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
-"""Scope of a cost: the session, even if loaded, or as far as is known the process."""
+"""Scope of a cost: the session (even if loaded) or, as far as is known, the process."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Empty if untested; its runs then end unchecked.
     """
     lacks: tuple[str, ...] = ()
-    """Reports that it lacks, as text."""
+    """What it does not report, as text."""
 
 
 @cache
@@ -66,7 +66,7 @@ def known_agents() -> dict[str, KnownAgent]:
 
 
 def agent_of(name: str) -> KnownAgent:
-    """Return the agent with this name. Raises `SettingsError` with the most similar names."""
+    """Return the agent with this name. Raises `SettingsError`, listing the most similar names, if there is none."""
     agent = known_agents().get(name)
     if agent is None:
         raise SettingsError(f"There is no known agent {name!r}", suggest_names(name, known_agents()))

@@ -23,9 +23,9 @@ UNHELD = "No mode or sandbox of it is known that would hold them; in an experime
 
 
 def denied_effects(permissions: Permissions, tools: Mapping[str, Tool]) -> dict[str, frozenset[Effect]]:
-    """Return the effects that each mode, rule and list of flags denies, by its text. ``tools``: those of the agent by name.
+    """Return the effects that each mode, rule and list of flags denies, by its text. ``tools``: the agent's, by name.
 
-    They are empty for rules about other tools, such as functions of the notebook, which agentnb runs itself.
+    They are empty for rules about other tools, such as notebook functions, which agentnb runs itself.
     """
     modes = {word: frozenset(NOUNS) - {"read"} for word in permissions.mode.held if word in (READ_ONLY, NEVER)}
     denied: dict[str, frozenset[Effect]] = {**modes}

@@ -1,4 +1,4 @@
-"""Terminals of an agent: commands that agentnb runs on its behalf as it runs those of its own shell."""
+"""Terminals of an agent: commands that agentnb runs on its behalf, in the same way as those of its own shell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 SHELLS = ("bash", "sh")
 MOVE = re.compile(r"cd ('[^']*'|[\w./@%+,:=-]+) && (.+)", re.DOTALL)
-"""Prefix of kimi's commands, which changes the folder."""
+"""Prefix that changes the folder in kimi's commands."""
 OF_SHELL = "SHELL"
 """Variable that bash sets itself."""
 PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
@@ -34,7 +34,7 @@ PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
 
 FOLDERS = ("cwd", "workdir", "working_directory", "directory")
 PLACES = (*FOLDERS, "env")
-"""Names of the folder and the variables in the arguments of different agents."""
+"""Argument names for the folder and the variables, as used by different agents."""
 
 
 class Command(NamedTuple):
@@ -50,7 +50,7 @@ class Command(NamedTuple):
     @property
     def judged(self) -> str:
         """The command for rules and the person."""
-        return _moved(self.line, self.folder)
+        return _in_folder(self.line, self.folder)
 
     @property
     def whole(self) -> str:
@@ -78,21 +78,21 @@ def placed_command(command: str, arguments: Mapping[str, Any], work_dir: Path) -
     command = command if is_plain else exports + command
     for folder in filter(None, map(arguments.get, FOLDERS)):
         try:
-            command = _moved(command, confine(str(folder), work_dir).relative)
+            command = _in_folder(command, confine(str(folder), work_dir).relative)
         except ToolRefused:  # outside the working folder
-            command = _moved(command, str(folder))
+            command = _in_folder(command, str(folder))
     return command
 
 
 def _variables(given: Any) -> Iterator[tuple[str, str]]:
-    """Yield names and values of variables, in any of the forms of different agents."""
+    """Yield the names and values of variables, in any of the forms that agents use."""
     for item in given.items() if isinstance(given, Mapping) else given if isinstance(given, list) else [given]:
         pair = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else item
         name, value = pair if isinstance(pair, tuple) else str(pair).partition("=")[::2]
         yield str(name), str(value)
 
 
-def _moved(command: str, folder: str) -> str:
+def _in_folder(command: str, folder: str) -> str:
     return command if folder == "." else f"cd {shlex.quote(folder)} && {command}"
 
 
@@ -104,7 +104,7 @@ def _exports(variables: Iterable[tuple[str, str]]) -> tuple[str, bool]:
 
 
 class _Output(BoundedOutput):
-    """Output within both the agent's limit and that of results."""
+    """Output within both the agent's limit and the limit for results."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(Bounds(0, max_bytes))
@@ -131,7 +131,7 @@ class Terminal:
         self._work = asyncio.ensure_future(self._run(shell, context, command))
 
     async def _run(self, shell: Shell, context: ToolContext, command: str) -> None:
-        """Run the command under a guard, which ends it when the kernel ends."""
+        """Run the command under a guard that ends it when the kernel ends."""
         lifeline, held = os.pipe()
         try:
             guard = guard_words(lifeline)

@@ -24,7 +24,7 @@ MAX_UNKNOWN_BYTES = 2_000
 """Maximum bytes of JSON kept from the first update of an unknown kind."""
 MAX_SETTINGS = 50
 MAX_SETTING_CHARACTERS = 100
-"""Maximum number of an agent's settings, and characters of their names and values, that are kept."""
+"""Maximum number of an agent's settings kept, and maximum characters of their names and values."""
 SESSION_COST = "session_cost"
 """Metadata key for the session's cost so far, in US dollars."""
 UNKNOWN_UPDATES = "unknown_updates"
@@ -78,8 +78,8 @@ class Spending:
         self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
 
     def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
-        """Return the US dollars spent since the previous call. ``total``: total of the session, None if not reported
-        in this turn.
+        """Return the US dollars spent since the previous call. ``total``: total of the session, None if it was not reported in
+        this turn.
 
         Before the first report, rounds within a turn cost 0, since the difference follows later.
         """
@@ -122,7 +122,7 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
 
 
 def _is_less(usage: Usage, before: Usage) -> bool:
-    """True if a total has decreased, which means that it is a different one."""
+    """True if a total has decreased, and so must be a different one."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
     return any((current or 0) < (previous or 0) for current, previous in pairs)
 

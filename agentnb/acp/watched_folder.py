@@ -39,7 +39,7 @@ class WatchedFolder:
     """A folder, with the most recently observed states of its files. Links are not followed."""
 
     def __init__(self, folder: Path, store: Path | None = None) -> None:
-        """Scan the folder, within limits. Blocks. ``store``: the folder of run logs, which is skipped."""
+        """Scan the folder, within limits. Blocks. ``store``: the folder of run logs, to be skipped."""
         self._folder = os.path.realpath(folder)
         self._store = None if store is None else os.path.realpath(store)
         self._notebook = open_notebook()

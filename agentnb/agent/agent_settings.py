@@ -1,4 +1,4 @@
-"""The settings of an agent: on creation they are validated, and the values that its runs need are derived."""
+"""The settings of an agent. On creation, they are validated, and the values that the agent's runs need are derived."""
 
 from __future__ import annotations
 
@@ -69,26 +69,26 @@ class AgentSettings:
     acp: str = ""
     mode: str = ""
     limits: Limits = field(init=False, repr=False, compare=False)
-    """Its limits, completed with those of its extensions and its policy."""
+    """The agent's limits, completed with those of its extensions and its policy."""
     used_model: str | Model = field(init=False, repr=False, compare=False)
-    """Its model, or that of an extension."""
+    """The agent's model, or that of an extension."""
     used_policy: PolicySet = field(init=False, repr=False, compare=False)
-    """Its own policy, or else an extension's, or else `Matrix`."""
+    """The agent's own policy, or else an extension's, or else `Matrix`."""
     sends: History = field(init=False, repr=False, compare=False)
     """The part of a conversation that is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     context: ConversationContext | None = field(init=False, repr=False, compare=False)
-    """The context of its runs, from an extension, or None."""
+    """The context of the agent's runs, from an extension, or None."""
     first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
-    """Names of the tools that the context of its runs puts first."""
+    """Names of the tools that the context puts first."""
     rule_list: RuleList = field(init=False, repr=False, compare=False)
-    """Its rules about tool calls, according to `permissions`."""
+    """The agent's rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
-    """The form of its answers, according to `output`, or None for answers in free text."""
+    """The form of the agent's answers, according to `output`, or None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
-    """Policies, guides and gates."""
+    """The agent's policies, guides and gates."""
     guidance_texts: GuidanceTexts = field(init=False, repr=False, compare=False)
-    """Its guidance set, for the log."""
+    """The agent's guidance set, for the log."""
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
     """The settings that affect the course of a run, as plain data for the log."""
 
@@ -109,19 +109,19 @@ class AgentSettings:
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """Names that rules about its runs may use: its tools, and the virtual tools of its extensions."""
+        """Names that rules about the agent's runs may use: its tools, and the virtual tools of its extensions."""
         from agentnb.agent.extension import merge_part
 
         return (self.toolbox, *merge_part(self.extensions, "virtual_tools"))
 
     @property
     def keeps_todos(self) -> bool:
-        """True if its runs have a todo list: it has tools, or its own board."""
+        """True if the agent's runs have a todo list: it has tools, or its own board."""
         return not self.toolbox.is_empty if self.todos is True else self.todos is not False
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Its name, and its description as a tool: the first sentence of its system prompt, or a neutral one."""
+        """The agent's name, and its description as a tool: the first sentence of its system prompt, or a neutral one."""
         from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 
         is_named = self.name != DEFAULT_NAME
@@ -130,5 +130,5 @@ class AgentSettings:
 
     @property
     def model_name(self) -> str:
-        """``provider:model``."""
+        """Name of the model, as ``provider:model``."""
         return str(self.used_model) if isinstance(self.used_model, str) else self.used_model.name

@@ -1,4 +1,4 @@
-"""The context of an agent's conversation: its section of the system prompt, its profile, and the calls to confirm."""
+"""The context of an agent's conversation: a section of the system prompt, a model profile, and the calls to confirm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConversationContext(Protocol):
 
     @property
     def profile(self) -> str:
-        """The profile of its model: speed, balanced or quality."""
+        """The profile of the context's model: speed, balanced or quality."""
 
     @property
     def as_logged(self) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class ConversationContext(Protocol):
 
     @property
     def loads(self) -> bool:
-        """True if a function supplied by the person loads the text about the entity, which may take long."""
+        """True if a function supplied by the person loads the text about the entity; this may take a while."""
 
     @property
     def first(self) -> tuple[Rule, ...]:

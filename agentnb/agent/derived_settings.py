@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from agentnb.agent.agent_settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
-"""Setting of a run that records who chose the destination of its model, and its value if the person did."""
+"""Setting of a run that records who chose the destination of the run's model, and the value if the person did."""
 _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
 """Settings that extensions and the policy may add to."""
 NoLimit: TypeAlias = Literal["none"]
 NO_LIMIT: Final[NoLimit] = "none"
-"""Value of an agent's limit that means no limit, whatever its extensions and policy set."""
+"""Limit value that means no limit, whatever the agent's extensions and policy set."""
 
 
 class TakenSettings(NamedTuple):
@@ -97,7 +97,7 @@ def is_required(name: str) -> bool:
 
 
 def _is_set(name: str, value: Any) -> bool:
-    """True if the agent sets its own value; for a limit that every run has, a value other than the default."""
+    """True if the agent sets a value of its own; for a limit that every run has, a value other than the default."""
     return value is not None and not (is_required(name) and value == settings.max_iterations())
 
 
@@ -214,7 +214,7 @@ def _check_gates(agent: AgentSettings) -> tuple[Gate, ...]:
 
 
 def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
-    """Return the extensions, including the one for its detectors, which a copy of the agent already has."""
+    """Return the extensions, including the one for the agent's detectors; a copy of an agent already has that one."""
     extensions = check_kinds_and_names(agent.extensions)
     if agent.detect is None or any(extension.name == DETECTION for extension in extensions):
         return extensions

@@ -1,4 +1,4 @@
-"""Live detectors of an agent, and the responses to their findings, in the form of an extension."""
+"""An agent's live detectors, and the responses to their findings, as an extension."""
 
 from __future__ import annotations
 

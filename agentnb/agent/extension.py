@@ -1,4 +1,4 @@
-"""Extensions of an agent: additions from other parts of agentnb, such as plans, on which the agent does not depend."""
+"""Extensions of an agent: additions from other parts of agentnb, such as plans. The agent does not depend on them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Extension:
 
     @property
     def is_inert(self) -> bool:
-        """True if it only adds settings for the log, which do not affect a run."""
+        """True if the extension only adds settings for the log; these do not affect a run."""
         added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
         return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
@@ -154,7 +154,7 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
 
 
 def merge_part(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
-    """Merge a part whose values have names, across all extensions; for each name, the first extension that has it wins."""
+    """Merge a part with named values across all extensions; for each name, the first extension that has it wins."""
     values: dict[str, Any] = {}
     for extension in reversed([*extensions]):
         values.update(getattr(extension, part))

@@ -70,8 +70,8 @@ def agent_of(
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
         "policy": instead["policy"] if "policy" in instead else logged_policy(run),
-        "guidance": instead["guidance"] if "guidance" in instead else RandomGuidance.logged(logged) or logged_guidance(run),
-        "output": Output.logged(logged),
+        "guidance": instead["guidance"] if "guidance" in instead else RandomGuidance.from_log(logged) or logged_guidance(run),
+        "output": Output.from_log(logged),
         **limits_again(logged),
         **instead,
         OF_FILE: limits_of_file(run, instead),
@@ -80,9 +80,9 @@ def agent_of(
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits in a log's settings; a limit missing there is not taken from the policy either."""
+    """Return the limits in a log's settings. A limit that is missing there is not taken from the policy either."""
     unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
-    logged_limits = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
+    logged_limits = {name: value for name, value in Limits.from_log(logged).items() if name != OF_FILE}
     return {**unlimited, "on_limit": "stop", **logged_limits}
 
 

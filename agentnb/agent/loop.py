@@ -74,7 +74,7 @@ class Loop:
         self._round_started = perf_counter()
 
     def raises(self, error: AgentnbError) -> bool:
-        """True if the run failed in its first round, so that there is nothing to show but the error."""
+        """True if the run failed in its first round, and so has nothing to show but the error."""
         return len(self._log.run.rounds) <= 1
 
     async def work(self) -> Stop:
@@ -82,7 +82,7 @@ class Loop:
         run = self._log.run
         first = await self._first_verdict()
         may_be_open = first is not _PROMPT
-        """True if a process that died, or an interlude, may have left something open."""
+        """True if something may still be open, left by a process that died or by an interlude."""
         verdict: Verdict | Interlude = self._before_end(first) if self._endings else first
         if self._has_detectors:
             log_findings(self._log)  # a dead process may not have logged them
@@ -121,8 +121,8 @@ class Loop:
             self._draw_guidance(self._draw)
 
     def _goes_on(self) -> bool:
-        """True if an external agent is in the middle of its turn, which continues and is recorded even while the
-        person has paused.
+        """True if an external agent is in the middle of its turn. The turn continues, and is recorded, even while the run is
+        paused.
         """
         return self._inbox.is_paused and getattr(self._calls.model, "is_in_turn", False)
 
@@ -186,7 +186,7 @@ class Loop:
     def _round(self, why: Continue, final_words: str = "") -> Coroutine[Any, Any, None]:
         """Begin a round, and return the coroutine for the rest of it.
 
-        With ``final_words``, which the model is sent, the round is the last, and no tool calls are allowed.
+        With ``final_words``, which are sent to the model, the round is the last, and no tool calls are allowed.
         """
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
@@ -250,7 +250,7 @@ class Loop:
             self._log.emit(GuidanceDrawn, round=next_round(self._log.run), **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
-        """Log the guidance for the next request: first that of the policies, then that of the guides.
+        """Log the guidance for the next request: the policies' first, then the guides'.
 
         ``given``: number of items that are already logged.
         """

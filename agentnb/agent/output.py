@@ -47,11 +47,11 @@ class Output:
 
     @classmethod
     def of(cls, output: Any) -> Output | None:
-        """Return the output for an agent's setting, which is a type, a schema, an `Output`, or None for free text."""
+        """Return the output for the setting of an agent: a type, a schema, an `Output`, or None for free text."""
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod
-    def logged(run_settings: dict[str, Any]) -> Output | None:
+    def from_log(run_settings: dict[str, Any]) -> Output | None:
         """Return the output from the settings of a logged run, with the schema as its type."""
         schema = logged_schema(run_settings)
         return None if schema is None else Output(schema, run_settings["output"].get("retries", 2))

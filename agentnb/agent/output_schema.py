@@ -17,8 +17,8 @@ _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
 
 
 def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
-    """Return the JSON Schema of a type, and True if it is pydantic's, as for its own models and for types that
-    msgspec does not support.
+    """Return the JSON Schema of a type, and True if pydantic made it, as for its own models and for types that msgspec does not
+    support.
     """
     if kind is None or isinstance(kind, str):
         raise SettingsError(f"output= must be a type or a JSON Schema, got {type(kind).__name__}", example)

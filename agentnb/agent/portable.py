@@ -1,4 +1,4 @@
-"""Agents as bytes for a worker process, with the notebook's tools by value and never with a key."""
+"""Agents as bytes for a worker process. The bytes include the notebook's tools by value, but never a key."""
 
 from __future__ import annotations
 
@@ -47,17 +47,16 @@ SENTINELS = ("MISSING", "_HAS_DEFAULT_FACTORY")
 def portable(agent: Agent) -> bytes:
     """Serialize the agent for `from_portable` in another process with the same packages.
 
-    Functions and classes defined in the notebook are included by value, with everything they refer to; those in
-    modules by name. A provider's model is included by name, and its key is looked up at the destination. agentnb's
-    scripted and simulated models are supported, and your own model if its class sets ``portable = True`` because it
-    holds neither a key nor a connection. Raises `SettingsError` for an unsupported object, and if the bytes would
-    contain a known key.
+    Functions and classes defined in the notebook are included by value, with everything they refer to; those in modules are
+    included by name. A provider's model is included by name, and its key is looked up at the destination. agentnb's scripted
+    and simulated models are supported, and your own model if its class sets ``portable = True`` because it holds neither a key
+    nor a connection. Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
     return to_bytes(agent, f"Agent {agent.name}")
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name``: used in
+    """Serialize any value; the agents, tools and models in it are handled as in `portable`. ``name``: used in
     errors.
 
     Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.

@@ -15,7 +15,7 @@ from agentnb.runtime.budget import Budget
 def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: str = "") -> None:
     """Raise `SettingsError` if there is a budget and the model's price is unknown.
 
-    A price or ``unpriced`` stated only by a file counts within budgets set by files, but not within the person's.
+    A price or ``unpriced`` that only a file states counts for budgets set by files, but not for the person's.
     ``whose``: the agent to which the model belongs, if there are several.
     """
     if not budget.has_limit():

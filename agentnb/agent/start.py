@@ -97,7 +97,7 @@ class AgentRun(PendingRun):
         self.server_tools = self.toolbox.servers
         self._model: Model | None = None
         self._foreign: AcpModel | None = None
-        """The conversation with an external agent, if that does the work."""
+        """The conversation with an external agent, if one does the work."""
         self._context_prompt: str | None = None
         super().__init__(options, is_fork=is_fork, **resumed)
         self._has_system = is_fork or self.recovered is not None
@@ -138,7 +138,7 @@ class AgentRun(PendingRun):
             _ = self.context_prompt
 
     def _assemble(self) -> Life:
-        """Return the factory of its coroutine; an external agent's process ends with the run."""
+        """Return the factory of the run's coroutine; an external agent's process ends with the run."""
         life = super()._assemble()
         return life if self._foreign is None else partial(_close_after, life, self._foreign)
 
@@ -247,7 +247,7 @@ class AgentRun(PendingRun):
 
 
 class _ForeignLoop(Loop):
-    """The loop for an external agent, whose processes end with its work."""
+    """The loop for an external agent. The agent's processes end with the work."""
 
     def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
         super().__init__(foreign, lifecycle, *parts)
@@ -354,7 +354,7 @@ def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptio
 
     ``earlier``: the tools of the other run up to that point.
 
-    The answers in the events count; the caller must remove those that do not. Only the permissions in the options
+    The answers in the events count; the caller must remove any that should not. Only the permissions in the options
     apply.
     """
     *before, first = events

@@ -1,1 +1,1 @@
-"""Contexts of conversations: an agent's policy, limits, model, confirmations and prompt, depending on the subject."""
+"""Conversation contexts: an agent's policy, limits, model, confirmations and prompt, depending on the subject."""

@@ -1,4 +1,4 @@
-"""Context types as data (the subject of a conversation and the settings that follow from it), and a lookup by name."""
+"""Context types as data (a conversation's subject, and the settings that follow from it), and their lookup by name."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class KnownContexts:
         return iter(self._by_name.values())
 
     def with_others(self, others: Iterable[ContextSpec]) -> KnownContexts:
-        """Return these contexts and others, which replace contexts with the same names."""
+        """Return these contexts and others; the others replace contexts with the same names."""
         return KnownContexts((*self._by_name.values(), *others))
 
     def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:

@@ -94,7 +94,7 @@ class ContextType(ContextSpec):
 
     @classmethod
     def named(cls, name: str) -> ContextType:
-        """Return the built-in context with this name or alias. Raises `SettingsError`, with similar names."""
+        """Return the built-in context with this name or alias. Raises `SettingsError`, listing similar names."""
         context = builtin_contexts().get(name)
         if not isinstance(context, cls):
             raise SettingsError(
@@ -112,10 +112,10 @@ class ContextType(ContextSpec):
     ) -> Agent:
         """Return the agent for turns in this context.
 
-        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context. ``entity``: id
-        of the subject of the conversation. ``others``: your own contexts to which tools may shift, in addition to the built-in
+        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context. ``entity``: id of
+        the subject of the conversation. ``others``: your own contexts to which tools may shift, in addition to the built-in
         ones. ``models``: models by profile, in place of the agent's. A run that continues a shifted run starts in the context
-        that that run shifted to.
+        to which the earlier run shifted.
         """
         kept = [extension for extension in agent.extensions if extension.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 MAX_CHARACTERS = 20_000
-"""Maximum characters of the text about an entity in a system prompt; longer text is truncated."""
+"""Maximum number of characters of text about an entity in a system prompt; longer text is truncated."""
 ATTEMPTS = 2
-"""Maximum attempts of a planner to produce a valid plan."""
+"""Maximum number of attempts by a planner to produce a valid plan."""

@@ -70,7 +70,7 @@ class TurnContext:
 
     @property
     def profile(self) -> str:
-        """Profile of its model."""
+        """Profile of the context's model."""
         return self.type.profile
 
     @property
@@ -108,7 +108,7 @@ class TurnContext:
         return self.known.canonical(name)
 
     def remind(self, run: Run) -> Guidance | None:
-        """Return the reminder of a shift, for every later round, or None if there was no shift. Used as a guide."""
+        """Return a reminder of the shift for every later round, or None if there was no shift. Used as a guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         context = self.known.get(run.context_type)
@@ -116,8 +116,8 @@ class TurnContext:
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context for a run that continues ``before``: the one that run shifted to, if it started from this
-        context.
+        """Return the context for a run that continues ``before``: the one to which ``before`` shifted, if it started from this
+        one.
         """
         logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied

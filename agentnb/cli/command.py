@@ -1,4 +1,4 @@
-"""Definition of a command: a function, whose docstring is its help, and its arguments."""
+"""Definition of a command: a function (its docstring is the help) and the arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: its function, whose docstring is the help text, and its arguments. The function may return plain text as its
+    """A command: a function (its docstring is the help text) and the arguments. The function may return plain text as its
     outcome.
     """
 

@@ -31,10 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except WorkflowProblems as error:
-        tell(error.worded(SHELL))
+        tell(error.text_for(SHELL))
         return INVALID
     except AgentnbError as error:
-        complain(error.worded(SHELL))
+        complain(error.text_for(SHELL))
         return INVALID if isinstance(error, SettingsError) else FAILED
     except OSError as error:  # such as a full disk behind standard output, or a name that is too long
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -42,7 +42,7 @@ def read_workflow(
 
 
 def read_plan(path: Path, tools: list[Any]) -> Plan:
-    """Read a plan that can run with these tools from a file; raises `WorkflowProblems` with every problem."""
+    """Read a plan from a file, and check that it can run with these tools; raises `WorkflowProblems` with every problem."""
     read, problems = read_and_check(path, tools)
     if read is not None and not problems.found:
         _note_not_given(read, Toolbox(tools), problems)

@@ -36,7 +36,7 @@ from agentnb.workflow.workflow import Workflow
 
 HEADING = "--- Step Context ---"
 MAX_OF_A_QUESTION = 200
-"""Maximum characters of a question repeated before the command that answers it."""
+"""Maximum number of characters of a question repeated before the command that answers it."""
 CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "cancelled": INTERRUPTED}
 """Exit codes by status of the run; `FAILED` for any other status."""
 

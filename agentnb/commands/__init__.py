@@ -1,3 +1,3 @@
-"""Shell commands: how bash reads a command, and what the programs in it can do. Pure functions, on which permission rules are
-based.
+"""Shell commands: how bash reads a command, and what the programs in it can do. Pure functions; permission rules are based on
+them.
 """

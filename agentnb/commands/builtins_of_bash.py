@@ -1,4 +1,4 @@
-"""Builtins of bash that start commands, evaluate text or change how bash reads; they are parsed, or reported as a problem."""
+"""Bash builtins that start commands, evaluate text or change how bash reads; each is parsed, or reported as a problem."""
 
 from __future__ import annotations
 

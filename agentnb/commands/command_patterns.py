@@ -42,7 +42,7 @@ class CommandPattern:
 
     @property
     def program(self) -> str:
-        """Name of its program in the table; empty if it names no program."""
+        """Name of the pattern's program in the table; empty if the pattern names no program."""
         return self.invocation.program if self.names_program else ""
 
 
@@ -63,7 +63,7 @@ def _pattern(words: tuple[Word, ...], assignments: tuple[str, ...] = (), text: s
 
 
 def covers(pattern: str, part: Part) -> bool:
-    """True if an allowing pattern applies to a part of a command, whose program must be used in the form that the pattern
+    """True if an allowing pattern applies to a part of a command. The part's program must be used in the form that the pattern
     shows.
     """
     if (
@@ -201,7 +201,7 @@ def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | N
 
 
 def why_refused(pattern: str) -> str:
-    """Return the pattern to suggest in place of one with meaningless options, because the table does not list its program."""
+    """Return the pattern to suggest in place of one whose options mean nothing because its program is not in the table."""
     shown = command_pattern(pattern)
     if not any(re.match(r"-[^\s]", word.raw) for word in shown.words):
         return ""

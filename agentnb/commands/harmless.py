@@ -14,10 +14,10 @@ from agentnb.commands.shell_script import Word
 CanWrite: TypeAlias = Callable[[str], bool]
 """Returns True if it is harmless to write to a file or folder."""
 FOLDERS = ("", "/bin", "/usr/bin")
-"""Folders in which programs are what their names say."""
+"""Folders whose programs are what their names say."""
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 _SUFFIX = re.compile(r"\.\w+")
-"""Suffixes of backup copies, as in ``sed -i.bak``, that cannot turn a file's name into that of another file."""
+"""Suffixes of backup copies, as in ``sed -i.bak``, that cannot turn the name of one file into that of another."""
 _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
 """Globs that cannot match hidden files."""
 
@@ -67,7 +67,7 @@ def _are_harmless_operands(form: ProgramForm, call: Invocation, can_write: CanWr
 
 
 def _can_write_last(targets: Sequence[Word], can_write: CanWrite) -> bool:
-    """True if all operands except the last may be written to the last, which is a file or a folder."""
+    """True if all operands except the last may be written to the last one, a file or a folder."""
     folder = targets[-1].value
     if folder is None or not all(map(_is_known_path, targets)):
         return False

@@ -31,7 +31,7 @@ _SED = re.compile(
 """Scripts for sed that neither run a command nor name a file."""
 _SED_DELIMITERS = "/|#,:@"
 _AWK = re.compile(r"system|getline|\||@|\\\n|print[^>]*>")
-"""Signs that an awk program may start others or write a file, once ``||`` has been removed."""
+"""Signs that an awk program, once ``||`` has been removed from it, may start other programs or write a file."""
 
 
 class Option(NamedTuple):
@@ -45,7 +45,7 @@ class Option(NamedTuple):
 
     @property
     def value(self) -> str:
-        """Text of its values; empty if it has none."""
+        """Text of the option's values; empty if it has none."""
         return " ".join(COMPUTED if word.value is None else word.value for word in self.values)
 
 
@@ -56,7 +56,7 @@ class Feature(NamedTuple):
     name: str
     value: str
     is_file: bool = False
-    """True if its value names a file or folder to write to."""
+    """True if the value names a file or folder to write to."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Invocation:
     program: str
     """The program's name in the table; empty if bash computes it."""
     form: ProgramForm | None = None
-    """Row of the table."""
+    """The form's row in the table."""
     options: list[Option] = field(default_factory=list)
     operands: list[Word] = field(default_factory=list)
     is_uncertain: bool = False
@@ -76,7 +76,7 @@ class Invocation:
 
     @property
     def names(self) -> set[str]:
-        """Names of the options of its form."""
+        """Names of the command's options that belong to its form."""
         return {name for option in self.options if option.form is self.form for name in option.names}
 
     @property
@@ -226,7 +226,7 @@ class StartedCommand(NamedTuple):
 
 
 def find_started(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
-    """Return the commands that a command starts through its operands, and whether the list is complete."""
+    """Return the commands that a command starts through its operands, and True if the list is complete."""
     form, targets = invocation.form, invocation.targets
     if form is None:
         return [], True
@@ -290,7 +290,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
 
 
 def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[Word]) -> tuple[list[StartedCommand], bool]:
-    """Return the texts that a shell runs, and whether there can be no others."""
+    """Return the texts that a shell runs, and True if there can be no others."""
     if form.operands == "script":
         if "-c" not in invocation.names:
             return [], bool(targets) or bool(invocation.names & {"--version", "--help"})

@@ -38,11 +38,11 @@ class OptionSpec(NamedTuple):
     """Option of a program."""
 
     name: str
-    """Its first spelling in the table."""
+    """The option's first spelling in the table."""
     values: int = 0
-    """Number of values that follow it."""
+    """Number of values that follow the option."""
     may_attach: bool = False
-    """True if it takes a value only if attached."""
+    """True if the option takes a value only when the value is attached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ProgramForm:
     skip: int = 0
     """Number of operands that precede those of this kind."""
     harmless: bool | frozenset[str] = False
-    """True if it starts no program and writes only files that it names; or the options that make it so."""
+    """True if the program starts no other and writes only files that it names; or the options with which this is so."""
     ends: frozenset[str] = frozenset()
     """Options that change the kind of operand."""
     has_words: bool = False
@@ -69,7 +69,7 @@ class ProgramForm:
     stops: bool = False
     """True if the first operand ends the options."""
     commands: frozenset[str] = frozenset()
-    """Options followed by a command, whose words end at ``;`` or ``+``."""
+    """Options followed by a command that ends at ``;`` or ``+``."""
     finals: frozenset[str] = frozenset()
     """Options after which no further options are read."""
     modules: frozenset[str] = frozenset()

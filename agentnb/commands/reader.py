@@ -10,7 +10,7 @@ from agentnb.commands.shell_script import Redirection, Script, SimpleCommand, Wo
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
 LEVELS_OF_A_TEXT = 5
-"""Number of nesting levels that an inner text counts as, since its characters are read again."""
+"""Number of nesting levels for which an inner text counts, since its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
@@ -29,7 +29,7 @@ DESCRIPTOR = re.compile(r"\d{1,9}|\{[A-Za-z_]\w*\}", re.ASCII)
 NUMBER = re.compile(r"-?\d*|\$\(\([^()]*\)\)|\$[#?$!]|\$\{#\w+\}", re.ASCII)
 EXPANDED_TO_ITSELF = re.compile(r"[\w./@%+,:=-][\w./@%+,:= -]*")
 EVALUATING = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
-"""Operators of ``[[ ]]`` that evaluate their operands."""
+"""Operators in ``[[ ]]`` that evaluate their operands."""
 _READ_BY_BASH = """
     BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV ENV POSIXLY_CORRECT PS4 SHELLOPTS TEXTDOMAIN TEXTDOMAINDIR
 """
@@ -61,7 +61,7 @@ def _check_variables(facts: Facts) -> None:
 
 
 class CommandReader(WordReader):
-    """Parser for commands, which collects the simple commands."""
+    """Parser for commands that collects the simple ones."""
 
     def read_whole(self) -> None:
         """Parse the text to its end."""
@@ -77,7 +77,7 @@ class CommandReader(WordReader):
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
-        """Parse a list of commands up to one of these words or operators, which end it."""
+        """Parse a list of commands that ends with one of these words or operators."""
         self.skip_lines()
         count = 0
         while not self._at(ends):

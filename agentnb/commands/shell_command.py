@@ -40,9 +40,9 @@ class Part:
     redirections: tuple[tuple[str, Word | None], ...] = ()
     """Operators and files."""
     is_elsewhere: bool = False
-    """True if its program's path is relative to a folder to which the command has changed."""
+    """True if the program's path is relative to a folder to which the command has changed."""
     starter: Part | None = None
-    """The part that starts it."""
+    """The part that starts this one."""
 
     @property
     def raw(self) -> str:
@@ -73,7 +73,7 @@ class ShellCommand:
 
     text: str
     parts: tuple[Part, ...]
-    """Everything that it can run: the written parts first, then the parts that these start."""
+    """Everything that the command can run: the written parts first, then the parts that these start."""
     listed: int
     """Number of written parts."""
     is_list: bool
@@ -88,14 +88,14 @@ class ShellCommand:
 
     @property
     def key_files(self) -> tuple[str, ...]:
-        """Files named in it that may hold keys, judging by their names."""
+        """Files named in the command that, judging by their names, may hold keys."""
         return key_files_in(
             word for part in self.parts for word in (*part.words[1:], *[target for _, target in part.redirections]) if word
         )
 
 
 def key_files_in(words: Iterable[Word]) -> tuple[str, ...]:
-    """Return the files that words name and that may hold keys, judging by their names."""
+    """Return the files that may hold keys, judging by their names, among those that the words name."""
     paths = [path for word in words for path in BETWEEN_PATHS.split(word.raw if word.value is None else word.value)]
     return tuple(dict.fromkeys(path for path in paths if is_key_file(path.rpartition("/")[2])))
 

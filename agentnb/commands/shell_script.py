@@ -16,7 +16,7 @@ class Word:
     prefix: str = ""
     """The beginning that every resulting word is certain to have; empty if unknown."""
     may_split: bool = False
-    """True if it may become several words or disappear: an unquoted expansion, a glob, braces."""
+    """True if the word may become several words or disappear: an unquoted expansion, a glob, braces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Redirection:
     operator: str
     """An operator such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
     target: Word | None
-    """The file that it opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
+    """The file that the redirection opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Script:
     """A parsed command."""
 
     commands: tuple[SimpleCommand, ...]
-    """Every simple command that it can run, including those in compounds, substitutions and functions."""
+    """Every simple command that the text can run, including those in compounds, substitutions and functions."""
     problem: str = ""
-    """Reason why it cannot be parsed, worded for a question; empty if ``commands`` is complete."""
+    """Reason why the text cannot be parsed, worded for a question; empty if ``commands`` is complete."""
     is_list: bool = False
-    """True if it consists of simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without substitutions:
-    such a command can be allowed part by part."""
+    """True if the text consists of simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without
+    substitutions: such a command can be allowed part by part."""
     variables: frozenset[str] = frozenset()
-    """Variables that it sets, including those set in loops and by builtins."""
+    """Variables that the command sets, including those set in loops and by builtins."""

@@ -104,7 +104,7 @@ class Draft:
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
 
     def value(self, raw: str, start: int = 0) -> Word:
-        """Return the text from ``start`` on as the value of an assignment, which bash does not split."""
+        """Return the text from ``start`` on as the value of an assignment (bash does not split such values)."""
         mask = self.mask
         end = min((match.start() for match in (ASSIGNED_EXPANSION.search(mask, start),) if match), default=len(mask))
         return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
@@ -130,7 +130,7 @@ class WordReader(ABC):
 
     @abstractmethod
     def read_commands(self, *ends: str) -> None:
-        """Parse a list of commands up to one of these words or operators, which end it."""
+        """Parse a list of commands that ends with one of these words or operators."""
 
     @abstractmethod
     def read_text(self, text: str) -> None:

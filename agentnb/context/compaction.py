@@ -53,11 +53,10 @@ def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float |
 
 
 def recent_tokens(messages: Sequence[Message]) -> float:
-    """Return the maximum tokens of the kept messages, for a conversation that is too long rather than one with too
-    many messages.
+    """Return the maximum number of tokens to keep when a conversation is too long (rather than having too many messages).
 
-    A share of the conversation's own tokens, regardless of the window, since the prompt may fill most of the window,
-    or its size may be unknown.
+    This is a share of the conversation, not of the window: the prompt may fill most of the window, or the window's size may be
+    unknown.
     """
     return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
 

@@ -13,4 +13,4 @@ MAX_INSTRUCTIONS = 32_000
 HEAD = 3_000
 """Maximum characters shown to the model from the start of a long result; fewer under a low limit."""
 TAIL = 1_000
-"""Maximum characters shown from its end."""
+"""Maximum characters shown from the end of a long result."""

@@ -15,8 +15,8 @@ from agentnb.errors import SettingsError
 class History:
     """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a summary,
-    which replaces the middle; within six rounds of the previous compaction, only if that removes a quarter of the request.
+    ``share``: a request that would fill a larger share of the model's window is compacted first: a summary written by the model
+    replaces the middle. Within six rounds of the previous compaction, this is done only if it removes a quarter of the request.
     ``window``: tokens of that window; the default is taken from the model's price table. ``compact_above``: messages above
     which the conversation is compacted, regardless of their length; should be far above ``keep_recent``, or else every other
     round pays for a summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone
@@ -84,7 +84,7 @@ NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": read_doc
 
 
 def find_history(history: str | History) -> History:
-    """Return the settings with this name; a `History` is returned unchanged. Raises `SettingsError` with the known names."""
+    """Return the settings with this name; a `History` is returned unchanged. Raises `SettingsError` listing the known names."""
     if isinstance(history, History):
         return history
     if isinstance(history, str) and history in NAMED:

@@ -40,9 +40,9 @@ def repo_instructions(folder: Path) -> RepoInstructions:
     """Return the instructions of the repository around this folder or, if it is in no repository, of the folder
     itself.
 
-    ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has such a
-    path. A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files
-    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, and its last line then says so.
+    ``folder``: an absolute path with all links resolved; callers already have one, and this runs at the beginning of every run.
+    A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files outside it are
+    not for the model. Text longer than `MAX_INSTRUCTIONS` is truncated, and its last line says so.
     """
     root = _root(folder)
     for file in FILES:

@@ -68,7 +68,7 @@ class RequestBuilder:
         self._compacted: Compacted | None = None
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
-        """Empty parts that are not sent, by index of the stored message; they may be all its parts."""
+        """Empty parts, which are not sent, by index of the stored message; a message may consist of nothing else."""
         self._failed: tuple[int, ...] = ()
         """Indexes of the results of failed rounds, which may be left out once newer ones follow."""
         self._shortens = False
@@ -190,9 +190,9 @@ class RequestBuilder:
         """Return the number of prepared messages whose content was stored entirely before this index."""
         return bisect_left(self._origins, index)
 
-    def inherited(self, history: int) -> int:
-        """Return the number of prepared messages whose content is entirely from the first ``history`` stored ones, those of
-        the previous run.
+    def count_inherited(self, history: int) -> int:
+        """Return the number of prepared messages whose content comes entirely from the previous run, that is, from the first
+        ``history`` stored messages.
         """
         position = self.prepared_of(history)
         begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
@@ -215,8 +215,8 @@ class RequestBuilder:
         return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
-        """Return the first message, a summary after it, and the newest messages, or None if that would separate a
-        call from its result.
+        """Return the first message, the summary, if any, and the newest messages, or None if that would separate a call from
+        its result.
         """
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
@@ -232,7 +232,7 @@ class RequestBuilder:
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """True for text that workflow mode continued from, which is not sent again."""
+        """True for text after which workflow mode continued the run: it is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -339,7 +339,7 @@ def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, 
 
 
 def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
-    """Return the tools that the run had when its newest round began, since a change during a round applies to the next one."""
+    """Return the tools that the run had when its newest round began: a change made during a round applies to the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
     changes = [event for event in in_round if isinstance(event, ToolsOffered)]

@@ -31,8 +31,8 @@ class LeftOut(NamedTuple):
     message: Message
     """The complete message, or the parts of it that were not sent."""
     why: WhyNotSent
-    """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
-    no content to send.
+    """``workflow_mode``: text after which workflow mode continued the run; ``failed_round``: every call of the round failed;
+    ``empty``: no content to send.
     """
     place: int
     """Number of messages in the request that precede it."""
@@ -55,13 +55,13 @@ class SentRequest:
     sent_before: int
     """Number of messages in the previous round's request; 0 in the first round."""
     unchanged: int
-    """Number of those that this request repeats exactly, so that a provider's prompt cache may hold them."""
+    """Number of those messages that this request repeats exactly, so that a provider's prompt cache may hold them."""
     kept: int
-    """Number of those that are the same except for the ephemeral text: `unchanged`, or one more."""
+    """Number of those messages that are the same except for the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
     """Parts of the conversation that this request omits, in order."""
     left_out_before: int
-    """Number of those that the previous round's request omitted too."""
+    """Number of parts in ``left_out`` that the previous round's request omitted too."""
     compacted: Compacted | None
     """Summary in the request, and the messages that it replaces."""
     truncated: int
@@ -119,7 +119,7 @@ class _Past:
             request=request,
             ephemeral=system_reminder(self._request_builder.ephemeral) if self._request_builder.ephemeral else "",
             lasting=messages.lasting,
-            inherited=self._request_builder.inherited(self._history),
+            inherited=self._request_builder.count_inherited(self._history),
             sent_before=0 if before is None else len(before),
             unchanged=0 if before is None else _leading(before[-1], before, messages),
             kept=0 if before is None else _leading(before.lasting, before, messages, stored=True),

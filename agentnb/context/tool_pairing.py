@@ -12,7 +12,7 @@ LOST = "The result of this call was lost. It may or may not have taken effect: c
 def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
     """Return the answer to these calls: the message itself if it answers each of them once and has no other results.
 
-    Otherwise, missing results are marked as lost, and results without a call, or after the first for a call, are left
+    Otherwise, missing results are marked as lost; results without a call, and all but the first result for a call, are left
     out.
     """
     parts = () if message is None else message.parts

@@ -11,7 +11,7 @@ def truncate_messages(messages: Sequence[Message], most: int) -> Sequence[Messag
     """Return the first message and the newest ones, ``most`` in total; more if the call of a kept result is further
     back.
 
-    Returns the same object if there are no more than that.
+    Returns the same object if it has no more than ``most`` messages.
     """
     start = kept_from(messages, most)
     return messages if start <= 1 else [messages[0], *messages[start:]]

@@ -92,9 +92,9 @@ class Piece(NamedTuple):
 
     expression: str
     place: int
-    """Its position in the text."""
+    """Position of the expression in the text."""
     may_be_text: str = ""
-    """The variable of a ``$name`` within text, which is left unchanged if there is no such variable."""
+    """The variable of a ``$name`` within text; without such a variable, the text is left unchanged."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
@@ -422,7 +422,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first pair of values of different kinds at the same position in both, starting with the values themselves."""
+    """Return the first two values of different kinds at the same position in both, beginning with the values themselves."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []

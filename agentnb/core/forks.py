@@ -1,4 +1,4 @@
-"""Forked processes: the parent's threads do not run there, so waiting for one would never end."""
+"""Forked processes: the parent's threads do not run in them, so waiting for one would never end."""
 
 from __future__ import annotations
 

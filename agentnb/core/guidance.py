@@ -11,14 +11,14 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Ephemeral guidance for the next request: sent, logged and judged, but never part of the conversation."""
 
     set: str
-    """Name of its guidance set."""
+    """Name of the guidance set that the text comes from."""
     cell: str
     """A cell of the matrix, ``intervention`` and so on (`agentnb.detect.guidance_rules`), or a custom name."""
     text: str
     level: Count = 1
     """Strength, 1 to 3."""
     trigger: str = ""
-    """Its cause."""
+    """The cause of the guidance."""
     version: str = ""
     """Content hash of the set."""
     asks: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     forbids: tuple[str, ...] = ()
     """Facts that count as noncompliance."""
     about: tuple[str, ...] = ()
-    """The tools it concerns, if any."""
+    """The tools that the guidance concerns, if any."""
 
 
 class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

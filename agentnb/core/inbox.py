@@ -38,7 +38,7 @@ class Inbox:
         """The commands not yet read by the loop."""
         self._wake: Callable[[Command], None] | None = None
         self._early: tuple[Command, ...] = ()
-        """Answers sent before the loop starts listening: a resumed run may still be waiting for the person."""
+        """Answers sent before the loop starts listening, since a resumed run may still be waiting for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
         self.is_paused = False
@@ -48,7 +48,7 @@ class Inbox:
         """Inboxes of running nested runs."""
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
-        """Call ``wake`` for each command from now on, in the sending thread."""
+        """From now on, call ``wake`` for each command, in the sending thread."""
         with self._lock:
             self._wake = wake
             early, self._early = self._early, ()

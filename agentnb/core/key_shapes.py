@@ -1,4 +1,4 @@
-"""Detection of text that looks like a key, which is masked in everything that is shared, such as pages, and in errors about
+"""Detection of text that looks like a key. Such text is masked in everything that is shared, such as pages, and in errors about
 files and models.
 
 The shapes are those documented by the issuers, long enough not to match words and model names. Libraries for finding secrets,

@@ -80,7 +80,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     author: str = ""
     """The author if several agents share the conversation; never sent to a model."""
     is_placeholder: bool = False
-    """True if it stands in for a prompt missing from a trace."""
+    """True if the message stands in for a prompt missing from a trace."""
 
     @property
     def text(self) -> str:

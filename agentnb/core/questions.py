@@ -34,7 +34,7 @@ INPUT_REQUIRED = "Additional input required."
 ASK_PERSON = "ask_person"
 """The built-in tool for the agent's own questions."""
 DONE: dict[str, Any] = {"enum": ["done"]}
-"""Schema of the answer to a question with an address: the person has completed it there."""
+"""Schema of the answer to a question with an address: the person has answered there."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
 MAX_CHOICES = 12
@@ -68,7 +68,7 @@ class AnswerForm:
 
 GrantReach: TypeAlias = Literal["run", "session", "project", "agent"]
 """Reach of a grant: its run and the nested runs, all runs of the session, or, if saved, all runs in a working folder. ``agent``
-is no grant of agentnb's: an external agent remembers the answer itself, in a place and for calls that only it knows."""
+is not an agentnb grant: an external agent remembers the answer itself, in a place and for calls that only it knows."""
 REACHES: tuple[GrantReach, ...] = ("run", "session", "project")
 """The reaches of grants that agentnb keeps."""
 BY_AGENT: GrantReach = "agent"
@@ -127,7 +127,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     """The reason given by the gate that asks; empty if no gate asks."""
     effects: str | None = None
-    """The declared effects of its tool; empty if there are none, or None in logs before schema 6."""
+    """The declared effects of the called tool; empty if there are none, or None in logs before schema 6."""
     command: str = ""
     """The shell command executed by the call, if any."""
     diff: str = ""
@@ -137,19 +137,19 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     grants: tuple[GrantOffer, ...] = ()
     """The grants that an answer may give, narrowest reach first."""
     folder: str = ""
-    """The resolved working folder of its run, if rules may be saved for it."""
+    """The run's working folder, with links resolved, if rules may be saved for it."""
     cannot_undo: bool = False
     """True if the change to the file cannot be undone because its old or new content contains a known key."""
     origin: ToolOrigin | None = None
-    """The MCP server of its tool, if any."""
+    """The MCP server of the called tool, if any."""
     agent: str = ""
     """The external agent that makes the call, if it can remember the answer itself."""
     agent_words: tuple[str, ...] = ()
-    """Its own words for each answer that it would remember."""
+    """The external agent's own words for each answer that it would remember."""
 
     @property
     def later_offers(self) -> tuple[GrantOffer, ...]:
-        """All that an answer may allow for later calls: the grants, then what an external agent would remember itself."""
+        """All that an answer may allow for later calls: the grants, and after them what an external agent would remember."""
         return (*self.grants, *[GrantOffer(words, BY_AGENT) for words in self.agent_words])
 
     def is_same(self, other: JudgedCall | None) -> bool:
@@ -185,7 +185,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
     """The address at which to answer; empty if the question is answered here."""
     problem: str = ""
-    """The reason why the previous answer, an edited plan, was refused; the message begins with it."""
+    """The reason why the previous answer, an edited plan, was refused; the message begins with this reason."""
     caller: JudgedCall | None = None
     """The call on whose behalf a tool, server or plan asks, or None for other questions, for `ASK_PERSON`, and in older logs.
     """
@@ -209,20 +209,20 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     question: WaitingOnUser
     round: int
-    """Index of its round; also 0 if it was asked before the first round."""
+    """Index of the round; also 0 if the question was asked before the first round."""
     asked_at: datetime | None = None
-    """Time of the question, UTC."""
+    """Time (UTC) of the question."""
     outcome: Outcome = "open"
     answer: Any = None
     """The answer as plain data, or None unless answered."""
     by: Answerer = "person"
     """The source of the answer or refusal."""
     closed_at: datetime | None = None
-    """Time of the answer, refusal or withdrawal, UTC, or None while it is open, or if its process died."""
+    """Time (UTC) of the answer, refusal or withdrawal; None while the question is open, or if its process died."""
 
     @property
     def has_answer(self) -> bool:
-        """True if it was answered, declined or cancelled."""
+        """True if the question was answered, declined or cancelled."""
         return self.outcome in ("answered", "declined", "cancelled")
 
     def as_answer(self) -> Answer:
@@ -252,7 +252,7 @@ class Answer(NamedTuple):
     failed: bool = False
     cancelled: bool = False
     granted_by: str = ""
-    """The source of its grant, if different from ``by``."""
+    """The source of the answer's grant, if different from ``by``."""
 
     @property
     def no_answer(self) -> NoAnswer | None:

@@ -275,7 +275,7 @@ def _walk(value: Any, masked: Callable[[str], str]) -> Any:
 
 
 def _distinct(names: list[Any]) -> list[Any]:
-    """Number the names of a dict that have become equal, so that no value is lost."""
+    """Number a dict's names that have become equal, so that no value is lost."""
     names_: dict[Any, None] = {}
     for name in names:
         distinct, number = name, 1

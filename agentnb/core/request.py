@@ -22,7 +22,7 @@ PLANNING = frozenset({"think", "sequentialthinking", "exit_plan_mode", "ExitPlan
 
 @lru_cache(maxsize=1024)
 def role_of(name: str) -> ToolRole:
-    """Return the role of a tool without a declared role, by its name."""
+    """Return the role that the name suggests, for a tool without a declared role."""
     return "list" if name in LISTS else "planning" if name in PLANNING else "work"
 
 
@@ -40,7 +40,7 @@ class Sent(View[Message]):
         self._kept = kept
         self._lasting: Message | None = None
         self.said_since = 0
-        """Number of messages at the end that belong to a paused reply that is to be continued."""
+        """Number of messages at the end that belong to a paused reply to be continued."""
 
     @property
     def lasting(self) -> Message:

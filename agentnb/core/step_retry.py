@@ -50,7 +50,7 @@ class Retry:
     max_attempts: int = 0
     """Attempts after the first."""
     backoff: Literal["fixed", "exponential"] = "fixed"
-    """Growth of the waits: none, or by `multiplier`."""
+    """Growth of the waiting time: none, or by `multiplier`."""
     initial_delay_seconds: float = 1.0
     max_delay_seconds: float | None = None
     multiplier: float = 2.0
@@ -70,5 +70,5 @@ ONCE = Retry()
 
 
 def format_retries(count: int) -> str:
-    """Format the number of retries, which are the attempts after the first: ``2 retries``."""
+    """Format the number of retries (attempts after the first), such as ``2 retries``."""
     return "1 retry" if count == 1 else f"{count:,} retries"

@@ -25,7 +25,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
 
     id: Number
     title: str
-    """Three to seven words."""
+    """The task, in three to seven words."""
     status: TodoStatus = "not-started"
     description: str = ""
     priority: Priority | None = None
@@ -34,10 +34,10 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
     can_run_parallel: bool | None = None
     parallel_group: str | None = None
     progress: float | None = None
-    """From 0 to 1."""
+    """Progress, from 0 to 1."""
     blocked_reason: str | None = None
     created_at: datetime | None = None
-    """UTC, like `updated_at`."""
+    """Time of creation, in UTC, like `updated_at`."""
     updated_at: datetime | None = None
 
     @property

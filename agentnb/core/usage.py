@@ -66,7 +66,7 @@ class NestedUsage(NamedTuple):
     """Usage of a nested run, excluding the runs nested in it."""
 
     spent: float
-    """US dollars for its model calls with a known price."""
+    """US dollars for the nested run's model calls with a known price."""
     usage: Usage
 
     @classmethod
@@ -86,7 +86,7 @@ class NestedUsage(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """True if it has neither tokens nor dollars; it may include calls with an unknown price."""
+        """True if there are neither tokens nor dollars, although there may be calls with an unknown price."""
         return not (self.spent or self.usage.input or self.usage.output or self.usage.cost)
 
 
@@ -122,7 +122,7 @@ def _add_known(a: int | None, b: int | None) -> int | None:
 
 
 def counts(usage: Usage, error: str = "") -> bool:
-    """True if a call outside the loop changes the total: it used something, and did not fail without reporting any usage."""
+    """True if a call outside the loop changes the total: it used something, and if it failed, it reported its usage."""
     return usage != NOTHING_USED and not (error and usage == UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""Distinguish runs of agents, which have rounds and a conversation, from runs that consist of steps."""
+"""Tells agents' runs, which have rounds and a conversation, from runs that consist of steps."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from agentnb.core.guidance import Followed, Guidance
 CELLS = ("todos_tools", "todos_text", "tools", "text")
 """The four cells of the matrix, by open todos and by tool use in the previous round."""
 INTERVENTION = "intervention"
-"""The cell of an intervention, in which the loop continues although the model gave no cause."""
+"""The cell of an intervention: the loop continues although the model gave no cause."""
 WORKFLOW = "workflow"
 ALREADY_SAID = "already_said"
 TOOL_FAILED = "tool_failed"
@@ -55,7 +55,7 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     ended_blocked: bool = False
     """True for a text-only reply while every open todo is marked blocked: only reporting is left to do."""
     acted: bool = False
-    """True if it calls a work tool other than by repeating calls with unchanged results."""
+    """True if it calls a work tool and does more than repeat calls with unchanged results."""
     worked_anew: bool = False
     """True if such a call ran."""
     marked: bool = False
@@ -154,7 +154,7 @@ RULES: dict[str, Rule | None] = {
 }
 """Default rule of each cell; None if its guidance asks for nothing."""
 INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
-"""Cells that only inform, so are not judged."""
+"""Cells that only inform and are therefore not judged."""
 
 
 def judge(guidance: Guidance, facts: RoundFacts) -> Followed:

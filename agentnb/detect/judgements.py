@@ -33,11 +33,11 @@ MAX_COMPARED = 4_000
 """Maximum number of characters of a result that are searched for words found in the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""Reason of a round that merely follows tool results; not counted, because no decision was made."""
+"""Reason for a round that merely follows tool results; not counted, because no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):
-    """Counts of rounds by the policy's reason."""
+    """Counts of rounds, by the policy's reason for them."""
 
     in_run: dict[str, int] = {}
     since_progress: dict[str, int] = {}
@@ -45,7 +45,7 @@ class ReasonCounts(msgspec.Struct, gc=False):
     since_call: dict[str, int] = {}
     """Counts since the model last called a tool, or the person spoke."""
 
-    def begun(self, reason: str) -> None:
+    def count(self, reason: str) -> None:
         """Count a round."""
         for counts in (self.in_run, self.since_progress, self.since_call):
             counts[reason] = counts.get(reason, 0) + 1
@@ -135,7 +135,7 @@ def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
     if event.reason != AFTER_TOOLS:
-        self.reasons.begun(event.reason)
+        self.reasons.count(event.reason)
     self._todos_before = ()
 
 
@@ -184,7 +184,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         _judge_guidance(self, run, finished, worked)
     elif said_before is not None:
         run.annotate(said_before=said_before)
-    self.failures.ended(finished, self._todos)
+    self.failures.count_round(finished, self._todos)
     if records:
         self._work_since_mark = (
             _worked_since(self, finished) if finished.completed or finished.blocked else worked or self._work_since_mark
@@ -199,7 +199,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _worked_since(self: Judgements, run_round: WorkflowRound) -> bool:
-    """True if work ran after the last change in this round that ended a todo."""
+    """True if any work was done after the last todo ended in this round."""
     return any(record.is_work and record.ran for record in run_round.records[self._todos_before[-1][0] :])
 
 
@@ -289,7 +289,9 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
 
 
 def _uses_results(run_round: WorkflowRound, run: RunFacts) -> bool:
-    """True if an answer uses a word of the previous round's work results that the prompt lacks, or if there is no such word."""
+    """True if an answer uses a word from the previous round's work results that is not in the prompt, or if they have no such
+    word.
+    """
     records = run.rounds[run_round.index - 1].records if run_round.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
     prompt, answer = run.prompt.lower(), {*_WORDS.findall(run_round.text.lower())}

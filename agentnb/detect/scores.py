@@ -124,7 +124,7 @@ def sweep(
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
-    """Return the number of rounds that, as the threshold for positives, gives the best F1; the lowest if several tie."""
+    """Return the number of rounds that gives the best F1 as the threshold for positives; the lowest if several tie."""
     examples = [*runs]
     lengths = sorted({len(example.run.rounds) for example in examples})
     return max(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Detection(NamedTuple):
-    """A detector's finding; rounds as indexes. Findings with the same first round are merged, keeping the last sentence."""
+    """A detector's finding with rounds as indexes. Findings with the same first round are merged, keeping the last sentence."""
 
     preset: str
     rule: str

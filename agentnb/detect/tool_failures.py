@@ -54,7 +54,7 @@ class ToolFailures(msgspec.Struct, gc=False):
         """Return the tools that failed in the last round and in at least ``rounds`` rounds in a row."""
         return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= rounds])
 
-    def ended(self, one: WorkflowRound, todos: Iterable[Todo] = ()) -> None:
+    def count_round(self, one: WorkflowRound, todos: Iterable[Todo] = ()) -> None:
         """Count a finished round. ``todos``: the list at its end."""
         failed: list[CallRecord] = []
         for record in one.records:  # a plain loop: this runs in every round

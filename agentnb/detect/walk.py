@@ -20,7 +20,7 @@ from agentnb.detect.run import Run
 BEFORE_THE_REPLY = e.BeforeReply | e.ExtraUsage | e.RunRecovered | e.RunSuspended | e.Warned | w.WorkEvent
 """Kinds of events in a round that precede its request, or the last attempt at it."""
 DECIDED = frozenset({e.GuidanceGiven, *e.Found.__args__})
-"""Kinds of events that hold guidance and findings, which a shadow run produces itself."""
+"""Kinds of events that hold guidance and findings; a shadow run produces its own."""
 
 
 class RoundEvents(msgspec.Struct, frozen=True):
@@ -73,8 +73,9 @@ def run_before(run: RunFacts, one: RoundEvents) -> Run:
 Vary: TypeAlias = Callable[[e.AnyEvent], "e.AnyEvent | None"]
 """Returns a recorded event as the shadow should apply it, for example with other settings, or None to omit it."""
 JudgeCall: TypeAlias = Callable[[e.CallEvent], "tuple[ToolResult, str] | None"]
-"""Judges the call of an event, which the recorded run admitted, started or blocked. If it should be blocked, returns the result
-and rule."""
+"""Judges the call that an event of the recorded run admitted, started or blocked. Returns the result and rule if it should be
+blocked, otherwise None.
+"""
 
 
 def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:

@@ -11,7 +11,7 @@ MAX_OF_A_TEXT = 100_000
 MAX_OF_THINKING = 40_000
 """Maximum characters of a round's thinking."""
 MAX_STEPS = 60
-"""Maximum steps listed; in a longer list, only the first, the last, and those that failed or are open."""
+"""Maximum steps listed; a longer list shows only the first, the last, and those that failed or are open."""
 MAX_OF_PICTURES = 4_000_000
 """Maximum bytes of a run's pictures saved in the notebook; beyond it, only the most recent pictures are shown."""
 MAX_SAVED_ROUNDS = 400

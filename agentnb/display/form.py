@@ -33,7 +33,7 @@ class Form(NamedTuple):
     effects: Mapping[str, Collection[str]] = MappingProxyType({})
     """The effects of the tools, by tool name."""
     settings: Mapping[str, Any] = MappingProxyType({})
-    """The settings of the run, which contain its limits."""
+    """The settings of the run, including its limits."""
     over: bool = False
     """True if the run has ended and no longer awaits answers."""
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs

@@ -32,7 +32,7 @@ def path(name: str) -> Path:
     return found
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return the path as runs name it: of an example only its file name, as nobody needs to know where agentnb is installed."""
     return path.name if path.parent == _HERE else str(path)
 

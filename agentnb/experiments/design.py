@@ -16,7 +16,7 @@ from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of
 from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
-"""Pass rates that bound the minimum effect, which is the same for p and 1 - p."""
+"""Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
@@ -37,7 +37,7 @@ class Design:
     cost: float | None
     """US dollars: 0 for free models, otherwise estimated from the pilot."""
     seconds: float | None
-    """Estimated from the pilot and the number of concurrent runs."""
+    """Duration, estimated from the pilot and the number of concurrent runs."""
     minimum_effect: float | None
     """Smallest difference in the primary between two variants that would be detected with 80 per cent power."""
     assumption: str
@@ -46,15 +46,15 @@ class Design:
     ``unknown``.
     """
     unseeded: tuple[str, ...]
-    """Models that take no seed, so that their draws differ between variants."""
+    """Models that do not accept a seed, so their draws differ between variants."""
     clusters: int = 0
-    """Number of clusters of tasks, which are the units of the test; a task without a cluster is a cluster of its own."""
+    """Number of clusters of tasks, the units of the test; a task without a cluster is its own cluster."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, set if the pass rate is unknown."""
     budget: float | None = None
     """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
-    """Maximum US dollars reserved for each active run, which is the most that it can still spend, or None if unknown."""
+    """US dollars reserved for each active run: the most that it can still spend, or None if unknown."""
     looks: tuple[Look, ...] = ()
     """Planned looks. The minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
@@ -221,7 +221,7 @@ def design_of(
 def _minimum_effects(
     sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
 ) -> tuple[str, Sequence[float | None]]:
-    """Return the basis of the minimum effect, and its bounds; a bound of None is an effect that no test can show."""
+    """Return the basis of the minimum effect, and its bounds. A bound of None means that no test can show the effect."""
     of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
     if pass_rate is not None:
         return "pass_rate", [of_passes(pass_rate)]

@@ -54,7 +54,7 @@ from agentnb.experiments.running.cell_work import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continue_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
-from agentnb.experiments.running.live_experiment import LiveExperiment, watched
+from agentnb.experiments.running.live_experiment import LiveExperiment, watch_experiment
 from agentnb.experiments.running.pools import InPool, Pool, threads_of
 from agentnb.experiments.running.processes import InProcesses, cores
 from agentnb.experiments.running.spending import CellSpending, Group, find_maximum, known_bounds
@@ -206,7 +206,7 @@ class Experiment:
         self.check()
         schedule, records = self._pilot_schedule(n), self._pilot_records
         control = Control(f"{self.id}-pilot", len(schedule), budget=self.budget)
-        with watched(control, watch, show=show), records.hold_lock():
+        with watch_experiment(control, watch, show=show), records.hold_lock():
             await self._run_cells([schedule], records, control)
         return pilot_of(self._read.primary, self._pilot_rows(), self._variant_names)
 
@@ -220,14 +220,14 @@ class Experiment:
         """
         self.check()
         control = self._control()
-        with watched(control, watch, show=show):
+        with watch_experiment(control, watch, show=show):
             return await self._run(control)
 
     def start(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> LiveExperiment:
         """Start in the background, and return a handle with ``progress``, ``pause``, ``resume``, ``stop`` and ``result``."""
         self.check()
         control, thread, views = self._control(), LoopThread(), ExitStack()
-        views.enter_context(watched(control, watch, show=show))  # here, so that the next cell can steer it
+        views.enter_context(watch_experiment(control, watch, show=show))  # here, so that the next cell can steer it
         views.callback(thread.close)
         future = thread.submit(lambda: self._run(control))
         future.add_done_callback(lambda _: views.close())

@@ -23,7 +23,7 @@ MAX_REFS = 100_000
 COPIED = ("objects", "refs", "logs", "worktrees", "info")
 """Folders that are newly created in the copy."""
 MODULES = "modules"
-"""Repositories of submodules, whose settings contain relative paths to the working tree."""
+"""Folder of the submodules' repositories; their settings contain relative paths to the working tree."""
 HEX = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 REF = re.compile(
     r"refs/(?:stash|(?:heads|tags|remotes|notes)/(?![./])(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|$)|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+)"
@@ -32,7 +32,7 @@ REF = re.compile(
 
 
 class Signature(NamedTuple):
-    """Identifies the content of a file for as long as nobody writes to the file."""
+    """Identifies a file's content as long as nobody writes to the file."""
 
     number: int
     size: int
@@ -201,7 +201,7 @@ def _copy_file(copy: GitCopy, name: str) -> bool:
 
 
 def _copy_logs(copy: GitCopy) -> None:
-    """Copy the logs that git reads; of any other log, a command sees only the lines that it writes itself."""
+    """Copy the logs that git reads. In any other log, a command sees only the lines that it writes itself."""
     copy.logs = read_logs(copy.source, ("HEAD", "refs/stash", copy.head.removeprefix("ref: ")))
     for name, content in copy.logs.items():
         path = copy.target / "logs" / name

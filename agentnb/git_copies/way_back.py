@@ -113,7 +113,7 @@ class _Return:
         return folders and all(read_plain(target / name) is not None for name in ("HEAD", "packed-refs"))
 
     def _odd_names(self) -> list[str]:
-        """Return the names of everything that the command must not have added, changed or removed."""
+        """Return the names of everything that the command added, changed or removed without permission."""
         copy, entries = self._copy, dict(entries_of_git(self._copy.target))
         names = set(copy.files) - set(entries)
         for name, entry in entries.items():
@@ -144,7 +144,7 @@ class _Return:
         return invalid
 
     def _bring_object(self, name: str, path: Path) -> bool:
-        """Transfer an object, or the objects of a pack, unless the file exists; return False if the file is neither."""
+        """Transfer an object, or the objects of a pack, unless already present; return False if the file is neither."""
         target = (self._copy.source / "objects").resolve() / name
         content = read_plain(path, MAX_OBJECT_BYTES)
         folder, _, last = name.partition("/")
@@ -190,7 +190,7 @@ class _Return:
             self._lost.update(value for value, _ in changes.values() if value)
 
     def _is_complete(self, values: Iterable[str]) -> bool:
-        """True if everything reachable from these commits is present, which git also checks after a fetch."""
+        """True if everything reachable from these commits is present; git makes the same check after a fetch."""
         ids = "".join(f"{value}\n" for value in values).encode()
         return not ids or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=ids)[0]
 
@@ -217,8 +217,8 @@ class _Return:
                 self._lost.update(re.findall(f"^{HEX}$", copy.head))
 
     def _replace(self, name: str, content: bytes, changed: int, old: Signature | None) -> bool:
-        """Replace a file as git does, under its lock; return False if someone else is writing to it, or has done so since it
-        was copied.
+        """Replace a file as git does, under its lock; return False if someone else is writing to it, or has written to it since
+        it was copied.
         """
         path = self._copy.source / name
         lock = path.with_name(f"{path.name}.lock")

@@ -20,7 +20,7 @@ ASSIGN: tuple[Assign, ...] = ("run", "round")
 SUM_TOLERANCE = 1e-9
 """Tolerance for rounding errors when the sum of propensities is compared with 1."""
 ASSIGN_KEY = "assign"
-"""Key for the frequency of draws in the logged settings of guidance."""
+"""Key, in the logged guidance settings, for the frequency of draws."""
 
 
 class DrawnSet(NamedTuple):
@@ -124,7 +124,7 @@ class RandomGuidance:
         return {ASSIGN_KEY: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
 
     @classmethod
-    def logged(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
+    def from_log(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
         """Return the draws recorded in the settings of a log, or None if agentnb did not draw its guidance."""
         logged = settings.get("guidance")
         if not isinstance(logged, Mapping) or ASSIGN_KEY not in logged:

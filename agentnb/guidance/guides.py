@@ -26,7 +26,7 @@ IGNORED_A_LEVEL = 2
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons for a round in which the model continues a truncated reply, which should not be interrupted."""
 WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
-"""These reasons, and those for a round in which the model resends a refused answer or reports on its draft: text alone is
+"""`HALF_SAID`, plus the reasons for a round in which the model resends a refused answer or reports on its draft: text alone is
 correct there, and rewording is not a repeat.
 """
 
@@ -41,8 +41,8 @@ def cell_of(run: Run) -> str:
 class FourCells:
     """The matrix: the text of the current cell.
 
-    Omitted for agents without tools, and in the first round, where it would reproach a model that has done nothing yet for
-    using no tools.
+    Omitted for agents without tools, and in the first round, where a model that has done nothing yet should not be reproached
+    for using no tools.
     """
 
     def __call__(self, run: Run) -> Guidance | None:
@@ -62,7 +62,7 @@ class FourCells:
 
 @dataclass(frozen=True, slots=True)
 class TodoNews:
-    """Shows the model a todo list that was changed from outside, or set before the run, and has not been sent yet."""
+    """Shows the model a todo list that was changed from outside or set before the run, if it has not been sent yet."""
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return the current list, or None if the model has seen it."""
@@ -93,7 +93,7 @@ class FailedTools:
     """
 
     loop_from: int = LOOP_FROM
-    """Number of consecutive rounds with failures of the same tool that counts as a failure loop."""
+    """A tool that fails in this many consecutive rounds is in a failure loop."""
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`, or None for an agent without tools."""

@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError, suggest_names
 LEVELS = ("reminder", "warning", "final_warning")
 """Parts for the first, the second, and every later intervention."""
 STRONGER = ("stronger", "strongest")
-"""Parts prepended to a cell's text after guidance has been ignored two and four times in a row."""
+"""Parts prepended to a cell's text after guidance has been ignored two or four times in a row."""
 PLANNING = "planning"
 """Part for an intervention against endless planning while no todo is open."""
 TOOL_FAILED_AGAIN = "tool_failed_again"

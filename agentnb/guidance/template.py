@@ -25,7 +25,7 @@ MAX_LISTED = 20
 """Maximum number of open todos to list."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
 _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
-"""Text that was possibly intended as a variable."""
+"""Text that may be intended as a variable."""
 
 
 _About: TypeAlias = tuple[str, ...]
@@ -82,8 +82,8 @@ VARIABLES: dict[str, Callable[[Run, _About], object]] = {
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""Variables of guidance texts, each with a function that returns its value for a run and the tools that the text is about.
-``round`` counts from 1.
+"""Variables of guidance texts. Each has a function that takes a run and the tools that the text is about, and returns the
+value. ``round`` counts from 1.
 """
 
 

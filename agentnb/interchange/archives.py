@@ -17,7 +17,7 @@ from posixpath import normpath
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
-from agentnb.examples import shown
+from agentnb.examples import display_path
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.store.bounds import MAX_STREAMED_BYTES, BoundExceeded, Expansion
 from agentnb.store.regular_files import check_file, open_regular
@@ -40,19 +40,20 @@ _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
 """Flag bit that marks a member as password-protected."""
 _ZSTANDARD = 93
-"""The number of Zstandard's compression method."""
+"""The number of the Zstandard compression method in zip archives."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
 """Exceptions raised for truncated or corrupted compressed data."""
 
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is not a regular file."""
+    name = display_path(path)
     with open_regular(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
-        expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
+        expansion = Expansion(name, os.fstat(file.fileno()).st_size)
     opener = _gzip(path, expansion) if is_gzip else lambda: open_regular(path, MAX_STREAMED_BYTES)
     beside = partial(_beside, path)
-    trace = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
+    trace = TraceFile(name, opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
     if not is_gzip and trace.kind not in _STREAMED:
         check_file(path.stat(), path)
     return trace
@@ -132,11 +133,11 @@ def _is_hidden(name: str) -> bool:
 
 def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
     @contextmanager
-    def expanded() -> Iterator[BinaryIO]:
+    def open_expanded() -> Iterator[BinaryIO]:
         with open_regular(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
             yield _count_expanded(unpacked, expansion, str(path))
 
-    return expanded
+    return open_expanded
 
 
 def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], Any]:
@@ -199,7 +200,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """Limits the reading of an archive's directory, which `zipfile` reads in one go, whatever size the archive states."""
+    """Limits the size of an archive's directory, because `zipfile` reads it in one go, whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name

@@ -200,7 +200,7 @@ class SourceFile(NamedTuple):
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     """Yield the files in a store, folder, glob or path, ordered by name. Raises `StoreError` if nothing matches.
 
-    A folder that matches a glob is searched for files, unless its name has the extension of a file. If runs of an unfinished
+    A folder that matches a glob is searched for files, unless its name has a file extension. If runs of an unfinished
     experiment are read, this is recorded in the experiment's folder.
     """
     folders: set[str] = set()

@@ -41,9 +41,9 @@ def import_traces(source: RunSource, store: Store, existing: Existing | None = N
     """Copy the runs in ``source`` to ``store`` as logs, and return the result for each.
 
     ``existing``: what to do with runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
-    runs; ``replace`` replaces them; ``merge``, for SAM conversations, whose messages have ids, adds messages with new ids. By
-    default, such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` if a run to be changed is still
-    running.
+    runs; ``replace`` replaces them; ``merge`` (only for SAM conversations, whose messages have ids) adds the messages whose ids
+    are new. By default, such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` if a run to be changed is
+    still running.
     """
     if existing is not None and existing not in CHOICES:
         raise SettingsError(f"existing={existing!r} is unknown", NameOne(known=CHOICES, lead="Choose one of"))

@@ -17,7 +17,7 @@ Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
 
 
 class FolderLabels:
-    """The labels in folders of traces, which are read once for each folder."""
+    """The labels in folders of traces, read once per folder."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Path | None], Assessments] = {}

@@ -82,13 +82,13 @@ class Problem(NamedTuple):
     is_unknown: bool = False
     """True if the format of the file is unknown."""
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem with its position and with advice, worded for a surface."""
         location = ", ".join(filter(None, (self.file, self.position)))
         return "".join(pieces(self.message if self.names_file else f"{location}: {self.message}", self.advice, commands))
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
 
 class TraceFile:

@@ -29,7 +29,7 @@ def load_yaml(data: bytes, name: str) -> Any:
     from ruamel.yaml.scanner import Scanner, ScannerError
 
     class PlainConstructor(SafeConstructor):
-        """Constructor for plain data without merge keys, whose nested aliases could expand without limit."""
+        """Constructor for plain data. It ignores merge keys, because their nested aliases could expand without limit."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass

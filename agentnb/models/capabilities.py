@@ -1,4 +1,4 @@
-"""Self-description of models: capabilities, and the usage of calls that broke off."""
+"""Facts that model objects report about themselves: capabilities, and the usage of calls that broke off."""
 
 from __future__ import annotations
 

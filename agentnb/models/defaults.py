@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 MAX_TOKENS = 32_000
-"""Maximum tokens of a reply of an Anthropic model: the API requires a limit. A thinking budget is added to it, because thinking
-counts."""
+"""Maximum tokens of an Anthropic model's reply, since the API requires a limit. A thinking budget is added, because thinking
+counts towards it.
+"""
 MAX_AT_ONCE = 32
 """Maximum concurrent calls per key and address; a rate limit halves the number."""
 LONGEST_CLOSED = 3600.0
-"""Maximum seconds that calls with a key are held back, whatever the provider asks for: the limit may have been raised."""
+"""Maximum seconds that calls with a key are held back, whatever the provider asks for: its limit may have been raised since."""
 MAX_TURNS = 10
 """Maximum number of requests for one reply that the provider keeps pausing."""
 RATE_LIMIT_SECONDS = 4.0

@@ -94,7 +94,7 @@ class RunningEstimate:
         """Cumulative tokens before each message; empty until the first estimate, which most runs never need."""
 
     def keep(self, count: int) -> None:
-        """Drop the counts after the first ``count`` messages, the only ones that are unchanged."""
+        """Keep only the counts of the first ``count`` messages; the others have changed."""
         del self._sums[count + 1 :]
 
     def of(self, messages: Sequence[Message]) -> int:

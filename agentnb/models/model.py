@@ -49,7 +49,7 @@ class Unshown(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """Parts of the reply to log now, namely the deltas since the last checkpoint, since they cannot be requested again."""
+    """Parts of the reply to log now (the deltas since the last checkpoint), because they cannot be requested again."""
 
     parts: tuple[Text | Thinking, ...]
     metadata: dict[str, Any] = {}
@@ -78,6 +78,6 @@ class Model(Protocol):
         """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
 
         `Unshown` counts received content that no delta shows; it is also optional, as is a `Notice` before the deltas. After a
-        `Checkpoint` the log has the reply so far. While its attribute ``is_in_turn`` is true, a model is still working between
-        its replies, and pausing the run waits until it is false.
+        `Checkpoint` the log has the reply so far. While a model's attribute ``is_in_turn`` is true, it is still working between
+        its replies, and pausing the run waits for it.
         """

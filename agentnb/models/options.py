@@ -67,8 +67,8 @@ class Options:
     stream: bool = True
     """Whether replies are streamed."""
     images: bool | None = None
-    """True if the model accepts pictures, which are otherwise replaced with text; default: no for ``ollama`` and
-    ``compatible``, yes for the others.
+    """True if the model accepts pictures; if not, they are replaced with text. Default: no for ``ollama`` and ``compatible``,
+    yes for the others.
     """
     timeout: float = 300.0
     """Maximum seconds of silence in an attempt; connecting may take 10."""

@@ -1,4 +1,4 @@
-"""The cost of a call, by tokens of each kind: from the person's price, or from the table of genai-prices.
+"""The cost of a call, by tokens of each kind: from the person's price, or from the genai-prices table.
 
 The table comes with that package and is never fetched. Reading it takes half a second: run `load` in a thread.
 """

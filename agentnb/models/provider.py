@@ -77,7 +77,7 @@ class Refused(Exception):
 
 
 class Sdk(Protocol):
-    """The library of a provider, imported nowhere else."""
+    """A provider's library; it is imported nowhere else."""
 
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
         """Return its asynchronous client, with its own retries off. Reveal the key only in the call that needs it."""

@@ -1,7 +1,7 @@
 """A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-A reply is found by its request, ignoring call ids, or, if replies are returned in order, by its number, and the request is
-then checked.
+A reply is looked up by its request, ignoring call ids. If replies are returned in order, it is looked up by its number instead,
+and its request is checked.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _place(one: Recording) -> str:
 
 
 def _alike(recorded: Sequence[Piece], wanted: Sequence[Piece]) -> tuple[int, int]:
-    """Return the number of equal pieces before the first difference, and in total."""
+    """Count the equal pieces: before the first difference, and in total."""
     same = [first == second for first, second in zip(recorded, wanted, strict=False)]
     return len([*takewhile(bool, same)]), sum(same)
 

@@ -30,7 +30,7 @@ from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
 
 DEFAULT = "simulated:disciplined"
-"""Default model if there is neither a model nor a key."""
+"""Model used if neither a model nor a key is set."""
 
 Given: TypeAlias = Sequence[tuple[str, str]]
 """Options after ``?``, in order."""
@@ -167,9 +167,7 @@ def check_key(model: str) -> None:
 
 
 def may_read_key(model: str | Model) -> bool:
-    """Return whether creating the model may read a key from the system's keyring, as it may for the name of a provider's
-    model.
-    """
+    """Return whether creating the model may read a key from the system's keyring, as for the name of a provider's model."""
     return isinstance(model, str) and model.partition(":")[0] in REMOTE
 
 

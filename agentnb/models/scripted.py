@@ -61,7 +61,7 @@ class ScriptedModel:
         yield reply
 
     def _end_error(self, count: int) -> ScriptEnded:
-        """Return the error after the last reply, which states whether earlier conversations used any replies."""
+        """Return the error raised after the last reply; it states whether earlier conversations used any replies."""
         begun = [index for index, request in enumerate(self.requests) if len(request.messages) == 1]
         if self._replies and begun and begun[-1]:
             before = min(self.used + begun[-1], len(self._replies))

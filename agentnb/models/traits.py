@@ -13,7 +13,7 @@ from agentnb import settings
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Deviations of a server of the Chat Completions API; the defaults suit most servers."""
+    """Deviations of a Chat Completions server; the defaults suit most servers."""
 
     alternating: bool = False
     """True if a user message may follow only an assistant message, never tool results."""

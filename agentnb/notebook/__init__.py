@@ -1,1 +1,1 @@
-"""The notebook interface: magics, cards and the panel, which read runs and send commands, but make no decisions."""
+"""The notebook interface: magics, cards and the panel. They read runs and send commands, but make no decisions."""

@@ -26,7 +26,7 @@ from agentnb.session.session_contexts import ContextChoice
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Names as typed, empty if not chosen. ``settings``: other settings of the `Agent`, by parameter name."""
+    """The options as typed; those not chosen are empty. ``settings``: other `Agent` settings, by parameter name."""
 
     model: str = ""
     tools: Sequence[str] = ()
@@ -75,7 +75,7 @@ def make_agent(
 
 
 def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> tuple[Agent, str]:
-    """Return an external agent, and a note about those default limits of the session that cannot be applied to it.
+    """Return an external agent, and a note about the session's default limits that cannot be applied to it.
 
     An option that cannot be applied is refused only if it was chosen explicitly.
     """

@@ -19,7 +19,7 @@ from agentnb.tools.builtin.builtin_names import GROUPS
 from agentnb.tools.mcp.mcp_server import PREFIX, MCPServer
 
 MAX_USED = 5
-"""Maximum recently used models, which are offered first."""
+"""Maximum recently used models; these are offered first."""
 
 
 def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ MAX_IDS = 20
 
 @cache
 def _options() -> dict[str, list[str]]:
-    """Return the long options of each cell magic, by its name including percent signs."""
+    """Return the long options of each cell magic, by the magic's name (with percent signs)."""
     from agentnb.notebook.experiments.magic import ExperimentMagics
     from agentnb.notebook.magics import AgentMagics
     from agentnb.notebook.workflow_magic import WorkflowMagics

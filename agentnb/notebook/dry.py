@@ -42,8 +42,8 @@ def limits_line(agent: Agent) -> str:
 def dry_text(
     model: str, request: Request, wire: bytes | None = None, limits: str = "", servers: Iterable[ServerTools] = ()
 ) -> str:
-    """Return the first request, its tool schemas and an estimate of its tokens. Of its ``wire`` form, only fields not
-    yet shown appear.
+    """Return the first request, its tool schemas and an estimate of its tokens. Its ``wire`` form is reduced to fields not
+    shown above.
 
     ``limits``: a line with the run's limits; ``servers``: tools of MCP servers, which a dry run does not start.
     """

@@ -74,7 +74,7 @@ def ask_masked(question: str, what: str) -> str:
 def can_ask(shell: Any, *, blocks: bool) -> bool:
     """True if the person can answer, in the card or with ``%agent answer`` in another cell.
 
-    Impossible while a cell blocks a kernel that cannot receive messages meanwhile. ``blocks``: whether the cell waits for the
+    False while a cell blocks a kernel that cannot receive messages in the meantime. ``blocks``: whether the cell waits for the
     run.
     """
     kernel = getattr(shell, "kernel", None)

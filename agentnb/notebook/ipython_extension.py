@@ -1,4 +1,4 @@
-"""The IPython extension, which ``%load_ext agentnb`` registers and unloading removes.
+"""The IPython extension, registered by ``%load_ext agentnb`` and removed by unloading.
 
 Loading it imports very little of agentnb: each magic, view and command is imported on first use.
 """
@@ -36,7 +36,7 @@ _UNDO = "_agentnb_unload"
 _NOTEBOOK = "_agentnb_notebook"
 
 LOG_SECONDS = 2.0
-"""Seconds that remaining runs have to finish their logs: Jupyter kills a kernel 2.5 s after announcing it."""
+"""Seconds that remaining runs have to finish their logs: Jupyter kills a kernel 2.5 s after announcing its end."""
 MAGICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "agentnb.notebook.magics:AgentMagics": {"line": ("agent", "replay", "traces"), "cell": ("agent", "context", "guidance")},
     "agentnb.notebook.workflow_magic:WorkflowMagics": {"cell": ("workflow", "plan")},
@@ -71,7 +71,7 @@ _making = threading.Lock()
 
 
 def session_of(shell: Any) -> Session:
-    """Return the kernel's session, which is created on first use. Loads the extension if necessary."""
+    """Return the kernel's session, creating it on first use. Loads the extension if necessary."""
     with _making:
         if not hasattr(shell, _UNDO):
             shell.extension_manager.load_extension("agentnb")
@@ -86,7 +86,7 @@ def session_of(shell: Any) -> Session:
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
-    """Return the notebook of a kernel started in this folder, as a path, relative to the folder if inside it, or "".
+    """Return the path of the notebook of a kernel started in this folder (relative if inside the folder), or "".
 
     Jupyter's server and VS Code each pass it in a variable. A console has a session but no file.
     """
@@ -204,12 +204,12 @@ def _matcher(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleMat
 
 
 def _new_cell(shell: Any, source: str) -> BegunCell:
-    def shown() -> CellHost:
+    def open_host() -> CellHost:
         from agentnb.notebook.cells.notebook_runs import cell_runs
 
         return cell_runs(shell, session_of(shell)).new_cell()
 
-    return BegunCell(source, shown)
+    return BegunCell(source, open_host)
 
 
 def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
@@ -280,8 +280,8 @@ def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
     """Remove the view of a type. After first use, IPython stores it under the type itself."""
     formatter.deferred_printers.pop(named, None)
-    for shown in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
-        del formatter.type_printers[shown]
+    for open_host in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
+        del formatter.type_printers[open_host]
 
 
 def unload(shell: InteractiveShell) -> None:

@@ -192,7 +192,7 @@ class Labeller:
         self._show()
 
     def _save(self, index: int, value: Value | None, word: str, seconds: float | None) -> None:
-        """Append the label to the file, where None removes the run's label. Updates the run's outcome."""
+        """Append the label to the file; None removes the run's label. Updates the run's outcome."""
         (run, reminder, _), key = self.subjects[index], self.subjects[index].key
         took = None if seconds is None else round(seconds, 1)
         append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word, reminder))
@@ -212,7 +212,7 @@ class Labeller:
 
     @property
     def _saved(self) -> str:
-        """The text that remains in the notebook without a kernel. Valid at any time, so it gives no count."""
+        """The text that remains in the notebook without a kernel. It must never become outdated, so it gives no count."""
         path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 

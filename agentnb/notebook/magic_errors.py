@@ -27,7 +27,7 @@ E = TypeVar("E", bound=BaseException)
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Show a magic's errors as one line. They are still raised, so that Run All and papermill stop."""
 
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             return magic(*args, **kwargs)
         except AgentnbError as error:
@@ -36,7 +36,7 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
         except RunInterrupted as error:
             raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
 
-    return functools.update_wrapper(wrapped, magic)
+    return functools.update_wrapper(wrapper, magic)
 
 
 def in_one_line(error: E, line: str) -> E:
@@ -102,7 +102,7 @@ def _hyphenate(option: str, options: list[str]) -> str:
 def parse_options(magic: Any, line: str, *, see: str = "") -> Any:
     """Parse the options on a line. Raises `SettingsError` if any are unknown.
 
-    ``see``: where to read about the options, for a line magic, which has no text below it.
+    ``see``: where to read about a line magic's options, as it has no text below it.
     """
     options = [option for action in magic.parser._actions for option in action.option_strings]
     line = _UNDERSCORED.sub(lambda match: _hyphenate(match.group(), options), line)

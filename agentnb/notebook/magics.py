@@ -1,4 +1,4 @@
-"""The magics, which parse their lines, call the session and show results. They make no decisions."""
+"""The magics: they parse their lines, call the session and show results, but make no decisions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_PROMPT = 60
 
 
 def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
-    """Return the run to continue, and a note that identifies it, which is empty if the run was named.
+    """Return the run to continue, and a note that identifies it (empty if the run was named).
 
     ``name``: a variable that holds a run, all or part of a run's id, or empty; ``out``: the variable of ``-o``, or empty.
     Raises `SettingsError` if the run is unknown, has no conversation or has not ended.

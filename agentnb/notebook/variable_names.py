@@ -39,7 +39,7 @@ def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
 
 
 def unquote(name: str | None) -> str:
-    """Return the name without quotation marks, which a shell would have removed."""
+    """Return the name without the quotation marks that a shell would have removed."""
     return (name or "").strip("\"'")
 
 
@@ -241,7 +241,7 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
 
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
-    """Return the MCP servers of a run that variables here hold with the same name and the same command or address."""
+    """Return a run's MCP servers, if variables here hold them with the same name and the same command or address."""
     logged = servers_of_log(run.settings)
     values = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
     servers = [

@@ -50,7 +50,7 @@ WAIT_RATIO = 10
 
 
 class Cell:
-    """The output of the cell that first uses it. Each update replaces it."""
+    """The output of the cell that first uses this object. Each update replaces the output."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -74,7 +74,7 @@ class DisplayView:
     """A cell output, updated in place, as HTML and text."""
 
     shows_prints = True
-    """The output of its tools is shown at their calls."""
+    """The output of the run's tools is shown at their calls."""
 
     def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
         """``keep``: shows HTML and text, by default in the cell that started the run; ``variable``: the variable that
@@ -92,7 +92,7 @@ class DisplayView:
         self.nested_runs = NestedRuns()
 
     def nested(self, beginning: Beginning) -> Watcher | None:
-        """Return the watcher of a nested run, which is drawn as part of this run."""
+        """Return the watcher of a nested run. The nested run is drawn as part of this one."""
         return self.nested_runs.add(beginning, self.draw_nested)
 
     def draw_nested(self) -> None:

@@ -14,7 +14,7 @@ from agentnb.errors import AgentnbError
 
 STATIC = Path(__file__).parent / "static"
 HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
-"""True if this kernel receives widget messages while a cell occupies its main thread, which requires subshells."""
+"""True if this kernel receives widget messages while a cell occupies its main thread (this requires subshells)."""
 
 
 def script(*names: str, **constants: Any) -> str:

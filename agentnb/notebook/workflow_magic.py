@@ -1,4 +1,4 @@
-"""The magics ``%%workflow`` and ``%%plan``, which parse their lines, call the session and show results."""
+"""The magics ``%%workflow`` and ``%%plan``: they parse their lines, call the session and show results."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class WorkflowMagics(Magics):
         if options.dry:
             return workflow
         for warning in workflow.warnings:
-            print(warning.worded(NOTEBOOK))
+            print(warning.text_for(NOTEBOOK))
         foreground = None if options.background else Foreground()
         earlier = self._earlier(options)
         run_options = RunOptions(

@@ -1,4 +1,4 @@
-"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds that it would have saved."""
+"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds it would have saved."""
 
 from __future__ import annotations
 

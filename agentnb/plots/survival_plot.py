@@ -35,7 +35,7 @@ class RunEnd(NamedTuple):
     """End of a run's time at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
 
     unit: Hashable
-    """Its task, or the cluster of tasks, whose runs are not independent."""
+    """Its task or cluster of tasks; runs of the same one are not independent."""
     round: int
     end: END
 

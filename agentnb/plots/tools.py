@@ -40,7 +40,7 @@ OUTCOMES = (SUCCEEDED, FAILED, SKIPPED, OPEN)
 
 
 class ToolCalls(NamedTuple):
-    """A tool's calls: their number by outcome, and the total seconds of those whose duration is known."""
+    """A tool's calls: their number by outcome, and the total seconds of those with a known duration."""
 
     name: str
     counts: Counter[Look]

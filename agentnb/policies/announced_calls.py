@@ -29,14 +29,14 @@ _NOT_YET = re.compile(
     r"|shall\s+I|should\s+I|want\s+me|please|wait(?:ing)?|in\s+(?:the\s+)?future|next\s+time|later|from\s+now\s+on|tomorrow)\b",
     re.IGNORECASE,
 )
-"""Matches words of sentences that ask a question or refer to another time."""
+"""Matches words that mark a sentence as a question, or as one about another time."""
 _FENCED = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ASIDE = re.compile(r"^(?: {0,3}>| {4}|\t).*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 
 
 def announced_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that is announced as about to be called at the end of the text, or None."""
+    """Return the tool whose call the end of the text announces, or None."""
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

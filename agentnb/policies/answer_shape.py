@@ -66,7 +66,7 @@ class AnswerShape:
 
 @dataclass(frozen=True, slots=True)
 class ShapedPolicy:
-    """Wraps a policy whose verdict counts unless it completes a run with an invalid answer."""
+    """Wraps a policy. Its verdict counts unless it would complete a run with an invalid answer."""
 
     policy: Policy
     shape: AnswerShape

@@ -15,7 +15,7 @@ STRICT = "strict_todos"
 CONTINUATIONS = ("workflow_mode", "continue_marker")
 """Reasons for a round after a text-only reply: workflow mode, or the model's own marker."""
 CONTINUED = "auto_continue_workflow"
-"""Status of a round that is followed by such a round."""
+"""Status of a round that is followed by one for these reasons."""
 
 
 @dataclass(frozen=True, slots=True)

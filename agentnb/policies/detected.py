@@ -1,7 +1,7 @@
 """Reactions to findings of detectors during a run: first a nudge, then a block, then a stop.
 
-Findings are logged events, so that resumed and replayed runs decide in the same way. The severity of a finding limits the
-reaction, which escalates one step at a time; a notice is only logged.
+Findings are logged events, so that resumed and replayed runs decide in the same way. Reactions escalate one step at a time, up
+to the severity of the finding; a notice is only logged.
 """
 
 from __future__ import annotations

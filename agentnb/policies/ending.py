@@ -19,7 +19,7 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
-"""Returns the tool, one of those named, that the text seems to call, or None."""
+"""Returns the named tool that the text seems to call, or None."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Provider stop reasons of replies cut off by a token limit."""
@@ -187,7 +187,7 @@ def _was_empty_before(run: Run) -> bool:
 def _search_text(run: Run) -> tuple[str, Collection[str]]:
     """Return the text of the reply to search for tool calls, and the tools that it may name.
 
-    Only text-only replies are searched, but not structured answers, which may resemble calls.
+    Only text-only replies are searched. Structured answers are not: they may resemble calls.
     """
     last = run.last_round
     if last.records or last.reply is None or last.metadata.get(BY_SCHEMA):

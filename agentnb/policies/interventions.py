@@ -13,7 +13,7 @@ INTERVENTIONS = ("open_todos", "planning_only", "strict_todos")
 """Reasons for a round started by an intervention."""
 NUDGE = "todo_nudge"
 CONTINUED_FOR_TODOS = "auto_continue_todos"
-"""Status of a round after which an intervention continued the run for open todos."""
+"""Status of a round after which an intervention continued the run because of open todos."""
 
 
 def attempts(run: Run) -> int:

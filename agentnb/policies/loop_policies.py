@@ -35,7 +35,7 @@ class SaidTooOften:
 
 @dataclass(frozen=True, slots=True)
 class OnlyBlockedCalls:
-    """Loop detection: ``most`` rounds with only blocked calls, without other calls in between. The model ignores the marker."""
+    """Loop detection: ``most`` rounds with only blocked calls and no others in between, as the model ignores the marker."""
 
     most: int = 5
 

@@ -123,8 +123,8 @@ class Minimal:
 class Chat:
     """A single turn of a conversation: a text reply ends it, even while todos are open.
 
-    At its limits, the model answers once more without tools. They apply to agents that set no others:
-    ``max_tool_calls_per_turn``, and ``max_seconds``, excluding waits for the person; ``tool_seconds``: default time limit of
+    At a limit, the model answers once more without tools. Agents that set no limits of their own get
+    ``max_tool_calls_per_turn``, and ``max_seconds`` (excluding waits for the person). ``tool_seconds``: default time limit of
     tool calls, except nested runs; unlimited if None. ``blocked_rounds`` and ``guard`` as for `Minimal`.
     """
 
@@ -140,7 +140,7 @@ class Chat:
 
     @property
     def agent_settings(self) -> Mapping[str, Any]:
-        """Limits of agents that set no others."""
+        """Limits for agents that set none of their own."""
         limits = {"max_tool_calls_per_turn": self.max_tool_calls_per_turn, "max_seconds": self.max_seconds}
         return {**limits, "on_limit": FINAL_ANSWER}
 
@@ -163,7 +163,7 @@ class Chat:
 class PolicySet(Protocol):
     """A policy of an agent: a name, and the functions that the loop calls. Any object with these two members is accepted.
 
-    An optional ``agent_settings`` holds limits, by name, for agents that set no others.
+    An optional ``agent_settings`` holds limits, by name, for agents that set none of their own.
     """
 
     name: ClassVar[str]
@@ -171,7 +171,7 @@ class PolicySet(Protocol):
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls; ``repeatable`` names tools that may repeat.
 
-        ``words``: the guidance set of the agent. A run may change its set, which guides and policies read from the run.
+        ``words``: the guidance set of the agent. A run may change its set; guides and policies read it from the run.
         ``limits``: policies to call last. An agent passes none: it adds its limits to the bundle afterwards.
         """
 
@@ -215,7 +215,7 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
-    """Return the name of a policy and its settings, as far as they are plain data, and for a third-party policy its class."""
+    """Return a policy's name and those of its settings that are plain data; for a third-party policy, also its class."""
     if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
     return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})

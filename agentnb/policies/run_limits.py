@@ -28,7 +28,7 @@ NO_LIMIT = "None means no limit"
 
 
 class Limit(NamedTuple):
-    """Kind of limit, with the parsing and validation of its value, and its wording."""
+    """A kind of limit: how its value is parsed, validated and worded."""
 
     name: str
     unit: str
@@ -67,14 +67,14 @@ class Limit(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """Error text if a value is invalid."""
+        """Error text for an invalid value."""
         if self.unit:
             return f"must be a positive {'amount in' if self.unit == DOLLARS else 'number of'} {self.unit}"
         return f"must be a whole number {f'from 1 to {self.maximum:,}' if self.is_required else 'above 0'}"
 
     @property
     def option(self) -> str:
-        """Option for a cell."""
+        """The limit as an option of a cell."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -119,7 +119,7 @@ class Limits:
     """True to allow a budget even if the model's price is unknown."""
     on_limit: OnLimit = "stop"
     limits_of_file: tuple[str, ...] = ()
-    """Names of limits set only by a file, which do not loosen the person's budget."""
+    """Names of limits set only by a file; they do not loosen the person's budget."""
 
     def __post_init__(self) -> None:
         for name, limit in LIMITS.items():
@@ -154,7 +154,7 @@ class Limits:
         return logged if self.on_limit == "stop" else {**logged, "on_limit": self.on_limit}
 
     @staticmethod
-    def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
+    def from_log(run_settings: dict[str, Any]) -> dict[str, Any]:
         """Return the limits in the settings of a logged run, by the names of an agent's settings."""
         return {name: run_settings[name] for name in (*LIMIT_SETTINGS, "unpriced", OF_FILE) if name in run_settings}
 

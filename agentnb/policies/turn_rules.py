@@ -12,8 +12,7 @@ from agentnb.policies.interventions import NUDGE
 from agentnb.policies.verdict import OnTextOnly, Policy, Stop, Verdict, reason_of
 
 TurnRule: TypeAlias = Literal["answer", "reply", "todos"]
-"""Cause of the end of a turn. ``answer``: an answer, a marker or workflow mode. ``reply``: an unusable reply. ``todos``: open
-todos."""
+"""Why a turn ends. ``answer``: an answer, a marker or workflow mode. ``reply``: an unusable reply. ``todos``: open todos."""
 _PLANNING_TOO = frozenset({"blocked", "todo_intervention_exhausted"})
 """Stop reasons of answers with open todos that also occur after planning-only rounds."""
 _RULES: dict[str, TurnRule] = {

@@ -86,7 +86,7 @@ class Interlude(msgspec.Struct, frozen=True):
     """
 
     place: str
-    """Path of the corresponding step, which its questions belong to."""
+    """Path of the step to which its questions belong."""
     work: Callable[[Inside, AskBetween], Awaitable[None]]
 
 
@@ -158,7 +158,7 @@ def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[P
 
 
 def news_of(endings: Iterable[Ending], run: Run) -> Continue | None:
-    """Return the first round of these endings with news for the model, or None."""
+    """Return the first round that one of these endings adds with news for the model, or None."""
     asked = (ending(run) for ending in endings)
     return next((outcome for outcome in asked if isinstance(outcome, Continue) and outcome.is_news), None)
 

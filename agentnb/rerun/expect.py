@@ -1,4 +1,4 @@
-"""Expectations about runs: invariants that are checked; an error names the round in which each of them broke.
+"""Expectations about runs: invariants to check. An error names the round in which each of them broke.
 
 They are in this package rather than a lower one so that ``loops`` counts the same findings as `tables.loops`.
 """
@@ -44,11 +44,11 @@ class Outcome(NamedTuple):
     found: str
     """The values that were read, such as ``loops is 2``, or the reason why a value is missing."""
     round: int | None = None
-    """Round, counted from 1, since which the expectation has been false, or None if it holds or never held."""
+    """Round, counted from 1, that broke the expectation for good, or None if it holds or never held."""
     at_end: bool = False
     """True if the value exists only once the run has ended."""
     has_value: bool = True
-    """True if there is a value for this run; if not, `found` has the reason."""
+    """True if this run has a value; if not, `found` has the reason."""
 
     @property
     def sentence(self) -> str:
@@ -182,9 +182,7 @@ def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
-    """Return, for each expectation, the round, from 1, since which it has been false, and whether only the ended run
-    has the value.
-    """
+    """Return, for each expectation, the round (from 1) that broke it for good, and whether only the ended run has the value."""
     at_end = [
         works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing
     ]
@@ -295,7 +293,7 @@ def _logged_expectations(run: Run) -> list[Expectation]:
 
 
 def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
-    """Assess a run with this end by the expectations in its log, all of which must hold."""
+    """Assess a run that ends in this way: all expectations in its log must hold."""
     texts = _logged_expectations(run)
     if not texts:
         return ()

@@ -174,7 +174,7 @@ def pending_of(
         policy=variant.policy,
         todos=TodoBoard(todos) if keeps_todos else False,
         history=as_sent_then(logged.get("history")) if logged else "auto",
-        output=Output.logged(logged),
+        output=Output.from_log(logged),
         gates=gates,
         extensions=_extensions(run, variant, makes_plans=tools != RECORDED),
         name=run.agent,
@@ -301,7 +301,7 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
 
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
-    """Return these tools and the run's built-in ones; MCP servers only if they are among these."""
+    """Return these tools and the run's built-in ones. MCP servers are included only if they are among these tools."""
     server_names = {item.name for item in servers_among(fallback)}
     return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in server_names]
 

@@ -90,7 +90,7 @@ class RecordedCourse:
         return is_asked_again and bool(self.round_of(self.walked[position]).text.strip())
 
     def _is_taken_over(self, position: int) -> bool:
-        """True if another run decided after this round, as with a fork, which decides from the round before its first one."""
+        """True if another run decided after this round, since a fork decides only from the round before its first own round."""
         forked_from = self._run.forked_from
         return forked_from is not None and position + 1 < forked_from.round
 

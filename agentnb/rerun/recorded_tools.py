@@ -1,4 +1,4 @@
-"""Tools that do not run, but return the recorded results of a run."""
+"""Tools that return a run's recorded results instead of running."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RecordedTool:
         self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
-        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind this one."""
+        """Let an MCP server's tool run calls that were not recorded, unless this one already has a tool behind it."""
         self._behind = self._behind or tool
 
     @property

@@ -34,7 +34,7 @@ from agentnb.rerun.replay_result import Decision, JudgedCall, Replay, ReplayedRo
 from agentnb.rerun.variant import Variant, variant_of
 
 BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})
-"""Error codes of calls blocked by agentnb's own gates, which a replay judges again."""
+"""Error codes of calls blocked by agentnb's own gates; a replay judges these calls again."""
 
 
 def replay(
@@ -217,9 +217,7 @@ class _Walk:
         )
 
     def _verdict(self, position: int) -> tuple[Verdict, Verdict | None]:
-        """Return the policies' decision after this round, and their verdict about an end of a turn that the record
-        does not show.
-        """
+        """Return the policies' decision after this round, and their verdict on a turn's end that the record does not show."""
         run = self.shadow.run
         has_calls = bool(run.last_round.records)
         policies = self._after_calls if has_calls else self._policies

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CORRECTIVE = (ALREADY_SAID, FAILURE_LOOP)
-"""Guidance cells by which a guard responds to a repeat or a failure. An intervention for open todos counts as
-discipline instead.
+"""Guidance cells with which a guard responds to a repeat or a failure. An intervention for open todos counts as discipline
+instead.
 """
 
 
@@ -65,7 +65,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     """Verdict of the policies after the round, or None if they were not consulted."""
     not_knowable: Verdict | None = None
-    """Their verdict about an end of the turn that the record does not show; the replay does not follow it."""
+    """Their verdict on an end of the turn that the record does not show; the replay does not follow it."""
     after_text: AfterText | None = None
     """Successor of a text-only reply in another product's record."""
     next_recorded: tuple[Guidance, ...] = ()
@@ -78,7 +78,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     """Findings of the detectors in the recorded round."""
     ends_otherwise: bool = False
-    """True if either the record or the replay ends or reaches a limit here, and the other does not."""
+    """True if only the record, or only the replay, ends or reaches a limit here."""
     differs: bool = False
     """True if a decision differs: whether a call is blocked, or whether the run ends here."""
     hypothetical: bool = False

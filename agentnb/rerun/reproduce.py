@@ -54,13 +54,12 @@ async def reproduce(
     """Repeat a recorded run of agentnb with its replies and results; return the new run, equal except for ids and
     times.
 
-    This verifies that the current version of agentnb, and the ``tools`` passed here, still behave as logged. User
-    messages are sent again after the same rounds, and questions get the recorded answers; with your own tools, only
-    if the log gives consent (`Run.gives_consent`) or the options set ``trust_log``. ``gates``: the run's gates that
-    are your own. ``detect``: the run's detectors that are your own; without them, findings are read from the log, as
-    they always are for detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises
-    `ReplayDiverged` with the first message that differs and a diff, or with another fact that differs;
-    `SettingsError` for a run of another product, or one that was ended from outside.
+    This verifies that the current version of agentnb, and the ``tools`` passed here, still behave as logged. User messages are
+    sent again after the same rounds, and questions get the recorded answers; with your own tools, only if the log gives consent
+    (`Run.gives_consent`) or the options set ``trust_log``. ``gates``: the run's custom gates. ``detect``: its custom detectors;
+    without them, findings are read from the log, as they always are for detectors that ask a model. Keywords are options of the
+    run, as for `Agent.run`. Raises `ReplayDiverged` with the first message that differs and a diff, or with another fact that
+    differs; `SettingsError` for a run of another product, or one that was ended from outside.
     """
     run = one_run(run)
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
@@ -117,8 +116,7 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return a function that repeats the recorded answers to questions about calls, or None if there are no
-    questions.
+    """Return a function that repeats the recorded answers to questions about calls, or None if none were asked.
 
     The function approves calls that a grant from outside the run, from a session or a parent run, had allowed.
     """

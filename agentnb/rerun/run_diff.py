@@ -1,4 +1,4 @@
-"""Comparison of two runs, whose rounds are aligned by their tool calls."""
+"""Comparison of two runs. Their rounds are aligned by their tool calls."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RunDiff:
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
-    """Compare two runs, which may be given as files.
+    """Compare two runs, given as runs or as files.
 
     Rounds with the same tool calls are paired, even if their texts differ.
     """

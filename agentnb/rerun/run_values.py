@@ -117,7 +117,7 @@ def at_the_end(run: Run) -> RunAfterRound:
 
 
 def after_each_round(run: Run) -> Iterator[RunAfterRound]:
-    """Yield the run before its first round, and after each round except the last; it is always the same object, which grows."""
+    """Yield the run before its first round and after each round except the last; it is the same, growing object each time."""
     growing = RunAfterRound(Run(), run)
     for event in run.events:
         if isinstance(event, RoundStarted) and event.index == len(growing.run.rounds):

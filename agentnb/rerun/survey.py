@@ -1,4 +1,4 @@
-"""Survey: many recorded runs, replayed under several variants, with the failures caught and the healthy runs disturbed."""
+"""Survey: many recorded runs, replayed under several variants, counting the failures caught and the healthy runs disturbed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def survey(
     workflow_mode: bool | None = None,
     failed: Failed = None,
 ) -> pd.DataFrame:
-    """Return one row per variant (the product of these settings), with failed runs caught and healthy runs disturbed.
+    """Return one row per variant (the product of these settings), with the failed runs caught and the healthy runs disturbed.
 
     ``runs``: runs, or a path to any traces, which are read one at a time. A run counts as caught, or disturbed, if a
     guard, a limit or a detector causes a block, an end or a finding (`Replay.caught_at`). Ends of turns and

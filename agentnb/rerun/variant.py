@@ -1,4 +1,4 @@
-"""A variant for a replay: guidance, policy and limits, in the form of functions that the loop calls."""
+"""A variant for a replay: guidance, policy and limits, as the functions that the loop calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Variant:
     """The limits in effect, by name."""
     bundle: PolicyBundle
     extensions: tuple[Extension, ...]
-    """Responses to the findings of its detectors; empty if there are no detectors."""
+    """Responses to the findings of its detectors; empty if it has none."""
     not_replayed: tuple[str, ...]
     """Settings of the run or the variant that a replay cannot apply, as text."""
     keeps_draws: bool
@@ -107,10 +107,10 @@ def variant_of(
     bundle = counted.add_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
     extensions = _detection(run, detect, is_live=is_live)
     bundle = extend_bundle(bundle, extensions)
-    form = Output.logged(run.settings) if is_own(run) else None
+    form = Output.from_log(run.settings) if is_own(run) else None
     if form is not None:
         bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
-    draws = RandomGuidance.logged(run.settings) if guidance is None and is_own(run) else None
+    draws = RandomGuidance.from_log(run.settings) if guidance is None and is_own(run) else None
     kept = guidance is None, None if draws is None else draws.with_draws_of(run)
     return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)), *kept)
 
@@ -162,7 +162,7 @@ def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError(f"There is no limit {name!r}", suggest_names(name, LIMITS))
         if value is not None:
             LIMITS[name].check(value)
-    logged_limits = Limits.logged(run.settings) if is_own(run) else {}
+    logged_limits = Limits.from_log(run.settings) if is_own(run) else {}
     logged = {name: value for name, value in logged_limits.items() if name in LIMITS}
     return {name: value for name, value in {**logged, **overrides}.items() if value is not None}
 

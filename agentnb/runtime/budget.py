@@ -92,7 +92,7 @@ class Budget:
         self.detached = False
         """True if the run continues after its parent run has ended."""
         self.closed = False
-        """The run has ended; nobody awaits its nested runs."""
+        """True once the run has ended, so that nothing awaits its nested runs."""
         self.has_place: bool = getattr(within, "has_place", False)
         """True if this run or an enclosing one holds a slot for external agents."""
         self.on_paid_inside: Callable[[], None] = ignore
@@ -200,7 +200,7 @@ class Budget:
             raise SettingsError(problem, f"Fix its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
-        """Return whether the run has ended, or a parent run whose tool awaits it has."""
+        """Return whether the run, or a parent run whose tool awaits it, has ended."""
         if self.closed or self.detached:
             return self.closed
         return isinstance(self._within, Budget) and self._within.is_over()

@@ -7,8 +7,8 @@ MAX_REPLY = 1_000_000
 MARGIN = 2
 """Factor by which a reply may exceed the remaining tokens, since replies may overrun a limit and estimates may be off."""
 ROUNDS_BETWEEN = 6
-"""Minimum rounds between two compactions triggered by context size alone, unless much can be replaced."""
+"""Minimum number of rounds between two compactions triggered by context size alone, unless much can be replaced."""
 SPARE = 1_000
-"""Tokens allowed to every reply, however few remain."""
+"""Tokens that every reply may have, however few remain."""
 SPARE_OF_AN_END = 16_000
-"""Tokens allowed to a reply after a limit, such as a final answer or a summary."""
+"""Tokens that a reply after a limit may have, such as a final answer or a summary."""

@@ -38,15 +38,13 @@ AnEvent = TypeVar("AnEvent", bound=Event)
 now = datetime.now
 """Bound once, since every round and step calls it."""
 file_watchers: list[WeakMethod[Callable[[FileBefore], None]]] = []
-"""Called, from any thread, before a call of any run of this process changes a file."""
+"""Called, from any thread, before a call of a run in this process changes a file."""
 ROOM = FreeDisk()
 ROOM_FOR_COPY = (
     "agentnb keeps copies so that changes can be undone. Check that the folder of the run log is writable and has free space"
 )
 LEFT_ALONE = "The run is still in memory: save it with save_trace(run, PATH), and check what else writes to its folder"
-"""Advice for a log that cannot be written: the first text after a failed write, the second if another file has taken
-its place.
-"""
+"""Advice for a log that cannot be written because something else has removed, replaced or changed it."""
 
 
 class EventLog:
@@ -131,8 +129,8 @@ class EventLog:
                 watcher(file)
 
     def totals(self) -> Totals | None:
-        """Return the run's totals so far, for the last event of a log whose writer knows its size, or None for any
-        other log.
+        """Return the run's totals so far, for the last event of its log, or None if the log's writer does not know the log's
+        size.
         """
         size = getattr(self._writer, "size", None)
         if size is None:

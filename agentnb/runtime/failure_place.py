@@ -38,7 +38,7 @@ def failure_place(run: Run, component: str) -> FailurePlace:
 
 
 def place_of_verdict(run: Run, component: str) -> FailurePlace:
-    """Return the place of a failure after the work has ended: the last step if that failed, or else the last reply."""
+    """Return the place of a failure after the work has ended: the last step if it failed, otherwise the last reply."""
     if run.rounds:
         return {"component": component, "stage": REPLY, "tool": ""}
     step = _failed_step(run)
@@ -46,7 +46,9 @@ def place_of_verdict(run: Run, component: str) -> FailurePlace:
 
 
 def open_calls(run: Run) -> list[CallRecord]:
-    """Return the running calls: those of steps, or else the model's, one of which may be running the steps."""
+    """Return the running calls: those of steps if there are any, otherwise the model's (one of which may be running
+    the steps).
+    """
     current = run.open_round
     for records in ([call.record for call in run.step_calls], current.records if current is not None else ()):
         if calls := [record for record in records if record.result is None and not record.waits]:

@@ -19,7 +19,9 @@ from agentnb.runtime.failure_place import place_of_verdict
 from agentnb.tools.tool_errors import traceback_of_own_code
 
 OF_THE_REPLY = "reply"
-"""``where`` of an error that is a verdict on the reply: a resumed run reaches the same verdict from the same rounds."""
+"""Value of ``where`` for an error that is a verdict on the reply: a resumed run reaches the same verdict from the
+same rounds.
+"""
 
 
 class Suspended(Exception):

@@ -20,8 +20,8 @@ from agentnb.core.forks import after_fork
 T = TypeVar("T")
 
 IDLE = 64
-"""Idle threads kept for plain tools; asyncio's own pool, which has six threads on two cores, would run more tools in
-batches.
+"""Number of idle threads kept for plain tools. (On two cores, asyncio's own pool has six threads, and would run more tools than
+that in batches.)
 """
 TICK = 0.1
 """Interval in seconds at which a waiting thread wakes up, so that interrupts are noticed."""
@@ -58,8 +58,8 @@ class LoopThread:
         return future
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on this loop and return its result to the running loop; a cancellation of the caller
-        cancels it there.
+        """Run a coroutine on this loop and return its result to the running loop. Cancelling the caller cancels the
+        coroutine.
         """
         if self._is_of_parent:
             self._begin()
@@ -71,8 +71,8 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def leave_to_parent(self) -> None:
-        """Use a new loop and thread from the next coroutine on: this process was forked, and the old ones belong to
-        the parent process.
+        """Use a new loop and thread for the next coroutine: this process was forked, and the old ones belong to the parent
+        process.
         """
         _loops_of_parent.append(self._loop)  # kept: closing it would change the selector of the parent's loop
         self._is_of_parent = True

@@ -26,9 +26,9 @@ NOTE = (
 def choose_model(default: str | None, before: Run | None = None) -> tuple[str, tuple[AnyAdvice, ...]]:
     """Return the model, and a note for the person if anything needs explaining.
 
-    A run that continues ``before`` keeps that run's model, if it can be created from its name. Next come ``default``,
-    the session's, and ``AGENTNB_MODEL``. If none of these is set, the simulated model answers; but if a key is set, or
-    the conversation was with a model object, `SettingsError` asks for a model, as no list of models is built in.
+    A run that continues ``before`` keeps that run's model, if it can be created from its name. Next come the session's
+    ``default`` and ``AGENTNB_MODEL``. If none of these is set, the simulated model answers; but if a key is set, or the
+    conversation was with a model object, `SettingsError` asks for a model, as no list of models is built in.
     """
     if before is not None and can_be_made(before.model):
         return logged_model(before), ()
@@ -65,7 +65,7 @@ def needs_model(workflow: Workflow) -> bool:
 
 
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
-    """Return the model for agents that do not name one, chosen as for a cell, or None if none is needed; and a note for the
+    """Return the model for agents that do not name one (chosen as for a cell, or None if not needed), and a note for the
     person.
     """
     if needs_model(workflow):

@@ -37,7 +37,7 @@ GROUP_HELP = {
 }
 """Help texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]
-"""Parses text into a value. Raises ValueError with the problem."""
+"""Parses text into a value. Raises ValueError describing the problem."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
 ON_STOP = ("raise", "continue")
@@ -100,7 +100,7 @@ CHOICES = {
     APPROVE: MODES,
     SANDBOX: SANDBOXES,
 }
-"""Allowed values of keys that have only a few."""
+"""Allowed values, for keys that accept only a few."""
 
 
 def at_first() -> dict[str, str]:

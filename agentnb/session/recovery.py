@@ -109,7 +109,7 @@ def _recreate(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any
 
 
 def is_workflow(run: Run) -> bool:
-    """True if the run is of a workflow from YAML; its log then contains the YAML."""
+    """True if the run belongs to a workflow from YAML; the log of such a run contains the YAML."""
     return "workflow" in run.settings
 
 
@@ -125,9 +125,9 @@ def workflow_again(
 ) -> Orchestration:
     """Recreate the workflow of a run, with the model, budget and inputs from its log, in order to resume it.
 
-    ``tools``, ``gates``, ``agents`` and ``actions``: the original ones from Python; ``model``: a replacement;
-    ``guidance``: the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its
-    model was an object in Python and is not passed again.
+    ``tools``, ``gates``, ``agents`` and ``actions``: the original ones from Python; ``model``: a replacement; ``guidance``: the
+    guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if the workflow's model was a Python
+    object and is not passed again.
     """
     all_gates = tuple(gates)
     check_gates(run, all_gates)
@@ -163,7 +163,7 @@ def _check_agent(agent: object) -> None:
 
 
 def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, str]:
-    """Return the store of a run's log, and its id or part of one. ``run``: as for `recover`."""
+    """Return the store of a run's log, and the run's id or a part of it. ``run``: as for `recover`."""
     if not isinstance(run, Run | str | Path):
         raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Pass a run, its id, or the path of its log")
     if isinstance(run, Run):

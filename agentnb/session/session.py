@@ -161,7 +161,7 @@ class Session:
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
-        """Start a run of the session with its host; nested runs store their logs beside the run's own."""
+        """Use the session's host for a run started in this block; nested runs store their logs beside the run's own."""
         return use_host(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
@@ -275,8 +275,8 @@ class Session:
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
         """Allow the calls that match a rule, such as ``bash(git status *)``, in the session.
 
-        ``variables``: tools and agents, or words for them, that it may refer to in addition to those of live runs.
-        Raises `SettingsError` for an invalid rule, and for an unknown name.
+        ``variables``: tools and agents, or words for them, that the rule may refer to in addition to those of live runs. Raises
+        `SettingsError` for an invalid rule, and for an unknown name.
         """
         check_person("Allowing calls", is_lasting=True)
         parsed = Rule.read(rule, "allow")
@@ -290,8 +290,8 @@ class Session:
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if that run
-        keeps no list.
+        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if that run has
+        no list.
         """
         if self._loaded is not None:
             board: Board | None = self._board_of(self._loaded)
@@ -308,7 +308,7 @@ class Session:
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """Return the board of a run in this session, so that the next run gets changes made since that run ended."""
+        """Return the board of a run in this session, so that changes made after the run reach the next run."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
@@ -479,8 +479,8 @@ def _still_running(run: Run) -> SettingsError:
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """Return a board with this list, or None if the list came from a board with other rules, in which case the next run
-    reports that.
+    """Return a board with this list, or None if the list came from a board with other rules (the next run then
+    reports that).
     """
     try:
         return TodoBoard(todos)

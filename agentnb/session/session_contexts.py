@@ -43,7 +43,7 @@ class SessionContexts:
         self.own[context.name] = context
 
     def find(self, name: str) -> ContextSpec:
-        """Return the context with this name. Raises `SettingsError` with similar names."""
+        """Return the context with this name. Raises `SettingsError` listing similar names."""
         context = self.known.get(name)
         if context is None:
             raise SettingsError(f"There is no context {name!r}", (*self.known.near(name), SEE))

@@ -1,7 +1,7 @@
 """Limits on reading: no file takes memory or time out of proportion to its size, or more than about 1 GB of memory.
 
-In Python, JSON may take forty times the size of its text, so its bytes are limited and, above a certain size, its
-values too.
+In Python, JSON may take forty times the size of its text, so both its bytes and, above a certain size, the number of its values
+are limited.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ MAX_RECORD_BYTES = 100_000_000
 MAX_HELD_VALUES = 3_000_000
 """Maximum number of JSON values held at once: as many as in a text of 50 MB with twenty bytes per value."""
 UNCOUNTED_BYTES = 10_000_000
-"""Bytes of JSON up to which values are not counted: they take at most 400 MB, and most files are smaller than this."""
+"""Up to this size of JSON in bytes, values are not counted: they take at most 400 MB, and most files are smaller."""
 MAX_RUN_EVENTS = 300_000
-"""Maximum events of a run: 60,000 rounds with one call each. An event takes about 1.2 KB."""
+"""Maximum number of events in a run: 60,000 rounds with one call each. An event takes about 1.2 KB."""
 MAX_ROUND_CALLS = 10_000
-"""Maximum calls in one reply, since the time to process each call grows with their number."""
+"""Maximum number of calls in one reply, since the time to process each call grows with their number."""
 MAX_MESSAGES_IN_A_ROW = 5_000
-"""Maximum consecutive replies or user messages, since a request merges them into one message, which is rebuilt for
-each of them.
+"""Maximum number of consecutive replies or user messages. (A request merges them into one message, which is rebuilt for each of
+them.)
 """
 MAX_RECORDS = 5_000_000
-"""Maximum lines in a file, or parts of a document."""
+"""Maximum number of lines in a file, or of parts in a document."""
 MAX_PROBLEMS = 1_000
 """Maximum number of omitted parts to list; the rest are only counted."""
 SURELY_FEW_VALUES = 10_000
-"""Number of JSON values up to which commas in strings are counted as values too."""
+"""Up to this number of JSON values, commas in strings are counted as values too."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOO_MUCH = "Split it, or remove what you do not need"
 MAX_EXPANSION = 200
 """Maximum expanded bytes of a compressed file, as a multiple of its size, across all of a reader's passes."""
 MIN_EXPANDED_BYTES = 2_000_000_000
-"""Expanded bytes that any compressed file may have."""
+"""Expanded size in bytes that every compressed file is allowed."""
 
 
 class BoundExceeded(TraceError):

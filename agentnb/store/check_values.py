@@ -1,4 +1,4 @@
-"""The checks of an experiment, as assessments of its runs, from the rows stored alongside their logs."""
+"""Assessments of an experiment's runs by its checks, read from the rows stored alongside the runs' logs."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
 
 
 def settle_value(value: Value, status: str) -> Value:
-    """Return a check's value, adjusted for how the run ended: a run that was cut short has not passed, and has no
-    numeric value.
+    """Return a check's value, adjusted for the way the run ended: a run that was cut short has not passed, and has no numeric
+    value.
 
     If the run failed, the value is unknown.
     """

@@ -1,4 +1,4 @@
-"""Caches alongside the logs in a folder, which save reading the logs again: their location and their validity."""
+"""Caches stored alongside the logs in a folder, so that the logs need not be read again: their location and validity."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def made_by(layout: int) -> str:
 
 
 def made_of(folder: Path) -> str:
-    """Return this folder's identity, which copies of the folder do not share, since file times may mislead in a copy.
-    Raises OSError.
+    """Return an identity for this folder that copies of it do not share, since file times may mislead in a copy. Raises
+    OSError.
     """
     return f"{folder.resolve()} {folder.stat().st_ino}"
 
 
 def remove_torn(folder: Path) -> None:
-    """Remove incomplete files left by dead processes from a folder of caches."""
+    """Clean up a folder of caches: remove incomplete files left by dead processes."""
     with suppress(OSError):
         for path in folder.glob(".*.*"):
             if path.stat().st_mtime < time.time() - KEPT:

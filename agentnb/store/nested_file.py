@@ -1,4 +1,6 @@
-"""The log of a nested run: it is covered by the lock of its top-level run and, if there are many, open only during writes."""
+"""Logs of nested runs. Each is covered by the lock of its top-level run; if there are many, a log is open only during
+writes.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class _OpenFiles:
         self.__init__()  # type: ignore[misc]  # as new
 
     def of(self, file: NestedFile) -> int:
-        """Return this log's descriptor, which is open at the end. The caller holds the lock while using it."""
+        """Return this log's descriptor, open for appending. The caller holds the lock while using it."""
         descriptor = self._descriptors.pop(id(file), None)
         if descriptor is None:
             descriptor = os.open(file.path, os.O_WRONLY | APPEND)
@@ -85,7 +87,7 @@ class NestedFile(LogFile):
         self._holder: RunFile | None = None
         """The log whose lock covers this one, if there is one."""
         self._own: RunFile | None = None
-        """Writes the log if that has its own lock."""
+        """Writes the log if it has its own lock."""
         self._marks = log_marks()
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:

@@ -84,7 +84,7 @@ def log_marks() -> LogMarks | None:
 def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
     """Return whether this person's agentnb wrote the complete log.
 
-    ``events``: events read from the log earlier, which it must begin with.
+    ``events``: events read from the log earlier; the log must begin with them.
     """
     marks = log_marks()
     if marks is None:

@@ -25,14 +25,14 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     compiled = [_compile(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
     ids = _mask_ids(_ids(run))
 
-    def changed(text: str) -> str:
+    def replace_ids(text: str) -> str:
         if text in ids:
             return ids[text]
         for pattern in compiled:
             text = pattern.sub(REDACTED, text)
         return mask_shapes(text)
 
-    events = [change_texts(redact(event), changed) for event in run.events]
+    events = [change_texts(redact(event), replace_ids) for event in run.events]
     if all(new is old for new, old in zip(events, run.events, strict=True)):
         return run
     check_events(events, f"Run {run.id}")

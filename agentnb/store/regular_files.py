@@ -18,16 +18,16 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 BINARY = getattr(os, "O_BINARY", 0)
-"""Flag without which Windows would translate line ends, so that a log's size would differ from the number of bytes written."""
+"""Flag that keeps Windows from translating line ends, which would make a log's size differ from the number of bytes written."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
 
 
 _BUFFER = 65_536
-"""Buffer size in bytes for reading lines: most logs fit in a single read. Python's own buffer has 4,096."""
+"""Buffer size in bytes for reading lines: most logs fit in a single read. Python's default is 4,096."""
 
 
 def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.stat_result | None = None) -> BufferedReader:
-    """Open a file of at most this many bytes for reading. ``status``: its status, if just determined.
+    """Open a file of at most this many bytes for reading. ``status``: its status, if already known.
 
     Raises `TraceError` if it is not a regular file or is too large, OSError if it cannot be opened.
     """

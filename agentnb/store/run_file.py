@@ -36,8 +36,8 @@ ATTEMPTS, PAUSE = 50, 0.005
 
 
 def is_being_written(file: BinaryIO) -> bool:
-    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where it cannot
-    be known.
+    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where this cannot be
+    determined.
     """
     if fcntl is None:
         return False  # type: ignore[unreachable]  # reached on Windows
@@ -97,8 +97,8 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
 
 
 def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
-    """Delete a log that no process is writing, first deleting the ``nested`` logs that its lock covers; return their
-    total bytes.
+    """Delete a log that no process is writing, after the ``nested`` logs that its lock covers; return their total size in
+    bytes.
 
     The before-images of each are deleted too. Raises OSError, such as BlockingIOError if a process is writing it.
     """
@@ -118,7 +118,7 @@ def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
 
 @contextmanager
 def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Keep logs that no process is writing from being resumed during the block, on file systems with locks.
+    """Prevent logs that no process is writing from being resumed during the block, on file systems with locks.
 
     Raises OSError, such as BlockingIOError if a process is writing one.
     """
@@ -193,7 +193,7 @@ class RunFile(LogFile):
         """True if the person's agentnb wrote the complete log."""
         self._marks = marks if is_own else None
         self._later_marks = None if is_own else marks
-        """Marks for a log from elsewhere, written from the `RunRecovered` that records the person's decision onwards."""
+        """Marks for a log from elsewhere, written starting with the `RunRecovered` that records the person's decision."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
@@ -204,7 +204,7 @@ class RunFile(LogFile):
         _holders[str(path)] = self
 
     @classmethod
-    def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
+    def reopen(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
         """Reopen an interrupted run's file for appending, dropping a torn last line; return it and its events.
 
         Raises OSError, such as BlockingIOError if a process is writing it, or `TraceError` if it is not a log.

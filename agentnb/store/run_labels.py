@@ -66,7 +66,7 @@ def subject_of(run_id: str, reminder: str = "") -> str:
 _COLUMNS = Label.__struct_fields__
 _NEEDED = {"run_id", "label"}
 FILE = "labels.csv"
-"""Name of a file alongside runs whose labels apply to those runs."""
+"""Name of a file whose labels apply to the runs alongside it."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
@@ -126,8 +126,8 @@ def labels_of(source: LabelSource) -> list[Label]:
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return the assessments of runs, by id, from the labels in a folder and the checks of the experiment in it, if
-    there is one.
+    """Return the assessments of runs, by id, from the labels in a folder and, if it holds an experiment, from the experiment's
+    checks.
     """
     checked = assessments_of_rows(folder)
     try:
@@ -171,7 +171,7 @@ def append_label(path: str | Path, label: Label) -> None:
 
 
 def _encode_label(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
-    """Encode a label's line; for CSV in these columns, since files of earlier versions have fewer."""
+    """Encode a label as a line; a CSV line has these columns, since files of earlier versions have fewer."""
     if path.suffix.lower() in LINES:
         return msgspec.json.encode(label) + b"\n"
     written = io.StringIO()

@@ -24,7 +24,7 @@ _ENDED = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
 _IS_ERROR = b'"is_error":true'
 _PLANS = (b'{"kind":"plan_proposed"', b'{"kind":"plan_edited"', b'{"kind":"plan_approved"', b'{"kind":"plan_rejected"')
 BEGINNINGS = (_LIMIT, _TODOS, _OUTCOME, _QUESTION, _COMMAND, SUSPENDED, RECOVERED, *_ENDED, *_PLANS)
-"""The beginnings of the lines that count."""
+"""The beginnings of the lines that matter here."""
 
 
 class _Limit(msgspec.Struct, gc=False):
@@ -101,7 +101,7 @@ class StateLines:
         self._errors: Counter[str] = Counter()
         """Number of calls that ended with an error, by state."""
         self._plans: dict[str, bool] = {}
-        """For each plan, by id: True if it was rejected."""
+        """By plan id: True if the plan was rejected."""
 
     def take(self, beginning: bytes, line: bytes) -> None:
         """Read the next of these lines; a line that cannot be read changes nothing."""

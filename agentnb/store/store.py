@@ -117,7 +117,7 @@ class Store:
         path = self.path(self.find(run_id))
         try:
             _check_parents(path)
-            file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
+            file, events = RunFile.reopen(path, sync_rounds=self._sync_rounds)
         except BlockingIOError as error:
             raise StoreError(
                 f"Run {path.stem} is running in another process", "Stop it there first, or wait until it ends"
@@ -171,9 +171,7 @@ class Store:
         return f"{self._prefix}{run_id}{_ENDING}"
 
     def has(self, run_id: str) -> bool:
-        """Return whether there is a log of this run that has its first event, since a process may die before that is
-        written.
-        """
+        """Return whether this run has a log that contains its first event; a process may die before writing it."""
         try:
             with open_regular(self.path(run_id), MAX_STREAMED_BYTES) as file:
                 return file.readline().endswith(b"\n")
@@ -360,14 +358,14 @@ def _resumable(run: Run) -> Run:
 
 
 def _where_logs_are(path: Path) -> Advised:
-    """Return advice on where the log may be instead of at this path, which may be the id of a run."""
+    """Return advice on where else the log may be. ``path``: the path that was tried; it may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"Refer to a run by its file: .agentnb/runs/{path.name}.jsonl"
     return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, after its first run"))
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:
-    """Return the error for a file that cannot be read; if the file is missing, with advice on where logs are."""
+    """Return the error for a file that cannot be read. If the file is missing, the error says where logs are."""
     hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else LIST_RUNS
     return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
 
@@ -382,8 +380,8 @@ def load_file(path: Path) -> Run:
 
 
 def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
-    """Return the run in a file that begins like a log, or None if it does not or cannot, for any reason, be read as
-    one.
+    """Return the run in a file that begins like a log. Return None for any other file, or if the log cannot be read for any
+    reason.
 
     Opens the file only once. ``fold``: folds its events into a run, as `Run.from_events` does.
     """

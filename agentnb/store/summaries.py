@@ -31,7 +31,7 @@ from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLin
 
 
 class RunSummary(NamedTuple):
-    """A line of the list of runs."""
+    """A line in the list of runs."""
 
     id: str
     started_at: datetime | None
@@ -57,7 +57,7 @@ class RunSummary(NamedTuple):
     notebook: str = ""
     """The notebook from which it was started, if known."""
     foreign: bool = False
-    """True if another product recorded it, so that no command of agentnb can resume or answer it."""
+    """True if another product recorded it, so that no agentnb command can resume or answer it."""
     kind: str = "agent"
     """``workflow`` if it works in steps."""
     steps: int = 0
@@ -96,7 +96,7 @@ class RunSummary(NamedTuple):
 
 
 class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
-    """The part of a ``run_started`` event that is needed here; the rest of its line, which is most of it, is skipped."""
+    """The part of a ``run_started`` event that is needed here; the rest of the line (most of it) is skipped."""
 
     seq: int
     at: datetime | None
@@ -168,19 +168,19 @@ _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
 _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
-"""Matches the US dollars spent by nested runs, in the end of a round as written by earlier versions."""
+"""Matches the US dollars spent by nested runs, as earlier versions logged them at the end of a round."""
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
-"""Beginnings of the lines that count, by their first bytes, so that a single lookup rules out most lines."""
+"""Beginnings of the relevant lines, by their first bytes, so that a single lookup rules out most lines."""
 _HEAD = 65_536
 """Number of bytes in the first read, which covers most logs completely."""
 _TAIL = 4_096
-"""Number of bytes in which to look for the last line of a log, if that is the end of its run."""
+"""Number of bytes at the end of a log in which to look for the line that ends its run."""
 SECONDS = len("20260504-120000")
-"""Number of characters of an id that give the second in which the run began."""
+"""Number of leading characters of an id that give the time at which the run began, to the second."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 """Value that sorts unknown times first."""
 
@@ -361,7 +361,7 @@ def _start(line: bytes) -> _Started:
 
 
 def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
-    """Return the end of the run, redacted, if it is on this line, or None for any other or a torn line."""
+    """Return the end of the run, redacted, if this line has it, or None for any other line, or a torn one."""
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:
@@ -371,7 +371,7 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a model call, to be added in log order as the fold does, or None if it does not count."""
+    """Return the usage of a model call, or None if it does not count. Usages must be added in log order, as by the fold."""
     try:
         decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:
@@ -383,7 +383,7 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
 
 
 def _inside(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the nested run's usage that this event logs, or None if there is none that can be read."""
+    """Return the nested run's usage that this event logs, or None if it has no readable usage."""
     try:
         if beginning is _FINISHED:
             spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0

@@ -18,7 +18,7 @@ def context_window(run: Run) -> int | None:
 
 @lru_cache(maxsize=prices.MAX_MODELS)
 def _of_model(name: str) -> int | None:
-    """Return the context window from the price table, which takes half a second to load.
+    """Return the context window from the price table; loading the table takes half a second.
 
     Traces of other products name models without a provider (``gpt-4o``), or with a provider before a slash.
     """

@@ -1,4 +1,4 @@
-"""Former names of columns, which still work for one release, with a warning that states the new name."""
+"""Former names of columns. They still work for one release, with a warning that states the new name."""
 
 from __future__ import annotations
 

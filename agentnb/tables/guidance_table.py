@@ -63,7 +63,7 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
-    """Yield each item of guidance with its verdict, which is unknown in a round that was cut off."""
+    """Yield each item of guidance with its verdict: unknown in a round that was cut off."""
     for position, guidance in enumerate(given):
         yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLANNING_ONLY = "planning_only"
-"""Reason of a round that follows too many planning-only rounds, and the rule of such a loop."""
+"""Reason for a round after too many planning-only rounds, and the rule of such a loop."""
 
 
 LOOP, STALL = "loop", "stall"
 FAMILIES = {PLANNING_ONLY: STALL}
-"""Families of those rules in agentnb's own policies that are not about loops."""
+"""Families of the rules in agentnb's own policies that are not about loops."""
 
 
 class Row(NamedTuple):

@@ -28,21 +28,21 @@ class Call(NamedTuple):
     operation: str
     started_at: datetime | None
     replied: bool
-    """True if there was a reply, even if only a partial one."""
+    """True if the model replied, even if only in part."""
     failed: bool
     """True if there was no complete reply."""
     retries: Sequence[Retry]
     usage: Usage
     seconds: float | None
     stop_reason: str | None
-    """The reply's stop reason, or None if unknown or if there is no reply."""
+    """The reply's stop reason, or None if unknown or without a reply."""
     metadata: dict[str, Any]
     not_waited: float
     """Seconds left of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
     """An error that did not end the run."""
     model: str = ""
-    """An error that did not end the run, if any."""
+    """The model of a side call; empty for other calls, which use the run's own."""
     author: str = ""
     """Author of the reply, if several agents share a conversation."""
     nested_run: str | None = None
@@ -85,7 +85,7 @@ class Call(NamedTuple):
 
     @property
     def error(self) -> str | None:
-        """Reason why there is no complete reply."""
+        """Reason why the reply is missing or incomplete."""
         if not self.failed:
             return None
         if self.problem:
@@ -114,7 +114,7 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
 
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
-    """Return the settings of the model call behind a run that executes a chat's plan or one of its steps, if any."""
+    """Return the settings of the model call behind a run that executes a chat plan or one of its steps, if any."""
     return _extensions(run).get(EXECUTOR, {})
 
 

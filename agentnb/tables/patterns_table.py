@@ -132,7 +132,7 @@ class Group:
 
     @property
     def is_guided(self) -> bool:
-        """True if guidance is known, which it is not for other products' traces."""
+        """True if guidance is known; in other products' traces, it is not."""
         return sum(self.verdicts) > 0 or any(not member.is_foreign for member in self.members)
 
     @property
@@ -144,7 +144,7 @@ class Group:
 
     @property
     def example(self) -> str:
-        """Id of a run that is an example."""
+        """Id of an example run."""
         failing = [member for member in self.members if member.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
@@ -236,7 +236,7 @@ def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""Facts of each run to be cached; the rows of the table itself are groups of runs."""
+"""The facts to cache for each run; the rows of the table itself are groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

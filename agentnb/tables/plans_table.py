@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """Number of steps, or None if there is no list of steps."""
+        """Number of steps, or None if the plan has no list of steps."""
         return len(self.plan.steps) if isinstance(self.plan.record.plan.get("steps"), list | tuple) else None
 
     @property

@@ -56,7 +56,7 @@ def _count_followed(run: Run) -> int | None:
 
 
 def _stated_usage(run: Run) -> Usage:
-    """Return the total usage that the trace of the run states."""
+    """Return the total usage stated in the run's trace."""
     return (run.origin.stated if run.origin else None) or UNKNOWN
 
 
@@ -132,7 +132,7 @@ def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 
 def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with every reply counted only once as own usage: for the first run that has it."""
+    """Return the table with every reply counted as own usage only once, in the first run that has it."""
     import pandas as pd
 
     kept = frame.pop("replies").dropna()

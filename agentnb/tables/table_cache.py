@@ -66,10 +66,9 @@ class TableCache:
         self._made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> CacheState:
-        """Return the cache after renewing it. If it is not writable, or another process is renewing it, more files are missing
-        from it.
+        """Return the cache after renewing it. If it is not writable, or another process is renewing it, it may lack more files.
 
-        ``wait``: whether to wait for the other process. An error in reading a file propagates if it makes the complete source
+        ``wait``: whether to wait for the other process. An error in reading a file propagates if it makes the entire source
         unreadable.
         """
         stamps = self._stamps()
@@ -163,7 +162,7 @@ class TableCache:
         return renewed
 
     def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
-        """Yield the runs in each of these files, except logs that are being written, which are read every time."""
+        """Yield the runs in each of these files, except logs that are being written: these are read every time."""
         for name in names:
             problems: list[Problem] = []
             runs = self.files[name].runs(problems, self._table.fold)

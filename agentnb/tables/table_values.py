@@ -1,4 +1,4 @@
-"""Tables from the rows of runs, which are converted to column values at once, so that only one run is in memory at a time."""
+"""Tables built from the rows of runs. Rows become column values at once, so that only one run is in memory at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Table(NamedTuple, Generic[R]):
     rows: Callable[[Any], Iterable[R]]
     """Returns the rows of a `Run`, or of the result of ``fold``."""
     fold: Fold[Any] = Run.from_events
-    """Folds a log's events into the facts that the rows need; less than a `Run` if they include no judgements."""
+    """Folds a log's events into the facts that the rows need; less than a `Run` if the rows need no judgements."""
 
 
 class Values(Generic[R]):

@@ -28,7 +28,7 @@ MAX_EXACT_INTEGER = 2**53
 
 
 class Row(NamedTuple):
-    """A tool call, its run, its round or step, its position in that, and its start and end."""
+    """A tool call, its run, its round or step, its position there, and its start and end."""
 
     run: RunFacts
     round: WorkflowRound | None

@@ -70,9 +70,8 @@ TABLE = Table("usage", COLUMNS, _rows, fold_events)
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per model call, in order, including failed ones.
 
-    A nested run's calls are rows of its own log; if that is not read, one row of the outer run sums them up. A reply
-    that was copied into forked and resumed sessions is a row of only the first of them, so that sums count each call
-    once.
+    A nested run's calls are rows of its own log; if that is not read, one row of the outer run sums them up. A reply copied
+    into forked and resumed sessions appears only in the first of them, so that sums count each call once.
     """
     calls = frame_of(source, TABLE, cache)
     nested, run_ids = calls["nested_run"], calls["run_id"].unique()

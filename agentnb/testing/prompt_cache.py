@@ -1,4 +1,4 @@
-"""Prompt caches: which part of a request a provider has cached from an earlier one."""
+"""Prompt caches: which part of a request a provider has cached from an earlier request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Received:
     answered: int | None = None
     """HTTP status, or None if there is no answer (yet)."""
     problems: tuple[str, ...] = ()
-    """The API rules that it violates."""
+    """The API rules that the request violates."""
     hung_up: bool = False
     """True if the client disconnected before the end of the reply."""
 

@@ -168,7 +168,7 @@ def first_sentence(text: str) -> str:
 
 
 def neutral_description(kind: str, name: str = "") -> str:
-    """Return the description of a tool that has none. ``name``: empty if it has the default name for its kind."""
+    """Return a generic description for a tool that has none. ``name``: empty if it has the default name for its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
     return f"{subject} works on the prompt independently and returns its result."
 

@@ -24,7 +24,7 @@ MAX_COUNTED = 5_000_000
 
 
 def frame_text(value: Any) -> str | None:
-    """Return a pandas or polars frame or series, or a Styler's frame, as text, or None for other values."""
+    """Return the text of a pandas or polars frame or series, or of a Styler's frame; None for any other value."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -40,7 +40,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """Return a frame or series, as in `frame_text`, as a small table of plain data, or None for any other value."""
+    """Return a small table of plain data for a value that `frame_text` accepts, or None for any other value."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "Series"):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 MAX_ROWS = 30
-"""Maximum number of rows of a table in results and cards; of a longer table, the first and the last rows."""
+"""Maximum number of table rows in results and cards; for a longer table, its first and last rows."""
 MAX_COLUMNS = 20
 """Maximum number of columns shown per table."""
 MAX_PIXELS = 1_568
-"""Maximum pixels on the longer side of a rendered picture: models downscale larger ones."""
+"""Maximum number of pixels on the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
-"""Characters of a long result returned by one call to ``read_result``."""
+"""Number of characters of a long result that one call to ``read_result`` returns."""
 MAX_FILE_BYTES = 10_000_000
 """Maximum size of files that tools read or search."""
 MAX_COMMAND_SECONDS = 300
-"""Maximum seconds that a model may request for a command."""
+"""Maximum number of seconds that a model may request for a command."""
 MAX_TERMINAL_BYTES = 1_000_000
 """Maximum number of output bytes kept per terminal of an ACP agent."""
 MAX_AGENTS = 4
@@ -21,7 +21,7 @@ MAX_AGENTS = 4
 MAX_WATCHED_ENTRIES = 20_000
 """Maximum number of files and folders compared before and after a run of an ACP agent."""
 MAX_WATCHED_BYTES = 20_000_000
-"""Maximum bytes of these files that are read in advance, to tell changed files from touched ones."""
+"""Maximum number of bytes of these files read in advance, to tell changed files from touched ones."""
 GIT_SECONDS = 60.0
 """Time limit of a git process."""
 GITHUB_SECONDS = 40.0

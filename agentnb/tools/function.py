@@ -163,14 +163,15 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     ``role``, as described there.
 
     ``name``: tool name. ``effects``: effects on the world (read, write, execute, network). ``parallel_safe``: calls may run in
-    parallel; by default only for tools that just read. ``blocking``: waits for the person; later calls that are not
-    parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned. ``repeatable``: the same
-    call may return something new, as when it polls; the duplicate-call guard lets it pass. ``shifts_context``: its result may
-    change the context of the run: a dict with ``new_context``, ``entity_id``, ``message``. ``role``: ``planning`` or ``list``
-    for a tool that only prepares work, so that calling it does not count as work. ``command``, ``path`` or ``url``: the name
-    of the parameter that is a shell command, a path or an address, for rules in brackets such as ``write_file(data/**)``;
-    ``content``: with ``path``, the parameter with the complete new text of the file, so that the question can show the change.
-    Raises `InvalidTool` at once for an unknown setting, or if a model could not call the function.
+    parallel; by default only for tools that just read. ``blocking``: the tool waits for the person; as with any call, later
+    calls that are not parallel-safe wait for it. ``timeout``: seconds after which a call is abandoned. ``repeatable``:
+    repeating a call may return something new, as when polling; the duplicate-call guard lets it pass. ``shifts_context``: its
+    result may change the context of the run: a dict with ``new_context``, ``entity_id``, ``message``. ``role``: ``planning`` or
+    ``list`` for a tool that only prepares work, so that calling it does not count as work. ``command``, ``path`` or ``url``:
+    the name of the parameter that is a shell command, a path or an address, for rules in brackets such as
+    ``write_file(data/**)``; ``content``: with ``path``, the parameter with the complete new text of the file, so that the
+    question can show the change. Raises `InvalidTool` at once for an unknown setting, or if a model could not call the
+    function.
     """
     if isinstance(function, AgentTool):
         return function.with_settings(**settings)

@@ -36,7 +36,7 @@ def close_returned(value: Any, before: list[Any]) -> None:
 
 
 def _figure_registry() -> Any:
-    """Return matplotlib's registry of open figures, which the notebook shows below a cell, or None if it is not loaded."""
+    """Return matplotlib's registry of the open figures that the notebook shows below a cell; None if it is not loaded."""
     return getattr(sys.modules.get(REGISTER), "Gcf", None)
 
 

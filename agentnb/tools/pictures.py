@@ -16,7 +16,7 @@ from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.library_classes import is_of
 
 LONGEST_TAKEN = 8_000
-"""Maximum pixels on the longer side of a finished file; providers refuse larger ones."""
+"""Maximum number of pixels on the longer side of a finished file; providers refuse larger ones."""
 MAX_BYTES = 3_750_000
 """Maximum number of bytes in a picture: 5 MB as base64, close to the limit of providers."""
 MAX_AS_PNG = 3_000_000

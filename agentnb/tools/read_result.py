@@ -54,7 +54,7 @@ class ResultReader:
     blocking = False
     timeout: float | None = None
     repeatable = True
-    """True for a process that resumes a run: reading again is harmless."""
+    """A process that resumes a run may repeat the call, since reading again is harmless."""
 
     def __init__(self, find: FindResult, most: int) -> None:
         self._find = find

@@ -286,7 +286,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Describe arguments that are not an object in sentences: the problem, the received text, and the expected form.
+    """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
 
     Arguments that are not JSON arrive as raw text.
     """
@@ -305,7 +305,7 @@ def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Return the JSON syntax error in the text and its position. Valid JSON should not have been sent as text."""
+    """Return the problem with arguments that arrived as text, and its position. Even valid JSON should not be sent as text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

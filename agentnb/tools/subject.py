@@ -98,7 +98,7 @@ def origin_of(tool: Any) -> ToolOrigin | None:
 
 
 def has_changed(tool: Any) -> bool:
-    """True for a tool of an MCP server if either has changed since its first use."""
+    """True for a tool of an MCP server if the tool or the server has changed since its first use."""
     origin = origin_of(tool)
     return origin is not None and bool(origin.changed)
 

@@ -35,7 +35,7 @@ class Asker(Protocol):
         """Ask and wait for the answer. ``url``: address that the person opens to answer there."""
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
-        """Ask and block the calling thread until the answer."""
+        """Ask, and block the calling thread until the answer arrives."""
 
     def check_person(self) -> None:
         """Raise `NobodyToAsk` if no question can be answered while the call runs."""
@@ -53,7 +53,7 @@ class CodeScope(Protocol):
     """Tools offered by the run."""
 
     def is_inside(self) -> bool:
-        """True if this code is the caller, in any thread, as opposed to a tool or run that it started."""
+        """True if the caller is this code itself (in any thread), rather than a tool or run that it started."""
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run, like `ToolContext.call_sync`. Also raises `ToolFailed` after the end of the call."""
@@ -71,10 +71,10 @@ class Inside(Protocol):
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Report the progress of a call, from any thread."""
 
-    def printed(self, call_id: str, text: str) -> bool:
+    def note_print(self, call_id: str, text: str) -> bool:
         """Record text printed by a call, from any thread. Returns False if the text is not kept with the call."""
 
-    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+    def note_start(self, call_id: str, run_id: str, agent: str) -> None:
         """Record a run started by a call, from any thread."""
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
@@ -84,7 +84,7 @@ class Inside(Protocol):
         """Call a tool of the run from within a call."""
 
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool like `call`, and block the calling thread until the call has ended."""
+        """Like `call`, but blocks the calling thread until the call has ended."""
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
         """Run model-written code on the main thread, where decisions reserved for the person are refused."""
@@ -125,7 +125,7 @@ class Inside(Protocol):
 
 
 def no_files() -> None:
-    """Return None, because a call without rules has no hidden files."""
+    """Return None: a call without rules has no hidden files."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
     inside: Inside | None = None
     store_folder: Path | None = None
-    """Folder of run logs, to which no built-in tool writes, or None if there is no store."""
+    """Folder of run logs (no built-in tool writes there), or None if there is no store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
     """Returns the pattern of absolute paths that rules hide from tools that read folder trees, or None."""
 
@@ -173,14 +173,14 @@ class ToolContext(msgspec.Struct, frozen=True):
         return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
 
     def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
-        """Call another tool like `call`, but from a plain function, whose thread is blocked until the call has ended.
+        """Like `call`, but for plain functions: blocks the thread until the call has ended.
 
-        On the main thread, plain tools that are called meanwhile run in other threads.
+        If this is the main thread, plain tools that are called meanwhile run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
     async def run_code(self, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run model-written code on the main thread. For use by tools that do so.
+        """Run model-written code on the main thread; for tools whose purpose is to run such code.
 
         The code cannot speak for the person: answering questions, allowing calls and changing defaults are refused. If no run
         waits on the main thread, ``schedule`` runs the code between two cells. Raises `ToolFailed` if the main thread is
@@ -212,7 +212,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         return await self._person().ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask like `ask`, but from a plain function, whose thread is blocked until the answer or the end of the run."""
+        """Like `ask`, but for plain functions: blocks the thread until the question is answered or the run ends."""
         return self._person().ask_sync(message, schema, kind)
 
     async def ask_url(self, message: str, url: str) -> None:
@@ -224,7 +224,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         await self._person().ask(message, None, "elicitation", url)
 
     def ask_url_sync(self, message: str, url: str) -> None:
-        """Ask like `ask_url`, but from a plain function."""
+        """Like `ask_url`, but for plain functions."""
         self._person().ask_sync(message, None, "elicitation", url)
 
     def _person(self) -> Asker:

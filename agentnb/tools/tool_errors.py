@@ -97,7 +97,7 @@ def unstoppable_message(tools: Iterable[str]) -> str:
 
 
 def limit_reached() -> ToolOutcome:
-    """Return the result for a call in the final answer, which may not call tools."""
+    """Return the result for a call in the final answer, where no calls are allowed."""
     return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply cannot call tools.")
 
 
@@ -135,14 +135,14 @@ def with_edit_note(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
 
 
 def users_traceback(error: BaseException) -> str:
-    """Return the traceback with only the person's frames and the last one, for all errors in the chain."""
+    """Return the traceback of all errors in the chain, with only the person's frames and the last frame."""
     trace = traceback.TracebackException.from_exception(error)
     _leave_out_ours(trace, set())
     return encodable("".join(trace.format()))
 
 
 def traceback_of_own_code(error: BaseException) -> str:
-    """Return the traceback like `users_traceback`, or "" if none of the person's code is involved."""
+    """Like `users_traceback`, but returns "" if none of the person's code is involved."""
     frames = traceback.extract_tb(error.__traceback__)
     is_own = any(not frame.filename.startswith((PACKAGE, *CARRIERS, *LIBRARIES)) for frame in frames)
     return users_traceback(error) if is_own else ""

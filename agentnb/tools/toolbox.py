@@ -86,7 +86,7 @@ class Toolbox:
         return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox that adds the tools that these words name, except those with duplicate names.
+        """Return a toolbox that also has the tools named by these words, except those with duplicate names.
 
         Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """
@@ -120,7 +120,7 @@ class Toolbox:
         return name in self._tools or any(may_be_of(item.name, name) for item in self.servers)
 
     def _tool_of_server(self, name: str) -> ServerTools | None:
-        """Return the tool with this name from the only server that may have it, or None."""
+        """Return the tool with this name if exactly one server may have it, otherwise None."""
         candidates = {item.name: item for item in self.servers if may_be_of(item.name, name)}
         return replace(*candidates.values(), tool=name) if len(candidates) == 1 else None
 
@@ -131,7 +131,7 @@ class Toolbox:
 
     @property
     def reads_foreign_text(self) -> bool:
-        """True if it has servers' tools or built-in tools, which read files, pages and command output."""
+        """True if it has tools of MCP servers, or built-in tools: these read files, pages and command output."""
         return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:

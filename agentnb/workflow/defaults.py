@@ -11,7 +11,7 @@ DEFAULT_PLANS = 50
 MAX_PLAN_STEPS = 1_000
 """Maximum steps of a plan."""
 MAX_RETRIES = 100
-"""Maximum retries of a plan step; they follow immediately."""
+"""Maximum retries of a plan step, without a delay between them."""
 MAX_STEPS = 20_000
 """Maximum steps of a file, including steps repeated by aliases."""
 MAX_NESTED_RUNS = 1_000

@@ -280,9 +280,7 @@ class Workflow:
         return Orchestration(make=make, check=self._price_check(team, inner), server_tools=servers, **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
-        """Return a check that models have the prices that a budget needs. ``inner``: the runs of the files that the workflow
-        runs.
-        """
+        """Return a check that models have the prices that a budget needs. ``inner``: runs of the files that it uses."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
         def check(budget: Budget) -> None:
@@ -300,7 +298,7 @@ class Workflow:
 
     @cached_property
     def _checked_with(self) -> set[frozenset[str]]:
-        """Sets of agent names with which a workflow made in Python has passed its checks."""
+        """The sets of agent names for which a workflow made in Python has passed its checks."""
         return set()
 
     @cached_property
@@ -314,7 +312,7 @@ class Workflow:
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Name and description as a tool; the name is that of the file, if there is one."""
+        """Name and description as a tool; the name is the file's, if it has one."""
         is_named = bool(self.spec.source)
         return ToolOffer(self._name, neutral_description("workflow", self._name if is_named else ""), is_named)
 
@@ -343,7 +341,9 @@ class Workflow:
                 raise SettingsError(f"replies: there is no agent or step {name}", suggest_names(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
-        """True if replies with this name may be for an agent or a step of this workflow, of ``agents``, or of another file."""
+        """True if replies with this name may belong to an agent or step of this workflow, to one of ``agents``, or to another
+        file.
+        """
         last = name.rpartition("/")[2]
         if any(isinstance(step, WorkflowStep) for step in self._steps):
             return True
@@ -385,7 +385,7 @@ class Workflow:
 
 
 class _NestedWorkflows:
-    """Workflows in other files that a workflow's steps run, loaded with it or on demand."""
+    """Workflows in other files that a workflow's steps run; they are loaded with it or on demand."""
 
     def __init__(
         self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]

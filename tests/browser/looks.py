@@ -30,10 +30,38 @@ from servers import NOT_NOTEBOOKS, serving  # noqa: E402
 
 OF_JUPYTER = ".Toastify, #jupyterlab-splash { display: none !important }"
 """Its offer of news, and its screen while a theme loads."""
-FAILED = 'PLAN, LOAD, COMPARE, RuntimeError("The provider refused the key (401)")'
+REFUSED = """
+from agentnb.models.transport.failure import Refusal, failure
+words = "authentication_error", "invalid x-api-key"
+refused = failure(Refusal("anthropic", "claude", 401, *words, key_name="ANTHROPIC_API_KEY")).error"""
+"""What a provider's model raises for a key that it refuses."""
+BASH = """
+words = "I did not look: you rejected the command."
+model = Slow([ToolCall("bash", {"command": "git status -s src", "timeout": 5}), words])
+"""
 CODE = """
 model = Slow([ToolCall("run_python", {"code": "heavy = sales[sales.units > 40]\\nfor rep in heavy.rep.unique():\\n"
-              "    print(rep, heavy[heavy.rep == rep].units.sum())  # each with its total"}), "Done."])
+              "    print(rep, heavy[heavy.rep == rep].units.sum())"}), "Done."])
+"""
+ASKED = approvals.GO.replace("Go.", "Which files in src have I changed?")
+TRACES = """from agentnb import ToolCall
+from agentnb.core.log.events import Origin
+from agentnb.interchange.files import Runs
+from agentnb.interchange.conversion.run_writer import RunWriter
+def made(order):
+    city = ["Lyon", "Porto", "Turin", "Ghent", "Cork"][order % 5]
+    writer = RunWriter(Origin("helpdesk", "july.json", str(order), task=f"order {order}"), model="claude-haiku")
+    writer.say(f"When does my order {order} arrive in {city}?")
+    writer.reply("I look up the order first.", [ToolCall("get_order", {"order": order})])
+    writer.result("", f"Order {order}: 2 lamps, parcel P-{order}, sent on 3 July")
+    for is_error in [True, False] if order % 4 == 1 else [False]:
+        writer.reply("Now I track its parcel.", [ToolCall("track_parcel", {"parcel": f"P-{order}"})])
+        found = "The carrier did not answer within 10 s" if is_error else f"5 July: in the depot of {city}"
+        writer.result("", found, is_error=is_error)
+    if order % 7 == 0:
+        return writer.finish(None)
+    writer.reply(f"Your two lamps are in the depot of {city} and arrive on 6 July.")
+    return writer.finish()
 """
 
 
@@ -51,9 +79,9 @@ class Looks:
         self.lab.page.add_style_tag(content=OF_JUPYTER)
         self.lab.shots(name, top=self.lab.cell(index))
 
-    def _penguins(self, name: str, replies: str, wait: Callable[[Any], None], options: str = "") -> None:
+    def _penguins(self, name: str, replies: str, wait: Callable[[Any], None], options: str = "", before: str = "") -> None:
         lab = self.lab
-        lab.share([f"{SETUP}\npenguin_model = model({replies})", CELL.replace("%%agent", f"%%agent{options}")])
+        lab.share([f"{SETUP}{before}\npenguin_model = model({replies})", CELL.replace("%%agent", f"%%agent{options}")])
         lab.run(0)
         lab.start(1)
         wait(lab.cell(1))
@@ -72,7 +100,7 @@ class Looks:
         self._penguins("done-not-checked", REPLIES["done"], until_it_is_done)
 
     def done_refused(self) -> None:
-        index, question = approvals.asked(self.lab, "refused", approvals.BASH)
+        index, question = approvals.asked(self.lab, "refused", BASH, ASKED)
         question.get_by_role("button", name="Reject…").click()
         question.get_by_label("Reason, for the model").fill("The other folder")
         question.get_by_role("button", name="Reject", exact=True).click()
@@ -86,7 +114,8 @@ class Looks:
         self._ended("done-plan-rejected", index)
 
     def done_failed(self) -> None:
-        self._penguins("done-failed", FAILED, lambda cell: cell.locator(".agentnb-run .agentnb-chip").wait_for())
+        replies, chip = "PLAN, LOAD, COMPARE, refused", ".agentnb-run .agentnb-chip"
+        self._penguins("done-failed", replies, lambda cell: cell.locator(chip).wait_for(), before=REFUSED)
 
     def _ended(self, name: str, index: int) -> None:
         self.lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip").wait_for()
@@ -94,17 +123,19 @@ class Looks:
         self._take(name, index)
 
     def question_command(self) -> None:
-        self._take("question-command", approvals.asked(self.lab, "command", approvals.BASH)[0])
+        self._take("question-command", approvals.asked(self.lab, "command", BASH, ASKED)[0])
 
     def question_code(self) -> None:
-        go = approvals.GO.replace("bash write_file", "run_python")
+        go = approvals.GO.replace("bash write_file", "run_python").replace("Go.", "Sum the large sales of each rep.")
         self._take("question-code", approvals.asked(self.lab, "code", CODE, go)[0])
 
     def question_edit(self) -> None:
-        self._take("question-edit", approvals.asked(self.lab, "file", approvals.WRITE)[0])
+        go = approvals.GO.replace("Go.", "Strip the text of a note.")
+        self._take("question-edit", approvals.asked(self.lab, "file", approvals.WRITE, go)[0])
 
     def question_form(self) -> None:
-        self._take("question-form", forms.asked(self.lab)[0])
+        setup = forms.ASKS.replace("<b>confirmation</b>", "confirmation")
+        self._take("question-form", forms.asked(self.lab, setup, forms.GO.replace("Go.", "Book me a room."))[0])
 
     def draft(self) -> None:
         self._take("draft", drafts.drafted(self.lab)[0])
@@ -127,11 +158,11 @@ class Looks:
         self._take("comparison", 2)
 
     def browser(self) -> None:
-        browsers.opened(self.lab, browsers.MADE, browsers.TRACES.removeprefix(browsers.MADE))
+        browsers.opened(self.lab, TRACES, "found = Runs([*map(made, range(1005, 1235))])\nfound")
         self._take("browser", 2)
 
     def panel(self) -> None:
-        panels.opened(self.lab, panels.OLDER)
+        panels.opened(self.lab, panels.OLDER.replace("the older one", "Add up the two bills."))
         panels.runs(self.lab).nth(0).click()
         self._take("panel", 2)
 

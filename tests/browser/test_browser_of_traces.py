@@ -57,6 +57,11 @@ def until(part: Any, text: str) -> None:
     part.filter(has_text=text).first.wait_for()
 
 
+def bottom(part: Any) -> float:
+    box = part.bounding_box()
+    return float(box["y"] + box["height"])
+
+
 def is_clean(lab: Any) -> None:
     assert lab.errors() == [] and lab.complaints() == []
 
@@ -67,7 +72,9 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     wait_until(lambda: told.inner_text() == "1 to 100 of 230 runs" and rows.count() == 100)
     wait_until(lambda: not live.get_by_label("Any format").is_visible())  # all are of one
     wait_until(lambda: "Task 0: <img" in live.locator("[data-run]").inner_text())
-    live.get_by_role("button", name="Next runs").click()
+    following = live.get_by_role("button", name="Next runs")
+    wait_until(lambda: bottom(following) <= bottom(live.locator("[data-list]")))  # in sight above 100 rows
+    following.click()
     until(told, "101 to 200 of 230 runs")
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")

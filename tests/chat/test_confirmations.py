@@ -154,7 +154,7 @@ def test_confirmations_apply_in_runs_started_by_tool_threads() -> None:
 def test_nested_run_log_includes_its_parents_confirmations() -> None:
     permissions = Permissions().within(Permissions().confirming(KEEPER.confirms))
     for loosens in (True, False):
-        assert Permissions.logged(permissions.as_logged, loosens=loosens).confirms == KEEPER.confirms
+        assert Permissions.from_log(permissions.as_logged, loosens=loosens).confirms == KEEPER.confirms
 
 
 def test_confirmations_apply_in_nested_runs() -> None:

@@ -54,7 +54,7 @@ def exec_of(text: str, *argv: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow("a program of its own that is asked eight questions")
-def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
+def test_gate_step_and_tool_questions_are_answered_at_the_terminal() -> None:
     with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
         asked = terminal.type("2")
         assert (

@@ -109,7 +109,7 @@ class Calls:
             self.end(self.start(name), text, is_error)
 
     def block(self, name: str) -> None:
-        self.window.blocked(self.call(name))
+        self.window.note_block(self.call(name))
 
     @property
     def names(self) -> list[str]:

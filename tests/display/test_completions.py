@@ -26,6 +26,7 @@ from agentnb.display.lists.browser import rows_html
 from agentnb.display.lists.history_list import history_text, status_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.parts.run_problems import round_anchor, trouble_words
+from agentnb.display.texts.notebook_commands import CHECK
 from agentnb.display.texts.states import chip
 from agentnb.store.summaries import summary
 
@@ -138,7 +139,7 @@ def test_rejected_plan_says_that_you_rejected_it() -> None:
 
 def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) -> None:
     key, own = e.RunError("KeyRefused", "no", (SetKey("ANTHROPIC_API_KEY", lead="Enter another key"),)), "The traceback is in x"
-    check, go_on = "To check the next one: %%agent --expect CONDITION", "Continue: %%agent --continue"
+    check, go_on = f"To check the next one, for example: {CHECK}", "Continue: %%agent --continue"
     cases = {
         "not checked": (ended(), check),
         "passed": (ended(assessment=PASSED), ""),
@@ -155,4 +156,5 @@ def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) ->
 
 
 def test_reminder_without_effect_is_not_said_as_an_error() -> None:
-    assert [trouble_words("ignored", count) for count in (1, 2)] == ["1 reminder not followed", "2 reminders not followed"]
+    one, two = (trouble_words("ignored", count) for count in (1, 2))
+    assert (one, two) == ("1 guidance reminder not followed", "2 guidance reminders not followed")

@@ -207,14 +207,14 @@ def slot(card: LiveCard, name: str) -> str:
 
 def test_requested_pause_is_shown_and_can_be_cancelled() -> None:
     card, _ = in_the_middle()
-    card.asked("pause")
+    card.note_command("pause")
     frame = card.frame()
     assert frame is not None
     controls = frame["slots"]["controls"]
     assert "Pausing" in controls and 'data-do="resume"' in controls and 'data-do="pause"' not in controls
     commanded(card, "pause")
     assert "Pausing" not in slot(card, "controls") and 'data-do="resume"' in slot(card, "controls")
-    card.asked("resume")
+    card.note_command("resume")
     assert 'data-do="pause"' in slot(card, "controls")
     commanded(card, "resume")
     assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
@@ -222,15 +222,15 @@ def test_requested_pause_is_shown_and_can_be_cancelled() -> None:
 
 def test_pause_cancelled_before_it_took_effect_disappears() -> None:
     card, _ = in_the_middle()
-    card.asked("pause")
-    card.asked("resume")
+    card.note_command("pause")
+    card.note_command("resume")
     assert "Pausing" not in slot(card, "controls") and 'data-do="pause"' in slot(card, "controls")
 
 
 def test_sent_message_stays_at_the_end_until_it_is_read() -> None:
     card, _ = in_the_middle()
-    card.asked("say", "Look at <b>Gentoo</b>")
-    card.asked("say", "and hurry")
+    card.note_command("say", "Look at <b>Gentoo</b>")
+    card.note_command("say", "and hurry")
     assert "You: </b>Look at &lt;b&gt;Gentoo&lt;/b&gt;" in slot(card, "asked")
     assert slot(card, "asked").count("read in the next round") == 2
     commanded(card, "say", "Look at <b>Gentoo</b>")
@@ -243,7 +243,7 @@ def test_sent_message_stays_at_the_end_until_it_is_read() -> None:
 
 def test_commands_from_another_cell_keep_the_card_complete() -> None:
     card, _ = in_the_middle()
-    card.asked("say", "of the card")
+    card.note_command("say", "of the card")
     commanded(card, "say", "of another cell")
     assert "of the card" in slot(card, "asked")
 

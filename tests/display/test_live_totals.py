@@ -116,9 +116,9 @@ def test_controls_say_that_an_external_agent_works_in_turns(model: str, is_count
         card.take(event)
         deaf.take(event)
     assert ('type="submit" value="now"' in card.whole()["slots"]["now"]) is is_counted
-    card.asked("say", "Hurry")
+    card.note_command("say", "Hurry")
     assert ("its next prompt" in card.whole()["slots"]["asked"]) is is_counted
-    card.asked("pause")
+    card.note_command("pause")
     assert ("after this turn" in card.whole()["slots"]["controls"]) is is_counted
     assert not deaf.whole()["slots"]["now"]
     card.take(story.add(RunFinished, status="completed", stop_reason="natural").events[-1])

@@ -208,13 +208,13 @@ def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -
     for name, run in {"a": done, "b": failed, "c": live}.items():
         many.add(name, run)
     for name in "ab":
-        many.ended(name)
-        many.ended(name)  # reported twice, counted once
+        many.note_end(name)
+        many.note_end(name)  # reported twice, counted once
     assert many.text == snapshot and not many.is_over
     assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html() and "agentnb-active" in many.html()
     for event in done.events:
         live.apply(event)
-    many.ended("c")
+    many.note_end("c")
     assert many.is_over and many.text.startswith("3 runs: 2 done, 1 failed · ")
     html = many.html()
     assert html.index("fails here") < html.index("works") and "agentnb-bad" in html
@@ -224,9 +224,9 @@ def test_long_list_of_runs_is_bounded_and_keeps_failures() -> None:
     done, failed, many = asyncio.run(agent("Done.").run("works")), failed_run(), ManyRuns()
     for n in range(MAX_LISTED + 20):
         many.add(f"d{n}", done)
-        many.ended(f"d{n}")
+        many.note_end(f"d{n}")
     many.add("f", failed)
-    many.ended("f")
+    many.note_end("f")
     html = many.html()
     assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
 
@@ -237,7 +237,7 @@ def test_summary_of_many_runs_has_the_worst_tone() -> None:
     checked = asyncio.run(Agent(ScriptedModel(["Done."]), extensions=[passed]).run("works"))
     for tone, run in {"good": checked, "neutral": unchecked, "bad": failed_run()}.items():
         many.add(tone, run)
-        many.ended(tone)
+        many.note_end(tone)
         assert f"agentnb-chip agentnb-{tone}" in many.html()
 
 

@@ -41,11 +41,10 @@ def test_running_run_shows_no_final_numbers() -> None:
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
-def test_only_a_run_waiting_for_an_answer_shows_the_command() -> None:
+def test_waiting_run_is_opened_rather_than_answered_by_command() -> None:
     waiting = DONE._replace(status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
-    assert "Answer: %agent answer 99fe28e9 TEXT" in run_list_html([waiting])
-    for other in (DONE, waiting._replace(stop_reason="running"), waiting._replace(foreign=True)):
-        assert "%agent" not in run_list_html([other])
+    html = run_list_html([waiting])
+    assert "Waiting for you" in html and 'data-run="20261121-999fe28e9"' in html and "%agent" not in html
 
 
 def test_prompts_and_models_never_become_markup() -> None:

@@ -119,7 +119,7 @@ def quiet_runs() -> Iterator[str]:
     few, many = NestedRuns(), ManyRuns()
     few.add(Beginning(run, "r-2", "r-1", "c1", "helper", True, True, True), lambda: None)
     many.add("r-2", run)
-    many.ended("r-2")
+    many.note_end("r-2")
     yield few.html("c1", {}) + many_runs_html(many)
 
 

@@ -224,5 +224,5 @@ def test_impossible_file_name_is_refused(subtests: pytest.Subtests) -> None:
 def test_problem_states_its_location_once_with_advice_per_surface(snapshot: Snapshot) -> None:
     problem = Problem("f.jsonl", "line 2", "It is no event", (ReadLoosely(lead="Read the rest"),))
     assert str(problem) == snapshot
-    assert problem.worded(SHELL) == snapshot
+    assert problem.text_for(SHELL) == snapshot
     assert str(Problem("f.jsonl", "", "f.jsonl is no trace", names_file=True)) == "f.jsonl is no trace"

@@ -227,7 +227,7 @@ NO_PRICES = [
 ]
 
 
-def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> None:
+def test_error_for_an_invalid_price_shows_the_syntax(subtests: pytest.Subtests) -> None:
     for text in NO_PRICES:
         with subtests.test(text):
             with pytest.raises(SettingsError) as caught:

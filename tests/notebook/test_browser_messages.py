@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from agentnb import load_trace
+from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 
@@ -45,6 +47,21 @@ def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
     place = sent["opened"]["place"]
     assert f'data-place="{place}"' in sent["list"]["html"] and browser.run is browser.runs[place]
     assert filtered(browser)["opened"]["place"] != 2, "the open run stays"
+
+
+def test_pages_of_a_list_lead_to_every_run() -> None:
+    run = load_trace("healthy")
+    trace_browser = Browser(Runs([run] * (2 * RUNS_IN_A_PAGE + 30)))
+    trace_browser._widget = Page()
+    reached: list[int] = []
+    first: int | None = 0
+    while first is not None:
+        trace_browser._do(trace_browser._list, {"id": "1", "wanted": {}, "first": first})
+        sent = trace_browser._widget.last["list"]
+        reached += map(int, re.findall(r'data-place="(\d+)"', sent["html"]))
+        first = sent["after"]
+    assert reached == [*range(len(trace_browser.runs))] and sent["told"] == "201 to 230 of 230 runs"
+    assert sent["before"] == RUNS_IN_A_PAGE, "the way back"
 
 
 def test_search_without_hits_shows_a_message_and_no_run(browser: Browser) -> None:

@@ -152,7 +152,7 @@ def test_active_run_is_not_interrupted_without_lock_support(session: Session, mo
 def elsewhere(session: Session) -> Iterator[str]:
     """Return a run that another kernel has already recovered."""
     run_id = interrupted(session.store)
-    file, _ = RunFile.reopened(session.store.path(run_id))
+    file, _ = RunFile.reopen(session.store.path(run_id))
     yield run_id
     file.close()
 

@@ -195,7 +195,7 @@ nested_file.MAX_OPEN = 1
 store = Store(sys.argv[1])
 run = Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
 assert store.load(run.id) == run
-file, _ = RunFile.reopened(store.path(run.id))
+file, _ = RunFile.reopen(store.path(run.id))
 logs = [nested_file.NestedFile(str(store.path(name))) for name in ("a", "b")]
 for log in logs:
     log.append(msgspec.structs.replace(run.events[0], parent_id=run.id))

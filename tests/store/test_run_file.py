@@ -55,7 +55,7 @@ def test_log_stays_readable_with_two_recoveries_and_no_locks(tmp_path: Path, mon
     lines = path.read_bytes().splitlines(keepends=True)
     for order in ("first", "second"):
         path.write_bytes(b"".join(lines[:4]))
-        (first, events), (second, _) = RunFile.reopened(path), RunFile.reopened(path)
+        (first, events), (second, _) = RunFile.reopen(path), RunFile.reopen(path)
         early, late = (first, second) if order == "first" else (second, first)
         recovered = RunRecovered(seq=len(events), at=datetime.now(UTC), run_id=whole.id, schema=SCHEMA)
         early.append(recovered)
@@ -234,7 +234,7 @@ def test_log_is_continued_after_its_last_complete_event(torn: bytes, tmp_path: P
     path = tmp_path / "r.jsonl"
     first = RunStarted(seq=0, at=datetime.now(UTC), run_id="r", schema=SCHEMA, prompt=user("x"), model="m")
     path.write_bytes(encode(first) + torn)
-    file, events = RunFile.reopened(path)
+    file, events = RunFile.reopen(path)
     file.append(event(len(events), "again"))
     file.close()
     with path.open("rb") as lines:

@@ -98,7 +98,7 @@ def test_unknown_name_in_an_instruction_is_found_before_anything_runs() -> None:
     assert [word for word in ("gen_9", "gen_1", "gen_2", 'agent "editor"') if word not in str(problem)] == []
 
 
-def test_problem_in_a_multiline_text_has_its_own_line() -> None:
+def test_problem_in_multiline_text_reports_its_own_line() -> None:
     text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
     assert [problem.line for problem in found_in(text)] == [FIRST + 4]
 

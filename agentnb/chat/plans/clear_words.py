@@ -67,7 +67,7 @@ LANGUAGES = {
 }
 """Only messages made up entirely of these phrases count. Any other message, or a mix of yes and no, leads to a question."""
 MAX_OF_A_MESSAGE = 200
-"""Maximum characters of a message to be considered; a clear one is short."""
+"""Maximum number of characters in a message to be considered; a clear one is short."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("'`\u00b4\u2018\u2019\u02bc"))
 _CLAUSES = re.compile(r"[.,;:!¡…\n]|\s[-\u2013\u2014]+\s")
 _BLANKS = re.compile(r"[\s-]+")

@@ -1,4 +1,4 @@
-"""A person's edits to a draft: validating it, adding, moving and renumbering steps, and changing a step in a form."""
+"""A person's edits to a draft: validation, adding, moving and renumbering steps, and changing a step in a form."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def check_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Seq
         data["reasoning"] = plan.reasoning
     checked = check_chat_plan(data, specs, rules)
     if checked.plan is None:
-        raise _invalid("; ".join(checked.problems) or "the plan has no steps")
+        raise _invalid_edit("; ".join(checked.problems) or "the plan has no steps")
     return structs.replace(checked.plan, id=plan.id)
 
 
-def _invalid(problem: str) -> SettingsError:
+def _invalid_edit(problem: str) -> SettingsError:
     return SettingsError(f"Invalid edit: {problem}", "The plan is unchanged")
 
 
@@ -45,7 +45,7 @@ def _whole(step: Any, number: int) -> Any:
 
 
 def add_step(plan: PlanSpec) -> PlanSpec:
-    """Return the plan with a new step at its end; it is a model's reply until it gets a tool."""
+    """Return the plan with a new step at its end; the step is a model's reply until it gets a tool."""
     step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
     return structs.replace(plan, steps=(*plan.steps, step))
 
@@ -72,12 +72,12 @@ def _reorder(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
         step = plan.steps[position]
         before = tuple(sorted([new[dependency] for dependency in step.depends_on if dependency in new]))
         if late := [dependency for dependency in before if dependency >= number]:
-            raise _invalid(f"step {old[position]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
+            raise _invalid_edit(f"step {old[position]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
 
         def counted_anew(reference: str, place: int = position, at: int = number - 1) -> str:
             index = target_of(reference)[0]
             if new_places.get(index, at) >= at:
-                raise _invalid(f"step {old[place]} reads the output of step {index + 1}, which must stay before it")
+                raise _invalid_edit(f"step {old[place]} reads the output of step {index + 1}, which must stay before it")
             return reference.replace(f"$step[{index}]", f"$step[{new_places[index]}]", 1)
 
         args = expressions.fill_in(step.args, OF_PLANS, counted_anew)

@@ -1,4 +1,4 @@
-"""The question of whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
+"""The question whether a draft may run, with a list of everything it might do; the answer may also edit the steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED: dict[Reach, tuple[str, str]] = {
     "executor": ("step by an agent", "steps by agents"),
     "reply": ("reply of the model", "replies of the model"),
 }
-"""Possible actions of steps, as the question counts them: singular and plural."""
+"""Names for the possible actions of steps, which the question counts: singular and plural."""
 STEPS = "steps"
 _STEP = {
     "type": "object",

@@ -34,7 +34,7 @@ class DraftTurn:
         self._execution = execution
 
     def __call__(self, run: Run) -> Continue | Interlude | None:
-        """Return the next step before the end, or None if no draft is open and every outcome is reported. Used as an ending."""
+        """Return the next step before the end, or None if no draft is open and all outcomes are reported. Used as an ending."""
         if not run.plans:
             return None
         if (news := _find_news(run)) is not None:
@@ -86,7 +86,7 @@ class DraftTurn:
 
 
 def kept_plans(run: Run) -> str:
-    """Return the latest approved plan and the open drafts, which summaries must preserve."""
+    """Return the latest approved plan and the open drafts: summaries must preserve them."""
     drafts = [*drafts_of(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]

@@ -123,7 +123,7 @@ def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
 
 
 def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
-    """Reset a draft whose logged approvals and messages do not count: the person is asked again unless it has run."""
+    """Reset a draft whose logged approvals and messages do not count: unless it has run, the person is asked again."""
     if draft.status == "rejected":
         return draft
     step = run.step_records.get(draft.id)

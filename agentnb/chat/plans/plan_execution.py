@@ -1,4 +1,4 @@
-"""Runs a chat plan as a nested workflow, which is a step of the run."""
+"""Runs a chat plan as a nested workflow that is a step of the run."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def model_of(model: str | Model | None) -> Model | None:
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
-    """Return the purpose of a plan's runs, since their own logs have no conversation, context or profile."""
+    """Return the background of a plan's runs: their own logs have no conversation, context or profile."""
     plan = run.plans[plan_id].plan
     return {
         "conversation": run.conversation,
@@ -121,7 +121,7 @@ def _shift(inside: Inside, ended: Run, call_id: str) -> None:
 
 
 def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
-    """True if the part of the log that counts has the plan's approval, by this call if one is given."""
+    """True if the relevant part of the log records that the plan was approved (by the given call, if any)."""
     approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
     return any(call_id is None or event.call_id == call_id for event in approvals)
 

@@ -19,9 +19,9 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 
 REVIEWER = "plan_reviewer"
 MAX_SUMMARY = 4_000
-"""Maximum characters of a summary."""
+"""Maximum number of characters in a summary."""
 MAX_INSIGHT, MAX_ERROR = 1_000, 500
-"""Maximum characters of a result and of an error."""
+"""Maximum numbers of characters in a result and in an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
 """Statuses of results, in addition to the verdicts of reviews."""
 _NOT_RUN = {"rejected": "Not run: the reviewer rejected the plan.", "needs_changes": "Not run: the reviewer asks for changes."}

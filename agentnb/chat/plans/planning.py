@@ -28,7 +28,7 @@ PLANNER = "planner"
 """Author of a draft's rejection when another draft of the same turn replaces it."""
 UNKNOWN_MODE = "unknown_mode"
 MAX_PROBLEMS = 10
-"""Maximum number of a plan's problems to report to the planner or the model."""
+"""Maximum number of problems of a plan that are reported to the planner or the model."""
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,

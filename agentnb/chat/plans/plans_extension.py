@@ -66,7 +66,9 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 
 
 def plans_again(run: Run) -> tuple[Extension, ...]:
-    """Return the plans extension of a run that could make plans, from its log. Raises `SettingsError` like `plans_of`."""
+    """Recreate the plans extension from the log of a run, if the run could make plans. Raises `SettingsError` like
+    `plans_of`.
+    """
     logged = logged_extensions(run).get(EXTENSION)
     return () if logged is None or logged.get("tools") != [NAME] else (plans_of(logged.get("settings", {})),)
 

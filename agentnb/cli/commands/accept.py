@@ -22,7 +22,7 @@ NAME = argument("name", metavar="NAME", type=text_of, help="the name of the serv
 
 @contextmanager
 def named_server(args: Namespace) -> Iterator[tuple[Servers, LiveServer, bool]]:
-    """Yield the servers from a command's files, the named server, and True if the user can be asked."""
+    """Yield the servers from a command's files, the named server, and whether the user can be asked."""
     asks = is_at_terminal()
     with servers_of(args.mcp, asks=asks):
         servers = host_here().servers

@@ -21,7 +21,7 @@ from agentnb.errors import SettingsError, suggest_names
 from agentnb.session.recovery import place_of
 
 MAX_OF_A_QUESTION = 120
-"""Maximum characters shown of a question in a list of several."""
+"""Maximum number of characters shown per question in a list of several."""
 
 
 def answer(args: Namespace) -> Outcome:

@@ -48,7 +48,7 @@ from agentnb.workflow.plans.default_planner import planner_text
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 
 RESULTS = "results"
-"""The input of a plan."""
+"""Name of a plan's only input."""
 
 
 class _Prepared(NamedTuple):
@@ -56,7 +56,7 @@ class _Prepared(NamedTuple):
 
     start: Callable[[RunOptions], LiveRun]
     steps: list[str]
-    """Paths of its steps, for the progress bar."""
+    """Paths of the file's steps, for the progress bar."""
 
 
 def execute(args: Namespace) -> Outcome:
@@ -105,7 +105,7 @@ def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, A
     if is_planner(path) and not prompt and not inputs.get("query"):
         raise SettingsError("The planner needs a question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
     for warning in workflow.warnings:
-        tell(warning.worded(SHELL))
+        tell(warning.text_for(SHELL))
     settings["model"] = chosen_model(workflow, args.model)
     check_keys(workflow.spec, settings["model"])
     check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())

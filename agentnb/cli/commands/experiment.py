@@ -46,7 +46,7 @@ def experiment(args: Namespace) -> Outcome:
     except UrlNotAllowed:  # the user may be asked, and then the command restarts
         raise
     except AgentnbError as error:
-        text = error.worded(SHELL)
+        text = error.text_for(SHELL)
         return Outcome("", FAILED, text) if "\n" in text else Outcome("", FAILED, last=text)
 
 

@@ -24,7 +24,7 @@ def login(args: Namespace) -> str:
 
 
 def _ask(question: str) -> str:
-    """Return the line that the user types, which is not echoed. Raises `SettingsError` at the end of input."""
+    """Return the line that the user types, without echoing it. Raises `SettingsError` at the end of input."""
     try:
         return getpass(question)
     except EOFError:

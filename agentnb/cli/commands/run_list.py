@@ -23,7 +23,7 @@ def files_text(
     outcome: Outcome | None = None,
     is_folder: bool = False,
 ) -> str:
-    """Return one line for each run of a file or folder: at most ``most`` runs, with all of these words and this outcome.
+    """Return one line per run of a file or folder, for at most ``most`` of the runs that have all these words and this outcome.
 
     Each line has the run's number (from 1), the end of its id, its state, prompt and figures, and in a folder its file.
     """

@@ -83,6 +83,6 @@ def _is_file(path: Path) -> bool:
 
 
 def write_file(data: bytes, path: Path, noun: str) -> str:
-    """Write the file, and return the empty text for standard output."""
+    """Write the file, and return an empty string for standard output."""
     write_whole(path_of(path), [data], noun)
     return ""

@@ -64,7 +64,7 @@ def _list_names(names: Sequence[str], most: int = 5) -> str:
 
 
 def _lines(problems: Iterable[AnyProblem], last: str) -> str:
-    lines = [" ".join(problem.worded(SHELL).split()) for problem in problems]
+    lines = [" ".join(problem.text_for(SHELL).split()) for problem in problems]
     return redact("\n".join([*lines, last])) + "\n"
 
 

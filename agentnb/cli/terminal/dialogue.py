@@ -18,7 +18,7 @@ from agentnb.display.texts.question_labels import (
     approving_choices,
     grant_in_words,
     is_fixed,
-    titled,
+    title_of,
 )
 from agentnb.display.texts.visible_text import visible_name
 from agentnb.errors import SettingsError
@@ -28,9 +28,9 @@ NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
 BY_FIELD = "Answer field by field, or type all fields as a JSON object. An empty line omits a field or uses its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
-"""Length of one page of the call that a question is about."""
+"""Length of one page when showing the call that a question is about."""
 MAX_DIGITS = 10
-"""Maximum digits in the number of a choice: Python refuses to parse numbers with thousands of digits."""
+"""Maximum number of digits in the number of a choice: Python refuses to parse numbers with thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all arguments as a JSON object. An empty line keeps the value in brackets."
 
 
@@ -38,7 +38,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until the input is a valid answer, and return it, or the `NoAnswer` that was typed."""
     origin = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
     instead = [] if question.kind == "approval" else [INSTEAD]
-    lines = [f"{origin}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
+    lines = [f"{origin}{title_of(question, ASKS)}", question_text(question), *address_lines(question)]
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
     page, remaining = _page(call_text(question))
@@ -53,7 +53,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
 def read_typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
     """Parse a typed answer as `answer_in_words` does, or as the number of one of the choices.
 
-    Raises `SettingsError`, which describes the valid input.
+    Raises a `SettingsError` that describes the valid input.
     """
     listed = _find_numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):

@@ -17,7 +17,7 @@ from agentnb.runtime.questions.question_forms import QuestionForm
 Dialogue: TypeAlias = Generator[str, str, Any]
 """A generator that yields text to write before reading a line, receives the line, and returns the answer."""
 MAX_OF_A_VALUE = 200
-"""Maximum characters of a current value repeated in a prompt."""
+"""Maximum number of characters of a current value that a prompt repeats."""
 EMPTY_TEXT = '""'
 """Input that means the empty text."""
 _KINDS = {"text": "text", "lines": "text", "integer": "a whole number", "number": "a number", "json": "JSON"}

@@ -49,10 +49,10 @@ class Progress:
                 if isinstance(item, RunStarted):
                     self._line(f"run {item.run_id}")  # the id to resume it by after a kill
                 else:
-                    self._line(f"warning: {clean(item.worded(SHELL))}")
+                    self._line(f"warning: {clean(item.text_for(SHELL))}")
 
     def nested(self, beginning: Beginning) -> Watcher:
-        """Return the watcher of a nested run, whose tool calls are shown."""
+        """Return a watcher that shows the tool calls of a nested run."""
         run, agent = beginning.run, clean(beginning.agent)
 
         def watch(item: AnyEvent | Delta) -> None:

@@ -23,7 +23,8 @@ cat <&3 >/dev/null &
 while [ $count -lt 2 ]; do wait && exit; done
 kill -KILL "$1"
 """
-"""``cat`` exits when the process does, which holds the only other end of its pipe; ``wait`` also returns at each signal."""
+"""``cat`` exits when the process does, because the process holds the only other end of the pipe; ``wait`` also returns at each
+signal."""
 SECONDS = 1.0
 """Seconds that the shell has to exit."""
 

@@ -67,7 +67,7 @@ def forget_standard_output() -> None:
 
 
 def _describe_warning(message: Warning | str) -> str:
-    return message.worded(SHELL) if isinstance(message, AdvisedWarning) else str(message)
+    return message.text_for(SHELL) if isinstance(message, AdvisedWarning) else str(message)
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from agentnb.cli.command import FAILED
 from agentnb.runtime.host.live_run import LiveRun
 
 GRACE_SECONDS = 0.5
-"""Seconds that an interrupted function has to return once its run has ended."""
+"""Seconds for an interrupted function to return once its run has ended."""
 
 
 @contextmanager
 def exit_after(live: LiveRun, conclude: Callable[[], int]) -> Iterator[None]:
-    """End the process if this block outlives the run, for example in a function that ignores interrupts.
+    """End the process if the code in this block outlives the run, as a function that ignores interrupts does.
 
     In that case ``conclude`` writes the outcome, in another thread, and returns the exit code.
     """

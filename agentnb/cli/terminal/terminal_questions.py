@@ -22,7 +22,7 @@ from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
 
 PATIENCE = 1.0
-"""Seconds that the thread has to finish once its run has ended."""
+"""Seconds for the thread to finish once its run has ended."""
 
 
 def is_at_terminal() -> bool:
@@ -124,7 +124,7 @@ class TerminalQuestions:
             self._close(item.question_id)
 
     def nested(self, beginning: Beginning) -> Watcher:
-        """Return the watcher of a nested run, whose questions this watcher asks."""
+        """Return a watcher for a nested run; this watcher asks that run's questions itself."""
         return self._progress.nested(beginning)
 
     def begin(self, live: LiveRun) -> None:

@@ -13,7 +13,7 @@ from agentnb.core.messages import Message
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed"
 ]
-"""The state of a run. ``unknown``: another product recorded the run, and its trace does not record how it ended."""
+"""The state of a run. ``unknown``: another product recorded the run, and the trace does not say how the run ended."""
 EndStatus: TypeAlias = Literal["completed", "limited", "stopped", "cancelled", "unknown", "failed"]
 ENDS: frozenset[EndStatus] = frozenset(get_args(EndStatus))
 """The statuses with which a run can end."""

@@ -15,7 +15,7 @@ from agentnb.errors import TraceError
 MAX_EVENT_BYTES = 10_000_000
 MIN_EVENT_BYTES = 2_000
 MAX_LOG_BYTES = 190_000_000
-"""Log size above which only end events are written. It is below the size limit for reading."""
+"""Log size above which only end events are written; less than the size limit for reading."""
 SHARE = 10
 """An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50

@@ -95,7 +95,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The original of a forked run, which the fork repeats up to a round."""
+    """The original of a forked run. The fork repeats it up to a round."""
 
     run_id: str
     round: Count
@@ -182,7 +182,7 @@ class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_starte
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From now on a summary replaces the middle of the conversation. ``problem``: the reason why there is no summary."""
+    """From now on, a summary replaces the middle of the conversation. ``problem``: the reason why there is no summary."""
 
     why: WhyCompacted
     compacted: Compacted
@@ -207,7 +207,7 @@ class ExtraUsage(Event, Noted, frozen=True, kw_only=True, tag="spent_besides", g
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
-    """The model's complete reply. ``stop_reason`` is the provider's, ``broken_off`` if the stream was cut.
+    """The model's complete reply. ``stop_reason`` is the provider's, or ``broken_off`` if the stream was cut.
 
     ``signals``: markers removed from the text: complete, continue, stop.
     """
@@ -388,7 +388,7 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
-    """Another process resumes the run, because its process died or it was suspended.
+    """Another process resumes the run, because the first one died or the run was suspended.
 
     From here on, these apply: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules;
     ``guidance``, the guidance set, if changed.
@@ -409,9 +409,9 @@ class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
     topic: Topic = ""
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.message, self.advice, commands))
 
@@ -450,7 +450,7 @@ class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", g
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Totals over the events of a stored run, so that listing runs requires only the first and last line of each log.
+    """Totals over the events of a stored run: with these, listing runs requires only the first and last line of each log.
 
     Valid while the log is unchanged: ``size`` is its length in bytes before the last line. Used only for lists.
     """
@@ -471,7 +471,7 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     limit_value: float | None = None
     """Value of the limit that ended the run."""
     todos_open: bool | None = None
-    """True if todos are open, or None if the log is from an earlier version."""
+    """True if any todos are open, or None if the log is from an earlier version."""
     failed_calls: Count | None = None
     """Number of failed calls of the model and of steps, or None if the log is from an earlier version."""
     blocked_calls: Count = 0

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handlers(dict[type[Event], Callable[[Any, Any], Any]]):
-    """Functions by kind of event. Used as a decorator, it registers a function for the kinds in its ``event`` annotation."""
+    """Functions by kind of event. As a decorator, registers a function for the kinds in its ``event`` annotation."""
 
     def __call__(self, function: F) -> F:
         """Register a function."""

@@ -1,6 +1,6 @@
 """The stored conversation of a log, read without the rest of its run.
 
-Three times as fast as folding a complete run, which matters for tables of messages from thousands of logs. A property test
+This is three times as fast as folding a complete run, and a table may hold messages from thousands of logs. A property test
 checks that both return the same messages.
 """
 

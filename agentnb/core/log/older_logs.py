@@ -34,7 +34,7 @@ FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
 NO_PROMPT = "(The trace has no prompt.)"
 """Up to schema 6: text of a placeholder for a missing prompt."""
 AUTO, RULES = "auto", "rules"
-"""The words for no mode: the one up to schema 8, and the current one (`core.run.approvals`)."""
+"""The words for "no mode": up to schema 8, and now (`core.run.approvals`)."""
 STATUSES_SINCE = 5
 """First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9

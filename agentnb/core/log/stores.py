@@ -36,8 +36,8 @@ class FileBefore(NamedTuple):
 class Writer(Protocol):
     """Storage for the events of one run.
 
-    If it has a ``size`` attribute (bytes of the log so far), the run ends with a `Totals` for lists of runs. An optional method
-    ``keep_before`` saves a `FileBefore` durably before it returns, from any thread, and raises OSError on failure.
+    If it has a ``size`` attribute (bytes logged so far), a `Totals` for lists of runs is written when the run ends. An optional
+    method ``keep_before`` saves a `FileBefore` durably before it returns, from any thread, and raises OSError on failure.
     """
 
     def append(self, event: AnyEvent) -> None:

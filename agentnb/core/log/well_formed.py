@@ -146,15 +146,15 @@ class _Reading:
             raise Wrong(f"{_kind(event)} comes after the reply of its round")
 
     def call_is_open(self, event: e.Event, call_id: str) -> None:
-        """Check that the open round has a call with this id that has no result yet."""
+        """Check that the open round has a call with this id, but no result for it yet."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
             problem = "already has a result" if call_id in self.calls else "was never made"
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return two checks, that a call is open and that it ends, for the event's step if it has one, or else for the open
-        round.
+        """Return the two checks for an event's call, that it is open and that it ends: within the event's step, or else within
+        the open round.
         """
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
@@ -219,7 +219,7 @@ class _Reading:
 
     @checks
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
-        """Check that a round is open, or a step that calls a model."""
+        """Check that a round, or a step that calls a model, is open."""
         if not self.steps:
             self.in_round(event)
 
@@ -318,7 +318,7 @@ class _Reading:
         self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
-        """Check that the parent call, whose tool is making another call, is running."""
+        """Check that the parent call is running, since its tool is making another call."""
         if parent not in self.begun and parent not in self.inner:
             raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 

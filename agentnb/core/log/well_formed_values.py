@@ -13,7 +13,7 @@ MAX_DEPTH = 300
 
 
 class Wrong(Exception):
-    """The reason an event is invalid at its position."""
+    """The reason why an event is invalid at its position in the log."""
 
 
 class _Sound:
@@ -35,8 +35,8 @@ def _too_deep(name: str) -> Wrong:
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
     """Raise `Wrong` if a schema is nested too deeply.
 
-    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of
-    checking them.
+    The runs of a folder often share their tools, and comparing tools with the most recent valid ones takes a fifth of the time
+    of a check.
     """
     if tools == _Sound.tools:
         return

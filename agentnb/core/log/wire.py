@@ -150,7 +150,7 @@ def _base(event: Event) -> dict[str, Any]:
 
 
 def decode(line: bytes) -> AnyEvent:
-    """Parse one line. Raises `TraceError` unless it is an event of agentnb."""
+    """Parse one line. Raises `TraceError` unless it is an agentnb event."""
     return FileRedactor(line).redact(_decode_line(line), line)
 
 

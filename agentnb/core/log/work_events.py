@@ -33,9 +33,9 @@ class StepStarted(Event, Noted, frozen=True, kw_only=True, tag="step_started", g
     iteration: Count = 0
     inputs: Any = None
     nested: str = ""
-    """Id of the nested run that executes it, if any."""
+    """Id of the nested run that executes the step, if any."""
     agent: str = ""
-    """Name of the agent, tool or file that executes it."""
+    """Name of the agent, tool or file that executes the step."""
     attempt: Count = 1
 
 
@@ -106,7 +106,7 @@ class PlanProposed(Event, Noted, frozen=True, kw_only=True, tag="plan_proposed",
     plan_id: str
     plan: dict[str, Any]
     call_id: str = ""
-    """The tool call that requested it, if any."""
+    """The tool call that requested the plan, if any."""
 
 
 class PlanEdited(Event, Noted, frozen=True, kw_only=True, tag="plan_edited", gc=False):
@@ -123,9 +123,9 @@ class PlanApproved(Event, Noted, frozen=True, kw_only=True, tag="plan_approved",
     plan_id: str
     by: str = "person"
     call_id: str = ""
-    """The tool call that runs it, if any."""
+    """The tool call that runs the plan, if any."""
     words: str = ""
-    """The person's words, if they approved it in words."""
+    """The person's words, if they approved the plan in words."""
 
 
 class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
@@ -135,7 +135,7 @@ class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected",
     by: str = "person"
     reason: str = ""
     words: str = ""
-    """The person's words, if they declined it in words; the planner reads them as the person's message."""
+    """The person's words, if they declined the plan in words; the planner reads these as the person's message."""
 
 
 class PlanReviewed(Event, Noted, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
@@ -160,7 +160,7 @@ class ModelCalled(Event, Noted, frozen=True, kw_only=True, tag="model_called", g
     profile: str = ""
     execution_mode: str = ""
     call_id: str = ""
-    """The tool call that needed it, if any."""
+    """The tool call that needed the model call, if any."""
     usage: Usage = UNKNOWN
     seconds: float | None = 0.0
     error: str = ""
@@ -184,7 +184,7 @@ class ServerStarted(Event, frozen=True, kw_only=True, tag="server_started", gc=F
 
     server: str
     target: str
-    """Its command line or address, as configured."""
+    """The server's command line or address, as configured."""
 
 
 class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=False):
@@ -192,9 +192,9 @@ class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=F
 
     server: str
     target: str
-    """Its command line or address, as configured now."""
+    """The server's command line or address, as now configured."""
     is_other: bool = False
-    """True if its command line or address changed."""
+    """True if the server's command line or address changed."""
     target_before: str = ""
     """The previous command line or address, if changed and known."""
     tools: tuple[str, ...] = ()
@@ -248,10 +248,10 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     server_identity: str = ""
     """Digest of the MCP server's configuration; empty unless the tool belongs to a server."""
     tool_identity: str = ""
-    """Digest of the approved server tool, as the server described it."""
+    """Digest of the server's description of the approved tool."""
     arguments: str = ""
-    """Arguments of the only allowed call, as JSON with sorted keys, for a step of a plan that runs inside the run. Empty if any
-    arguments are allowed."""
+    """Arguments of the only allowed call, as JSON with sorted keys; set for a step of a plan that runs inside the run. Empty if
+    any arguments are allowed."""
 
 
 BY_PLAN = "plan"

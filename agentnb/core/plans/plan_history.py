@@ -54,26 +54,26 @@ class PlanProgress:
         self.record = record
         self.steps = steps_of(record.plan, record.id)
         self.context = context
-        """The scope in which it was created."""
+        """The scope in which the plan was created."""
         self.mode = ""
         self.questions: tuple[str, ...] = ()
         """Ids of the questions asked by the plan itself."""
         self.status = ""
-        """Status of its execution: running, completed, failed or cancelled; empty before its start."""
+        """Status of the execution: running, completed, failed or cancelled; empty before it starts."""
         self.made_at: datetime | None = None
         self.began_at: datetime | None = None
         self.ended_at: datetime | None = None
         self.calls = 0
-        """Tool calls started by its steps, including retries."""
+        """Number of tool calls started by the plan's steps, including retries."""
         self.usages: list[Usage] = []
-        """Usage of the model calls that made it, and of its steps' model calls."""
+        """Usage of the model calls that made the plan, and of its steps' model calls."""
         self.changes = 0
-        """Number of events about it since its creation."""
+        """Number of events about the plan since its creation."""
         self._known: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the plan."""
         return self.record.id
 
     @property
@@ -89,12 +89,12 @@ class PlanProgress:
 
     @property
     def is_rejected(self) -> bool:
-        """True if it will not run."""
+        """True if the plan will not run."""
         return self.record.status == "rejected"
 
     @property
     def asks(self) -> bool:
-        """True if it asks the person before running any step."""
+        """True if the plan asks the person before running any step."""
         elicitation = self.record.plan.get("elicitation")
         return isinstance(elicitation, Mapping) and bool(elicitation)
 
@@ -111,7 +111,7 @@ class PlanProgress:
         return PENDING if has_steps or self.asks else "completed"
 
     def decide(self, event: w.PlanEvent) -> None:
-        """Apply a decision made before it runs."""
+        """Apply a decision made before the plan runs."""
         self.record = plan_after(event, self.record)
         if isinstance(event, w.PlanEdited):
             self.steps = steps_of(event.plan, self.id)
@@ -128,7 +128,7 @@ class PlanProgress:
         self.steps = [replace(step, status=NOT_RUN) for step in self.steps]
 
     def begin(self, event: w.StepStarted) -> None:
-        """Start its execution."""
+        """Start the plan's execution."""
         self.status, self.ended_at, self.began_at = "running", None, self.began_at or event.at
         self._known = frozenset(_results(event.inputs))
 
@@ -147,7 +147,7 @@ class PlanProgress:
                 self.change(step.number, status="failed", error=step.written.problem or "")
 
     def end(self, event: w.StepFinished) -> None:
-        """End its execution, and use its results to settle the steps without events."""
+        """End the plan's execution, and use the results to settle the steps without events."""
         self.status, self.ended_at = event.status, event.at
         if isinstance(event.output, Mapping) and "steps" in event.output:  # executed as a separate run
             self._take_summary(event.output)
@@ -170,7 +170,7 @@ class PlanProgress:
         self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
     def _count_reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
-        """Return the number of steps reached before the plan ended; a question or an abort also ends it."""
+        """Return the number of steps reached before the plan ended; a question or an abort also ends a plan."""
         last_number = max((step.number for step in self.steps if step.record is not None), default=-1)
         reached = last_number + 1
         if self.asks or (last_number >= 0 and self.steps[last_number].asks):
@@ -194,7 +194,7 @@ class PlanHistory:
     def __init__(self, events: Iterable[e.AnyEvent] = ()) -> None:
         self.plans: list[PlanProgress] = []
         self.children: set[str] = set()
-        """Paths of the steps that make plans, run their steps and ask their questions: shown by `plans`."""
+        """Paths of the steps that make plans, run their steps and ask their questions; `plans` shows these steps."""
         self._tasks: dict[str, str] = {}
         """Actions of the planning and executing tasks, by path."""
         self._running: dict[str, PlanProgress] = {}
@@ -325,7 +325,7 @@ class PlanHistory:
         return plan
 
     def _at(self, path: str) -> tuple[PlanProgress | None, int, StepRecord | None]:
-        """Return the current plan and step of a path, and the record of the step."""
+        """Return the current plan of a path, the number of the step in it, and the step's record."""
         plan, number = self._places.get(path, (None, -1))
         is_step = plan is not None and 0 <= number < len(plan.steps)
         return plan, number, plan.steps[number].record if plan is not None and is_step else None

@@ -53,7 +53,7 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def is_empty(self) -> bool:
-        """True if it has neither text nor fields."""
+        """True if the question has neither text nor fields."""
         return not self.message.strip() and not self.schema.get("properties")
 
     @property
@@ -73,7 +73,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     type: str = TOOL
     id: str | None = None
     name: str | None = None
-    """Registry name of its tool."""
+    """Registry name of the step's tool."""
     args: dict[str, Any] | None = None
     """Arguments of the tool. A string consisting of ``$step[N].output`` with a path refers to an earlier output."""
     reason: str | None = None
@@ -96,7 +96,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @property
     def question(self) -> PlanQuestion | None:
-        """Its question to the person, if any."""
+        """The step's question to the person, if any."""
         if self.type not in QUESTIONS:
             return None
         return self.elicitation or PlanQuestion(message=self.content or "")
@@ -108,18 +108,18 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @property
     def label(self) -> str:
-        """The names of its tools."""
+        """The names of the step's tools."""
         return self.name or ", ".join(self.tools)
 
     @property
     def purpose(self) -> str:
-        """The planner's reason for it, or its question."""
+        """The planner's reason for the step, or the step's question."""
         question_text = self.question.message if self.question is not None else ""
         return question_text or self.reason or self.description or self.content or ""
 
     @property
     def has_result(self) -> bool:
-        """True if it produces a result for later steps."""
+        """True if the step produces a result for later steps."""
         return self.type not in (NOOP, ABORT)
 
     @property
@@ -152,30 +152,30 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
     written: PlanStep
     number: int
-    """From 0, as in ``$step[N]``."""
+    """Number of the step, from 0, as in ``$step[N]``."""
     id: str
-    """The id of its result."""
+    """The id of the step's result."""
     status: str = PENDING
     same_as: int | None = None
     """The first step of the plan with the same call."""
     record: StepRecord | None = None
-    """The logged step that executes it, or None if it has not begun or has no events."""
+    """The logged step that executes this one, or None if it has not begun or has no events."""
     error: str = ""
     result: Any = None
     questions: tuple[str, ...] = ()
-    """Ids of its questions."""
+    """Ids of the step's questions."""
     begun: tuple[NestedStart, ...] = ()
-    """The runs started by its tool."""
+    """The runs started by the step's tool."""
     traceback: str = ""
 
     @property
     def asks(self) -> bool:
-        """True if it asked the person instead of making a call: because of its type or missing arguments."""
+        """True if the step asked the person instead of making a call, because of its type or missing arguments."""
         return self.record is not None and self.record.id.rpartition("/")[2].startswith(ASKING)
 
     @property
     def is_open(self) -> bool:
-        """True if it has begun and not ended."""
+        """True if the step has begun and not ended."""
         return self.record is not None and self.record.status == "running"
 
 

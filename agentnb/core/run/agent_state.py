@@ -39,8 +39,8 @@ class AgentStateMachine(msgspec.Struct, gc=False):
     """
 
     executions: dict[str, tuple[str, int]] = {}
-    """The running plans, by the path of the task or the id of the call that runs each: the path of the most recent step, and
-    the number of steps."""
+    """For each running plan, the path of the most recent step and the number of steps; keyed by the path of the task or the id
+    of the call that runs the plan."""
     _calls: set[tuple[str, str]] = set()
     """Open tool calls by step and id."""
     _held: AgentState | Literal["works"] | None = None
@@ -68,7 +68,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
         return None if current is None else PlanPosition(plan_step_number(current[0]) + 1, current[1])
 
     def begin_round(self) -> None:
-        """Start thinking: a round begins. Its trace may lack results of the previous round."""
+        """Start thinking: a round begins. A trace may lack results of the previous round."""
         self._calls.clear()
         self._has_words = False
         self._held = "works"
@@ -85,7 +85,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
         self._held = "works"
 
     def end_call(self, call_id: str, step: str = "", error_code: str | None = None) -> None:
-        """Return to thinking after the last open call, unless the end of the turn cut it off."""
+        """Return to thinking after the last open call, unless that call was cut off by the end of the turn."""
         self._held = "works" if step or error_code not in CUT_OFF else self.state
         self._calls.discard((step, call_id))
         self.executions.pop(call_id, None)

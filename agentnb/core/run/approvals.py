@@ -35,7 +35,7 @@ ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
 without asking. Without a mode, the rules and their defaults decide."""
 AUTO, ASK, NEVER, READ_ONLY = MODES = APPROVAL_MODES
 RULES = "rules"
-"""The logs' word for no mode."""
+"""The word for "no mode" in logs."""
 APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"
 ASKED_BY_RULES = "ask"
 """The rule name of questions asked because of a run's rules; only answers to these are grants."""
@@ -47,7 +47,7 @@ _ALWAYS = re.compile(
 )
 _ANY_HOST = re.compile(r"https?://[*.]+(?::\d+)?(?=/|$)")
 MAX_SAVED = 1_000
-"""Maximum characters of a saved rule."""
+"""Maximum number of characters in a saved rule."""
 CONTINUED = "continued"
 """Stop reason of a run that waited for the person and was continued by another run."""
 _DEFINITIONS = ("$defs", "definitions")
@@ -114,7 +114,7 @@ def check_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_answer_to(question: WaitingOnUser, value: Any) -> Any:
-    """Validate an answer like `check_answer`. Also raises `SettingsError` if it allows more than the question may."""
+    """Like `check_answer`, but also raises `SettingsError` if the answer allows more than the question may."""
     value = check_answer(question.schema, value)
     check_grant(question, value)
     return value
@@ -234,7 +234,7 @@ def _agent_schemas(words: list[str]) -> list[dict[str, Any]]:
 
 
 def typed_always(reach: GrantReach, rule: str = "") -> str:
-    """Return the answer that allows later calls, as it is typed; without a rule, the first offer for its reach."""
+    """Return the typed answer that allows later calls; without a rule, it means the first offer for this reach."""
     return f"{ALWAYS} in {reach}: {rule}" if rule else f"{ALWAYS} in {reach}"
 
 
@@ -282,13 +282,13 @@ def allows_all(rule: str) -> bool:
 
 
 def may_be_saved(rule: str) -> bool:
-    """True if the rule shows everything that it allows and does not show a key."""
+    """True if the rule shows everything that it allows, and shows no key."""
     is_shown = len(rule) <= MAX_SAVED and not any(map(is_invisible, rule.replace(" ", "")))
     return is_shown and MASK not in rule and mask_keys(rule) == rule
 
 
 GRANTS_SINCE = 6
-"""First schema in which a grant has a separate event after the answer."""
+"""First schema in which a grant is an event of its own, after the answer."""
 
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:

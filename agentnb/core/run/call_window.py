@@ -82,7 +82,7 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
         executed.append(Executed(key, call.id))
         self.row_executed += 1
 
-    def blocked(self, call: ToolCall) -> None:
+    def note_block(self, call: ToolCall) -> None:
         """Record a call that was not admitted."""
         self._ask(self.key_of(call))
 

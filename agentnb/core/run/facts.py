@@ -86,7 +86,7 @@ class RunFacts:
         self._prompt = self._context_type = self._entity = ""
         self._contexts: tuple[str, ...] = ()
         self._output_type: Callable[[Any], Any] | None = None
-        """Constructor of the agent's type. It is in no event, and does not affect the equality of runs."""
+        """Constructor of the agent's type: stored in no event, and without effect on the equality of runs."""
 
     def _start_conversation(self) -> None:
         self._events: list[e.AnyEvent] = []
@@ -340,7 +340,7 @@ class RunFacts:
 
     @property
     def grants(self) -> View[w.GrantGiven]:
-        """The grants in force, which allow calls without a question, oldest first."""
+        """The grants in force, oldest first; they allow calls without a question."""
         return View([*self._grants.values()])
 
     @property

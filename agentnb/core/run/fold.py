@@ -250,7 +250,7 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     else:
         _put_record(run, call.id, result=result, rule=event.rule, waits=False)
         run._results[call.id] = result
-        run._calls.blocked(call)
+        run._calls.note_block(call)
     run._agent_states.end_call(call.id, event.step, result.error_code)
 
 
@@ -374,7 +374,7 @@ def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
 
 
 def _withdraw_answers(run: RunFacts) -> None:
-    """Withdraw all questions and answers so far, including in the events, which the person's own gates may read."""
+    """Withdraw all questions and answers so far, also in the events, since the person's own gates may read these."""
     run._grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting.clear()
@@ -423,7 +423,7 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
 
 
 @handles
-def _warned(run: RunFacts, event: e.Warned) -> None:
+def _add_warning(run: RunFacts, event: e.Warned) -> None:
     run._warned = with_item(run._warned, event)
 
 

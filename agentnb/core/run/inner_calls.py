@@ -1,4 +1,4 @@
-"""The fold over inner calls: calls that tools make, stored only in the record of the call whose tool made them.
+"""The fold over inner calls, which tools make. They are stored only in the record of the call whose tool made them.
 
 They count as calls of the run, but are not part of the conversation, and are ignored in the detection of the model's repeated
 calls.

@@ -68,11 +68,12 @@ SERVER_SIDE = "server_side"
 
 
 ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
-"""Providers' stop reasons that announce tool calls; if the reply has text but no call, the text is the answer."""
+"""Providers' stop reasons that announce tool calls; if a reply has one of these and text but no call, the text is the
+answer."""
 BROKEN_OFF = "broken_off"
 """Stop reason of a partial reply."""
 PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
-"""Reasons for rounds in which the model reads the person's decision about its draft."""
+"""Reasons for a round in which the model reads the person's decision about its draft."""
 FINAL_ANSWER = "final_answer"
 """Reason for the round, at a limit, that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
@@ -80,8 +81,8 @@ LEARNED_TRAITS = "learned_traits"
 BY_SCHEMA = "by_schema"
 """Metadata key of a reply whose text was requested with a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
-"""Metadata key of a reply made by several calls: the token count of the conversation including the reply, whose usage is the
-sum over those calls."""
+"""Metadata key, in a reply made by several calls, for the token count of the conversation including the reply. The usage of
+such a reply is the sum over those calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
 """Metadata key of a reply with incomplete token counts from the model; the missing counts are estimates."""
 
@@ -96,7 +97,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     seconds: float | None = 0.0
     """Running time of the tool itself in seconds, or None if unknown."""
     traceback: str = ""
-    """Traceback of the person's own code, if it raised."""
+    """Traceback of the person's own code, if that raised an error."""
     display: Table | None = None
     """The table returned by the tool, if any, for display."""
     rule: str = ""
@@ -104,11 +105,11 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     progress: Progress | None = None
     """The last progress report of the tool."""
     role: ToolRole = "work"
-    """The role of its tool."""
+    """The role of the called tool."""
     inner: tuple[CallRecord, ...] = ()
     """Calls made by the tool itself, invisible to the model."""
     waits: bool = False
-    """True while it waits for the person's approval."""
+    """True while the call waits for the person's approval."""
     printed: str = ""
     """The tail of the tool's printed output, if a notebook stored it with the call; the model does not see it."""
     nested: tuple[NestedStart, ...] = ()
@@ -126,7 +127,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_work(self) -> bool:
-        """True if its tool does work, rather than planning or managing a list."""
+        """True if the called tool does work, rather than planning or managing a list."""
         return self.role == "work"
 
     @property
@@ -187,15 +188,15 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     index: int
     """Index of the round, from 0."""
     reason: str
-    """The reason for its start: prompt, tool_results, said, or a policy's reason to continue."""
+    """The reason why the round started: prompt, tool_results, said, or a policy's reason to continue."""
     started_at: datetime | None
-    """Time of its start (UTC), or None if unknown."""
+    """Time (UTC) at which the round started, or None if unknown."""
     status: RoundStatus = "running"
-    """Its status at the end."""
+    """Status of the round at its end."""
     reply: Message | None = None
     """The model's reply, or None if there is none."""
     stop_reason: str = ""
-    """The reason for the reply's end, as named by the provider."""
+    """The reason why the reply ended, as named by the provider."""
     note: str = ""
     """The status line sent to the model."""
     guidance: Sequence[Guidance] = ()
@@ -227,7 +228,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """Time of its end (UTC), or None while the round runs or if the time is unknown."""
+    """Time (UTC) at which the round ended, or None while it runs or if the time is unknown."""
     seconds: float | None = 0.0
     """Duration of the round in seconds; 0 while it runs, None if unknown."""
 
@@ -277,7 +278,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_planning_only(self) -> bool:
-        """True if it has tool calls but none of them is work, and it completed no todo."""
+        """True if the round has tool calls but none of them is work, and it completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property

@@ -14,7 +14,7 @@ from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 
 MAX_PROBLEMS = 10
-"""Maximum number of an answer's problems to list."""
+"""Maximum number of problems listed for an answer."""
 _BEGINNINGS = '{["'
 """First characters of JSON other than a number or a literal."""
 _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")

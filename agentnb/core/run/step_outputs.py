@@ -38,7 +38,7 @@ class StepOutputs:
         self._blocks: dict[str, _Block] = {}
         """The open blocks, by path."""
         self._history: dict[str, list[Entry]] = {}
-        """The executions of each step that count, by path; those inside a failed block do not."""
+        """The executions of each step, by path, except those inside a failed block, which do not count."""
         self._lock = threading.Lock()
         self._last: Entry | None = None
         """The entry of the last step that does work; for a task, ``_text`` is its text."""

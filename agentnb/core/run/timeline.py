@@ -64,23 +64,23 @@ class ModelCall(Part, frozen=True, gc=False):
     operation: str
     retries: tuple[e.RetryScheduled, ...] = ()
     usage: Usage | None = None
-    """Usage not recorded in its end, such as that of a discarded reply."""
+    """Usage not recorded in the event that ends the call, such as that of a discarded reply."""
     problem: str = ""
     """The reason for a failure that did not end the run."""
 
     @property
     def side_call(self) -> w.ModelCalled | None:
-        """Its end, for a call outside the rounds."""
+        """The event that ends the call, if the call is outside the rounds."""
         return self.ended if isinstance(self.ended, w.ModelCalled) else None
 
     @property
     def is_refused(self) -> bool:
-        """True if it was refused because the conversation was too long."""
+        """True if the call was refused because the conversation was too long."""
         return isinstance(self.ended, e.CompactionStarted)
 
     @property
     def summary(self) -> e.ContextCompacted | None:
-        """Its end, for a call that wrote a summary."""
+        """The event that ends the call, if the call wrote a summary."""
         return self.ended if isinstance(self.ended, e.ContextCompacted) else None
 
 
@@ -102,8 +102,8 @@ class Compaction(Part, frozen=True, gc=False):
 
 
 class Tool(Part, frozen=True, gc=False):
-    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a process that died had
-    started it.
+    """A tool call by any caller. A blocked call ends with `CallBlocked`; it has a start only if a process started it and then
+    died.
     """
 
     begun: e.ToolStarted | None

@@ -25,25 +25,25 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """Status: running, completed, failed, cancelled or skipped."""
     inputs: Any = None
     nested: str = ""
-    """Id of the nested run that executes it, if any."""
+    """Id of the nested run that executes the step, if any."""
     output: Any = None
     error: str = ""
     reason: str = ""
-    """Reason why it was skipped, or why it chose its branch."""
+    """Reason why the step was skipped, or why it chose its branch."""
     attempts: int = 0
     times: int = 0
     """Number of starts, excluding retries."""
     seconds: float | None = None
     agent: str = ""
-    """Name of the agent, tool or file that executes it."""
+    """Name of the agent, tool or file that executes the step."""
     attempt: int = 0
     """Number of the latest attempt."""
     goes_to: str = ""
-    """The step or branch chosen to continue with; ``reason`` holds the condition."""
+    """The step or branch with which to continue; ``reason`` holds the condition."""
 
     @property
     def is_substituted(self) -> bool:
-        """True if it failed and ``on_error`` supplied its output; ``error`` holds the reason."""
+        """True if the step failed and ``on_error`` supplied its output; ``error`` holds the reason."""
         return is_substituted(self.status, self.error)
 
 
@@ -96,9 +96,9 @@ class StepCall(msgspec.Struct, frozen=True, gc=False):
     """Path of the step."""
     record: CallRecord
     started_at: datetime | None = None
-    """Time of its start (UTC), or None if it has not begun or the time is unknown."""
+    """Time (UTC) at which the call started, or None if it has not begun or the time is unknown."""
     ended_at: datetime | None = None
-    """Time of its end (UTC), or None while it is open or if the time is unknown."""
+    """Time (UTC) at which the call ended, or None while it is open or if the time is unknown."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
@@ -112,16 +112,16 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     words: str = ""
     """The person's words, if approved or rejected in words."""
     call_id: str = ""
-    """The tool call that requested it, if any."""
+    """The tool call that requested the plan, if any."""
     reviews: tuple[w.PlanReviewed, ...] = ()
     reason: str = ""
-    """The reason for its rejection."""
+    """The reason why the plan was rejected."""
     edits: int = 0
-    """Number of changes."""
+    """Number of changes to the plan."""
 
     @property
     def is_open(self) -> bool:
-        """True if it was neither approved nor rejected."""
+        """True if the plan was neither approved nor rejected."""
         return self.status in ("proposed", "edited")
 
 

@@ -23,7 +23,7 @@ class Reference(NamedTuple):
     """Names and indices, or None for a nested expression until it is evaluated."""
     written: str = ""
     place: int = 0
-    """Its position in the surrounding text."""
+    """Position of the path in the surrounding text."""
 
     def upto(self, count: int) -> str:
         """Return the first ``count`` parts of the path, as a person would write it."""
@@ -40,7 +40,7 @@ def texts_with_places(value: Any, place: Place = ()) -> Iterator[tuple[Place, st
 
 
 def below(value: Any, path: Reference, done: int = 0, end: int | None = None) -> Any:
-    """Resolve the parts of a path from ``done`` in plain data. Raises `PathError` with the available names."""
+    """Resolve the parts of a path from ``done`` in plain data. Raises `PathError`, listing the available names."""
     for at in range(done, len(path.parts) if end is None else end):
         value = item(value, path, at)
     return value

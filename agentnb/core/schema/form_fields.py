@@ -31,9 +31,9 @@ LONG_TEXT = 60
 WHOLE = "whole"
 """Key of the single field in an undivided form."""
 OTHERS = "other"
-"""Last part of the key for the field that holds properties not named in the schema."""
+"""Last part of the key of the field that holds properties not named in the schema."""
 EMPTY = "empty"
-"""Last part of the key of the flag that turns an empty field into the empty string instead of omitting it."""
+"""Last part of a flag's key. The flag turns an empty field into the empty string, instead of omitting the field."""
 _ABSENT = object()
 
 
@@ -52,13 +52,13 @@ class FormField:
     key: str
     """Position in the form, such as ``2`` or ``0.1``. Property names may be any text, so a page does not use them as keys."""
     path: tuple[str, ...]
-    """The property names leading to its value."""
+    """The property names that lead to the field's value."""
     kind: FieldKind
     text: str = ""
     is_required: bool = False
     may_be_null: bool = False
     has_value: bool = False
-    """True if the initial value includes it; that value remains unchanged unless edited."""
+    """True if the initial value includes the field; its value remains unchanged unless edited."""
     label: str = ""
     description: str = ""
     options: tuple[Option, ...] = ()
@@ -69,9 +69,9 @@ class FormField:
     pattern: str = ""
     """The pattern that text must match."""
     may_be_empty: bool = False
-    """True if it may be either omitted or an empty string; a separate flag distinguishes the two."""
+    """True if the field may be either omitted or an empty string; a separate flag distinguishes the two."""
     schema: Any = field(default=True, repr=False, compare=False)
-    """The schema of its value alone."""
+    """The schema of the field's value alone."""
     fields: tuple[FormField, ...] = ()
 
     @property

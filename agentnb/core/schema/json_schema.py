@@ -55,7 +55,7 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
-    """True if checking a value takes more than ``most`` steps; if no value is passed, whether checking some value might."""
+    """True if checking a value takes more than ``most`` steps; without a value, True if checking some value might."""
     todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:
@@ -133,7 +133,7 @@ _OTHER_FORMATS = (
     *("idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
-"""Formats that the validator knows but that remain annotations."""
+"""Formats that the validator supports, but that are not checked."""
 FORMATS_IN_WORDS = {
     "email": "an e-mail address",
     "uri": "an address such as https://example.org",
@@ -365,7 +365,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Search text for a pattern from a file. Bounded in time, unlike `re`."""
+    """Search text for a pattern from a file. Unlike `re`, this takes a bounded time."""
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
@@ -409,7 +409,7 @@ def _missing_reference(error: Exception) -> str:
 
 
 def _nearest(error: ValidationError) -> ValidationError:
-    """Return the error of the most likely alternative: the deepest error, if unique."""
+    """Return the error of the most likely alternative: the deepest error, if only one is that deep."""
     while alternatives := getattr(error.kind, "context", None):
         ranked = sorted([inner for errors in alternatives for inner in errors], key=_rank)
         if not ranked or (len(ranked) > 1 and _rank(ranked[0]) == _rank(ranked[1])):

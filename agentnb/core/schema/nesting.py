@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Message, ToolCall
 
 MAX_DEPTH = 100
-"""Maximum levels of objects and lists in a call's arguments, a schema, an answer, or provider metadata."""
+"""Maximum number of levels of objects and lists in a call's arguments, a schema, an answer, or provider metadata."""
 UNREADABLE = "[" * (MAX_DEPTH + 1)
-"""Replacement for arguments too deep to be encoded; as JSON it is itself too deep, and is therefore refused too."""
+"""Replacement for arguments too deep to be encoded. As JSON, it is itself too deep, and therefore refused."""
 
 _CONTAINERS = (dict, list, tuple)
 _FLAT = frozenset({str, int, float, bool, type(None)})

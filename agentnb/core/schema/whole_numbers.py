@@ -1,4 +1,4 @@
-"""Integers written as 1.0: JSON Schema accepts them as integers, and models send them."""
+"""Integers written like 1.0: JSON Schema accepts them as integers, and models send them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class FrequentCall(RoundDetector):
         """Forget the calls."""
         self._last.clear()
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
@@ -43,7 +43,7 @@ class FrequentCall(RoundDetector):
             rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
                 sentence = f"The same call to {record.call.name} makes up {len(rounds)} of the last {len(self._last)} calls"
-                findings = self.found(rounds[0], one.index, self.severity, sentence, call_evidence(record.call))
+                findings = self.finding(rounds[0], one.index, self.severity, sentence, call_evidence(record.call))
         return findings
 
 
@@ -60,7 +60,7 @@ class FrequentStep(RoundDetector):
         """Forget the rounds."""
         self._last.clear()
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a round with the previous ones."""
         if not one.records:
             return ()
@@ -71,7 +71,7 @@ class FrequentStep(RoundDetector):
             return ()
         names = ", ".join(call.name for call in one.calls)
         sentence = f"{len(rounds)} of the last {len(self._last)} rounds made the same calls with the same results ({names})"
-        return self.found(rounds[0], one.index, self.severity, sentence, names)
+        return self.finding(rounds[0], one.index, self.severity, sentence, names)
 
 
 class RepeatedBatch(RoundDetector):
@@ -88,7 +88,7 @@ class RepeatedBatch(RoundDetector):
         """End the streak."""
         self._batch, self._count = frozenset(), 0
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a round's calls with the previous round's. A round without calls ends the streak."""
         batch = frozenset([call_key(record.call) for record in one.records])
         if not batch or not batch <= self._batch:
@@ -99,7 +99,7 @@ class RepeatedBatch(RoundDetector):
             return ()
         names = ", ".join(call.name for call in one.calls)
         sentence = f"{self._count} rounds in a row only repeated calls of the previous round ({names})"
-        return self.found(self._first, one.index, self.severity, sentence, names)
+        return self.finding(self._first, one.index, self.severity, sentence, names)
 
 
 class MostlyReading(RoundDetector):
@@ -118,7 +118,7 @@ class MostlyReading(RoundDetector):
         self._last.clear()
         self._has_worked = False
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
@@ -128,5 +128,5 @@ class MostlyReading(RoundDetector):
             count = sum(read for read, _ in self._last)
             if reads and self._has_worked and count >= self.least:
                 sentence = f"{count} of the last {len(self._last)} calls only read"
-                findings = self.found(self._last[0][1], one.index, self.severity, sentence)
+                findings = self.finding(self._last[0][1], one.index, self.severity, sentence)
         return findings

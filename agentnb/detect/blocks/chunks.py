@@ -46,7 +46,7 @@ class RepeatedChunks(RoundDetector):
         """Reset: the next finding counts as the first."""
         self._has_found = False
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Search the text of a reply."""
         text = one.text
         if len(text) < self.size * 2:
@@ -56,7 +56,7 @@ class RepeatedChunks(RoundDetector):
             return ()
         severity, self._has_found = (self.then if self._has_found else self.severity), True
         sentence = f"The reply of round {one.index + 1} repeats the same {self.size} characters {self.times} times or more"
-        return self.found(one.index, one.index, severity, sentence, chunk)
+        return self.finding(one.index, one.index, severity, sentence, chunk)
 
     def _prose(self, text: str) -> Iterator[str]:
         for number, part in enumerate(_FENCE.split(text)):

@@ -18,7 +18,7 @@ Ladder = Mapping[int, Severity]
 
 
 class RoundDetector:
-    """Examines each finished round. Subclasses implement `finished`, with state that does not grow with the run."""
+    """Examines each finished round. Subclasses implement `check_round`, with state that does not grow with the run."""
 
     rule: ClassVar[str] = ""
     family: ClassVar[str] = "loop"
@@ -26,19 +26,19 @@ class RoundDetector:
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Process an event."""
         if type(event) is RoundFinished:
-            return self.finished(run.last_round, run)
+            return self.check_round(run.last_round, run)
         if (message := event.person_message) is not None:
             self.spoke(message)
         return NOTHING
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return findings about the round that has just ended."""
-        raise NotImplementedError(f"{type(self).__name__} must implement finished")
+        raise NotImplementedError(f"{type(self).__name__} must implement check_round")
 
     def spoke(self, message: Message) -> None:
-        """Process a message from the person, which is new input and ends all streaks."""
+        """Process a message from the person: new input, which ends all streaks."""
 
-    def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
+    def finding(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Return a finding about the rounds ``first`` to ``last``."""
         return (Finding(self.rule, self.family, first, last, severity, sentence, evidence),)
 
@@ -53,7 +53,7 @@ class RowDetector(RoundDetector):
         """End the streak."""
         self._count = 0
 
-    def _counted(self, run_round: WorkflowRound) -> int:
+    def _count_round(self, run_round: WorkflowRound) -> int:
         """Add a round to the streak, starting one if necessary; return the streak's length."""
         if not self._count:
             self._first = run_round.index

@@ -30,7 +30,7 @@ class FailingTool(RoundDetector):
         """End the streaks."""
         self._rows = {}
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round's failing tools. A success, or a round without the tool, ends its streak."""
         records = one.records
         if not records:
@@ -53,7 +53,7 @@ class FailingTool(RoundDetector):
             if (severity := severity_at(self.rounds, count + 1)) is not None:
                 error = next(r.result.text for r in failed if r.call.name == name and r.result is not None)[:500]
                 sentence = f"{name} failed in {count + 1} rounds in a row"
-                findings = (*findings, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
+                findings = (*findings, *self.finding(first, one.index, severity, sentence, {"tool": name, "error": error}))
         self._rows = rows
         return findings
 
@@ -70,17 +70,17 @@ class RoundsWithErrors(RowDetector):
         super().__init__()
         self.times, self.failed, self.silent = ladder_of(times, severity), failed, silent
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
         is_mistake = self.silent if not one.records else self.failed and not any(r.success for r in one.records)
         if not is_mistake:
             self._count = 0
             return ()
-        count = self._counted(one)
+        count = self._count_round(one)
         if (severity := severity_at(self.times, count)) is None:
             return ()
         predicate = "called no tool" if not self.failed else "had no call that succeeded"
-        return self.found(self._first, one.index, severity, f"{count} rounds in a row {predicate}")
+        return self.finding(self._first, one.index, severity, f"{count} rounds in a row {predicate}")
 
 
 class Condensations(RoundDetector):
@@ -102,4 +102,4 @@ class Condensations(RoundDetector):
         if count < self.times or before == self._counted:
             return NOTHING
         sentence = f"The conversation was compacted {count} times in a row with nothing in between"
-        return self.found(index, index, self.severity, sentence)
+        return self.finding(index, index, self.severity, sentence)

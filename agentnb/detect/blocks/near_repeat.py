@@ -1,4 +1,4 @@
-"""Nearly identical calls without a useful result: each fails in the same way, or returns nothing."""
+"""Nearly identical calls without a useful result: all fail in the same way or return nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class NearRepeat(RoundDetector):
         """End all streaks."""
         self._rows.clear()
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
         """Process the calls of a round. Near-identical calls within one reply count once."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
@@ -102,7 +102,7 @@ class NearRepeat(RoundDetector):
             return ()
         outcome_words = "failed in the same way" if failed else "returned nothing"
         sentence = f"Nearly the same call to {row.tool} was made {row.count} times, and {outcome_words} each time"
-        return self.found(row.first, index, severity, sentence, call_evidence(record.call))
+        return self.finding(row.first, index, severity, sentence, call_evidence(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:
         """Return the newest streak that the call extends."""

@@ -49,7 +49,7 @@ class NothingNew(RoundDetector):
         self._by_call.clear()
         self._end_stretch()
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round. Identical calls within one reply count once."""
         records = one.records
         if not records:
@@ -97,7 +97,7 @@ class NothingNew(RoundDetector):
         subject = f"same call to {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
         predicate = "came without a recorded result" if is_lost(record) else "returned the same"
         sentence = f"The {subject} {predicate} {times} times with nothing new in between"
-        return self.found(*rounds, severity, sentence, call_evidence(record.call))
+        return self.finding(*rounds, severity, sentence, call_evidence(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:
         """True if the call may repeat: it waits or retries a transient failure, within its limit."""

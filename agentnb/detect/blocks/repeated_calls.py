@@ -35,7 +35,8 @@ def thought_of(one: WorkflowRound) -> str:
 
 
 class RepeatedCall(RoundDetector):
-    """The same call in a row. ``times``: the count that triggers a finding, or a severity for each of several counts.
+    """The same call several times in a row. ``times``: the count that triggers a finding, or a severity for each of several
+    counts.
 
     ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it a
     different call. A message from the person ends the streak.
@@ -67,7 +68,7 @@ class RepeatedCall(RoundDetector):
         """End the streak."""
         self._last, self._count = None, 0
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count the calls of a round. A round without calls leaves the streak as it is."""
         findings: tuple[Finding, ...] = ()
         thought = thought_of(one) if self.with_thought else ""
@@ -82,7 +83,7 @@ class RepeatedCall(RoundDetector):
                 self._last, self._count, self._first = key, 0, one.index
             self._count += 1
             if (severity := severity_at(self.times, self._count)) is not None:
-                findings = self.found(self._first, one.index, severity, self._sentence(record), call_evidence(record.call))
+                findings = self.finding(self._first, one.index, severity, self._sentence(record), call_evidence(record.call))
         return findings
 
     def _counts(self, record: CallRecord) -> bool:
@@ -125,7 +126,7 @@ class CycledCalls(RoundDetector):
         self._calls.clear()
         self._has_found = False
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round in order."""
         for record in one.records:
             key = (_comparison_key(record, self.compare), outcome(record.result) if self.results == "same" else 0)
@@ -139,7 +140,7 @@ class CycledCalls(RoundDetector):
             sentence = f"A cycle of {length} calls was repeated {self.times} times" if length > 1 else ""
             sentence = sentence or f"The same call was made {self.times} times in a row"
             self._calls.clear()  # the next finding needs the whole cycle again
-            return self.found(first, one.index, severity, f"{sentence} ({names})", names)
+            return self.finding(first, one.index, severity, f"{sentence} ({names})", names)
         return ()
 
     def _length(self) -> int:
@@ -165,7 +166,7 @@ class AlternatingCalls(RoundDetector):
         """Forget the calls."""
         self._last.clear()
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
@@ -174,5 +175,5 @@ class AlternatingCalls(RoundDetector):
             if len(keys) == self.calls and keys[0][0] != keys[1][0] and keys[2:] == keys[:-2]:
                 names = f"{keys[0][0][0]} and {keys[1][0][0]}"
                 sentence = f"The same two calls alternated for {self.calls} calls ({names})"
-                findings = self.found(self._last[0][2], one.index, self.severity, sentence, names)
+                findings = self.finding(self._last[0][2], one.index, self.severity, sentence, names)
         return findings

@@ -13,7 +13,7 @@ from agentnb.detect.detector import Finding
 
 
 class RoundLimit(RoundDetector):
-    """The run reached ``most`` rounds; at the share ``warn_at`` of them, the person is asked. Each is reported once.
+    """The run reached ``most`` rounds, or the share ``warn_at`` of them, at which the person is asked. Each is reported once.
 
     ``each_turn``: count rounds from the person's last message.
     """
@@ -39,13 +39,13 @@ class RoundLimit(RoundDetector):
         if self.each_turn:
             self._count = 0
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
         if not self._count:
             self._first = one.index
         self._count += 1
         if self._count == self.most:
-            return self.found(self._first, one.index, self.severity, f"The limit of {self.most:,} {self.unit} is reached")
+            return self.finding(self._first, one.index, self.severity, f"The limit of {self.most:,} {self.unit} is reached")
         if self._count == self.warned_from:
-            return self.found(self._first, one.index, "notice", f"{self._count:,} of {self.most:,} {self.unit} are used")
+            return self.finding(self._first, one.index, "notice", f"{self._count:,} of {self.most:,} {self.unit} are used")
         return ()

@@ -55,16 +55,16 @@ class EndDetector(RoundDetector):
         if kind is TodosChanged:
             self._has_listed = self._has_listed or event.by == "model"  # type: ignore[union-attr]  # the type says it, not mypy
         elif kind is RunFinished and run.rounds and run.status in OVER:
-            return self.ended(run.last_round, run)
+            return self.check_end(run.last_round, run)
         return super().take(event, run)
 
     def spoke(self, message: Message) -> None:
         """Forget earlier work."""
         self._has_listed = False
 
-    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_end(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return findings about the finished run. ``last``: its last round."""
-        raise NotImplementedError(f"{type(self).__name__} must implement ended")
+        raise NotImplementedError(f"{type(self).__name__} must implement check_end")
 
     def has_open_todos(self, run: RunFacts) -> bool:
         """True if todos that the model listed since the person last spoke are still open."""
@@ -89,7 +89,7 @@ class EmptyAnswer(EndDetector):
         super().spoke(message)
         self._is_working = False
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Record whether a round called a tool or answered with text; an empty round changes nothing."""
         if one.records:
             self._is_working = True
@@ -97,13 +97,13 @@ class EmptyAnswer(EndDetector):
             self._is_working = False
         return NOTHING
 
-    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_end(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Examine the final reply."""
         has_open_todos = self.has_open_todos(run)
         if not is_empty_answer(last) or last.stop_reason in ASKED_FOR_TOOLS or not (self._is_working or has_open_todos):
             return NOTHING
         open_note = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
-        return self.found(
+        return self.finding(
             last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{open_note}"
         )
 
@@ -127,7 +127,7 @@ class ClaimAgainstRecord(EndDetector):
         super().spoke(message)
         self._worked = None
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Record a round that called a work tool."""
         for record in one.records:
             if record.role == "work":
@@ -135,7 +135,7 @@ class ClaimAgainstRecord(EndDetector):
                 break
         return NOTHING
 
-    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_end(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare the final reply with the record."""
         if last.records or not claims_success(last):
             return NOTHING
@@ -143,7 +143,7 @@ class ClaimAgainstRecord(EndDetector):
         if not contradictions:
             return NOTHING
         sentence = f"The last reply says that the work is done, but {' and '.join(contradictions)}"
-        return self.found(last.index, last.index, "notice", sentence, last.text[:500])
+        return self.finding(last.index, last.index, "notice", sentence, last.text[:500])
 
     def _record(self, run: RunFacts) -> Iterator[str]:
         if run.outcome == "failed":

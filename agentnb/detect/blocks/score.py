@@ -52,7 +52,7 @@ class CombinedScore(RoundDetector):
         """The score so far, 0 to 1."""
         return sum(self.weights[name] * score for name, score in self._scores.items())
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process a round. The run is reported once, in the round in which it fails."""
         for record in one.records:
             key = call_key(record.call)
@@ -68,7 +68,7 @@ class CombinedScore(RoundDetector):
         self._has_found = True
         evidence: dict[str, Any] = {name: round(score, 2) for name, score in self._scores.items()}
         sentence = f"The loop score fell to {self.score:.2f}, below {self.passes:g}"
-        return self.found(0, one.index, self.severity, sentence, evidence)
+        return self.finding(0, one.index, self.severity, sentence, evidence)
 
     def _lower(self, name: str, score: float) -> None:
         self._scores[name] = min(self._scores[name], score)

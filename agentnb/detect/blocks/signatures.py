@@ -50,7 +50,7 @@ def key_of(call: ToolCall, run: RunFacts) -> Key:
 
 
 def key_as_written(call: ToolCall) -> Key:
-    """Return the name and the arguments in the model's own order."""
+    """Return the call's name and its arguments in the model's own order."""
     return call.name, _unsorted(call.arguments or {})
 
 

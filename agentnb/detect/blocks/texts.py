@@ -76,7 +76,7 @@ class RepeatedText(RoundDetector):
             self._times = 0
         self._heard = message.text
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a reply with its author's last texts, if it has no calls or only calls without recorded results."""
         if one.reply is None or not all(is_lost(record) for record in one.records):
             return ()
@@ -102,7 +102,7 @@ class RepeatedText(RoundDetector):
         sentence = f"Round {one.index + 1} nearly repeats round {repeated.round + 1}"
         if self.repeats > 1:
             sentence += f", one of {self.repeats} such repeats within {self.within} replies"
-        return self.found(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
+        return self.finding(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
         """Return an author's most recent texts, keeping at most 16 authors."""
@@ -171,7 +171,7 @@ class UnheededMessage(RoundDetector):
         """Store a message, to be compared when the next round has finished."""
         self._heard = [*self._heard, message.text][-1:]
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare the message that this round answers with the previous one. A call ends the streak."""
         heard, self._heard = self._heard, []
         if heard:
@@ -189,7 +189,7 @@ class UnheededMessage(RoundDetector):
         if count < self.times or not self._has_called:
             return ()
         sentence = f"Nearly the same message came {count} times in a row, and its replies called no tool"
-        return self.found(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
+        return self.finding(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
 
     def _is_same(self, text: str) -> bool:
         if not self._message or len(text) < MIN_CHARACTERS:
@@ -209,7 +209,7 @@ class RepeatedThought(RowDetector):
         self.times, self.severity = times, severity
         self._last = ""
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a round's thinking with the previous one. A round without thinking leaves the streak as it is."""
         parts: tuple[Any, ...] = one.reply.parts if one.reply is not None else ()
         thought = "".join([part.text for part in parts if isinstance(part, Thinking)]).strip()
@@ -217,11 +217,11 @@ class RepeatedThought(RowDetector):
             return ()
         if thought != self._last:
             self._last, self._count = thought, 0
-        count = self._counted(one)
+        count = self._count_round(one)
         if count < self.times:
             return ()
         sentence = f"The model repeated the same thought {count} times in a row"
-        return self.found(self._first, one.index, self.severity, sentence, thought[:MAX_COMPARED])
+        return self.finding(self._first, one.index, self.severity, sentence, thought[:MAX_COMPARED])
 
 
 class Monologue(RowDetector):
@@ -234,14 +234,14 @@ class Monologue(RowDetector):
         super().__init__()
         self.times, self.severity = times, severity
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
         if one.records:
             self._count = 0
         if one.records or not one.text.strip():
             return ()
-        count = self._counted(one)
+        count = self._count_round(one)
         if count < self.times:
             return ()
         sentence = f"{count} replies in a row called no tool, with no message in between"
-        return self.found(self._first, one.index, self.severity, sentence)
+        return self.finding(self._first, one.index, self.severity, sentence)

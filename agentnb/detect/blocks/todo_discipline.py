@@ -29,18 +29,18 @@ class TalkWithOpenTodos(RowDetector):
         super().__init__()
         self.times = ladder_of(times, severity)
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
         if one.records or not run.todos or not has_open(run.todos):
             self._count = 0
             return ()
         if one.stop_reason in ASKED_FOR_TOOLS:
             return ()
-        count = self._counted(one)
+        count = self._count_round(one)
         if (severity := severity_at(self.times, count)) is None:
             return ()
         sentence = f"{count} replies in a row called no tool while todos were open"
-        return self.found(self._first, one.index, severity, sentence)
+        return self.finding(self._first, one.index, severity, sentence)
 
 
 class PlanningOnly(RowDetector):
@@ -53,7 +53,7 @@ class PlanningOnly(RowDetector):
         super().__init__()
         self.most, self.severity = most, severity
 
-    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+    def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
         records = one.records
         if not records:
@@ -61,11 +61,11 @@ class PlanningOnly(RowDetector):
         if records[0].role == "work" or one.completed or any(record.role == "work" for record in records):
             self._count = 0
             return ()
-        count = self._counted(one)
+        count = self._count_round(one)
         if count <= self.most:
             return ()
         sentence = f"{count} rounds of planning with no work in between"
-        return self.found(self._first, one.index, self.severity, sentence)
+        return self.finding(self._first, one.index, self.severity, sentence)
 
 
 class ReopenedTodo(RoundDetector):
@@ -94,5 +94,5 @@ class ReopenedTodo(RoundDetector):
                 self._reopened[todo.id] = count = self._reopened.get(todo.id, 0) + 1
                 if (severity := severity_at(self.times, count)) is not None:
                     sentence = f"Todo {todo.id} was completed and then opened again, {count} times so far"
-                    findings = (*findings, *self.found(first, index, severity, sentence, {"todo": todo.title}))
+                    findings = (*findings, *self.finding(first, index, severity, sentence, {"todo": todo.title}))
         return findings

@@ -37,7 +37,7 @@ class Default:
             *([RepeatedText(embed=embed, alike=alike), UnheededMessage()] if texts else []),
             *self._ends,
         )
-        self._looks = tuple([rule_detector.finished for rule_detector in self._rules])  # bound once: this runs in every round
+        self._looks = tuple([rule.check_round for rule in self._rules])  # bound once: this runs in every round
 
     @property
     def rule_names(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Default:
             for look in self._looks:
                 if more := look(finished_round, run):
                     findings = (*findings, *more)
-            near_repeats = self._near.finished(finished_round, run)
+            near_repeats = self._near.check_round(finished_round, run)
             # Report the same calls once.
             if near_repeats and not any(finding.family == self._near.family for finding in findings):
                 findings = (*findings, *near_repeats)

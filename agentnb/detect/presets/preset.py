@@ -19,7 +19,7 @@ class Source(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """Named rules. ``rules``: detectors with their thresholds, which are plain data."""
+    """Named rules. ``rules``: detectors with their thresholds as plain data."""
 
     name: str
     source: Source
@@ -31,7 +31,7 @@ class Preset(NamedTuple):
 
     @property
     def makers(self) -> tuple[DetectorMaker, ...]:
-        """The makers of its detectors, which make new ones for each run."""
+        """The makers of its detectors; they make new ones for each run."""
         return tuple([partial(make, **thresholds) for make, thresholds in self.rules])
 
     @property

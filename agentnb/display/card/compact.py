@@ -28,7 +28,7 @@ MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
 MAX_LINE_CHARACTERS = 130
-"""Maximum characters of the line about a round."""
+"""Maximum characters in a round's line."""
 MAX_HTML_BYTES = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
 """Maximum bytes of HTML for each part; the total stays under 15,000."""
 
@@ -75,7 +75,7 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Return the most recent rounds, without a final answer that is shown above; for a run without rounds, return its steps."""
+    """Return the most recent rounds, omitting a final answer that is shown above, or the steps of a run without rounds."""
     if has_steps(run):
         return _lines("compact-lines", _fit([line[2:] for line in work_lines(run)], MAX_HTML_BYTES["rounds"], newest=True))
     rounds = rounds_at_end(run)

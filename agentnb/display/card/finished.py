@@ -120,9 +120,8 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
     if step is not None and run.status != "failed":  # else it is beside the error, after what to do first
         items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
     if chip(run) == NOT_CHECKED and not is_foreign(run):
-        items.append(
-            tag("span", "next-step", "Nothing checked this answer. To check the next one: ", tag("code", "command", CHECK))
-        )
+        note = "Nothing checked this answer. To check the next one, for example: "
+        items.append(tag("span", "next-step", note, tag("code", "command", CHECK)))
     if offer := replay_offer(run, form.variable):
         typed = tag("span", "", pieces_html(pieces("", [offer], NOTEBOOK)))
         items.append(tag("span", "replay-offer", typed, data_replay=run.id))

@@ -47,7 +47,7 @@ def run_html(
 ) -> Html:
     """Return a finished run: first its answer, then problems, and a folded transcript.
 
-    ``folds``: folds that the person opened or closed in the live card, which are kept that way; ``details``: whether rounds
+    ``folds``: the folds that the person opened or closed in the live card, to be kept that way; ``details``: whether rounds
     show details; ``variable``: the variable that holds the run; ``nested``: returns a call's nested runs.
     """
     form = Form(folds=folds or {}, details=details, variable=variable, nested=nested)
@@ -136,7 +136,7 @@ def head_html(run: Run, totals: Totals) -> Html:
 
 
 def without_rounds(run: Run) -> Sequence[str]:
-    """Return lines about the events, other than steps, of a run without rounds."""
+    """Return lines about the events (other than steps) of a run without rounds."""
     if run.rounds:
         return ()
     return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)

@@ -1,7 +1,7 @@
 """The content of a live card as data: the pieces of the run so far, and those that have changed since the last frame.
 
 Independent of widgets and threads. Each frame has a number, so a browser that missed one can request the complete picture,
-which shows the same as all the frames together.
+which is equivalent to all the frames together.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LiveCard:
         self.run = Run()
         self._controls = controls
         self.nested = NestedRuns()
-        """The runs that its calls started."""
+        """The nested runs that calls started."""
         self._findings = LiveFindings()
         self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks, run=self.run)
         self._totals = Totals()
@@ -138,7 +138,7 @@ class LiveCard:
         """Note that a nested run has changed, so that the open round is redrawn."""
         self._stale.add(len(self.run.rounds) - 1)
 
-    def asked(self, name: str, text: str = "") -> None:
+    def note_command(self, name: str, text: str = "") -> None:
         """Record a command that the run has not read yet, to be shown until its event arrives."""
         if name in ASKED:
             self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
@@ -261,7 +261,7 @@ class LiveCard:
         return join_html(hint, _button(do, label), _button("stop", "Stop"))
 
     def _now_html(self) -> Html:
-        """Return the message field's second button, for an external agent, which works in turns."""
+        """Return the message field's second button, needed for external agents because they work in turns."""
         if not (self._controls and is_going_on(self.run) and is_external(self.run)):
             return NOTHING
         return tag("button", "button", "Now", type="submit", value="now", title="End its turn, so that it reads this at once")
@@ -276,14 +276,14 @@ class LiveCard:
     def _new_rounds(self) -> list[dict[str, Any]]:
         changed = []
         if self._steps is not None and self._stale and not self.run.rounds:
-            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested))
+            changed += self._replace_pieces(0, self._steps.pieces(self._form, self._printed, self.nested))
         for index in sorted(self._stale):
             if 0 <= index < len(self.run.rounds):
-                changed += self._changed(index, self._pieces(self.run.rounds[index]))
+                changed += self._replace_pieces(index, self._pieces(self.run.rounds[index]))
         self._stale.clear()
         return changed
 
-    def _changed(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
+    def _replace_pieces(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
         """Keep the pieces of a round (or, in place of the first round, the steps), and return the new ones in frame form."""
         before = self._rounds.get(index, {})
         self._rounds[index] = pieces

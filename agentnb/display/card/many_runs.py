@@ -41,7 +41,7 @@ class ManyRuns:
         self._since = self._since or perf_counter()
         self._live[run_id] = run
 
-    def ended(self, run_id: str) -> None:
+    def note_end(self, run_id: str) -> None:
         """Count a run as ended, and release it."""
         run = self._live.pop(run_id, None)
         if run is None:

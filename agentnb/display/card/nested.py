@@ -19,11 +19,11 @@ from agentnb.runtime.host.host import Beginning
 MAX_CARDS = 4
 """Maximum runs of a call that are shown individually; if there are more, they share a single line."""
 MAX_KEPT = 200
-"""Maximum nested runs kept in full; beyond it, as with the steps of a long workflow, the oldest are reduced to a line."""
+"""Maximum nested runs kept in full; beyond that, the oldest are reduced to a line, like the steps of a long workflow."""
 MAX_DEPTH = 3
 """Maximum levels of nested runs shown."""
 MAX_SAYING = 2_000
-"""Maximum characters kept of a streaming reply, whose last line is shown."""
+"""Maximum characters kept of a streaming reply; only its last line is shown."""
 
 
 class NestedRun:
@@ -97,7 +97,7 @@ class NestedRuns:
         def note_change() -> None:
             self._changes[call_id] = self._changes.get(call_id, 0) + 1
             if nested_run.is_over:
-                self._many[call_id].ended(nested_run.run_id)
+                self._many[call_id].note_end(nested_run.run_id)
             changed()
 
         nested_run = NestedRun(beginning, note_change, self._depth, spoke)

@@ -1,4 +1,4 @@
-"""The offer to replay a failed run under ``matrix``: a command, which a notebook replaces with a button."""
+"""The offer to replay a failed run under ``matrix``: a command or, in a notebook, a button."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.display.texts.labels import clean, short_id
 from agentnb.display.texts.states import is_foreign
 
 FAILED_ENDS = frozenset({"limited", "stopped"})
-"""Statuses of runs that ended before their model was done; no guidance helps where the model itself failed."""
+"""Statuses of runs that ended before their model was done; guidance cannot help if the model itself failed."""
 
 
 def is_offered(run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""The request of a round as HTML, with a description of where each piece comes from.
+"""A round's request as HTML, with the origin of each piece.
 
 All text is shown as sent, in ``<pre>``, except for control characters.
 """
@@ -18,7 +18,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
-"""Maximum characters of a tool's schema in a saved notebook. The todo tool's schema alone has twelve thousand in every run."""
+"""Maximum characters of a tool's schema in a saved notebook. The todo tool's schema alone has twelve thousand."""
 MAX_INLINE_CHARACTERS = 100
 """Maximum characters of JSON shown on one line."""
 MAX_NAMES = 200
@@ -58,7 +58,7 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
     """Return the request of a round.
 
     ``whole``: show all of it; otherwise only the new parts, and a line about the rest, so that the requests of a long run take
-    no more room than the run. ``schemas``: always include the tools' full schemas.
+    no more space than the run itself. ``schemas``: always include the tools' full schemas.
     """
     form = _WHOLE if whole else _CUT
     has_frame = whole or seen.index == 0
@@ -143,7 +143,7 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     repeated, origin = _repeated_messages(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
-    moved = range(max(1, repeated), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    moved = range(max(1, repeated), end - NEWEST) if _was_rebuilt(seen) and not whole else range(0)
     later = (*_message_range(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
     title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
@@ -157,7 +157,7 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     return join_html(_line("same", f"= {title}"), *later)
 
 
-def _is_made_anew(seen: SentRequest) -> bool:
+def _was_rebuilt(seen: SentRequest) -> bool:
     """True if messages from the middle of the previous request are no longer sent, with or without a summary."""
     return seen.kept < seen.sent_before - 1
 
@@ -179,7 +179,7 @@ def _message_range(
 ) -> Iterator[Html]:
     """Yield these messages of the request, with omitted ones at their positions.
 
-    Messages that have only ``moved`` share one line, except for the summary.
+    Messages that have merely ``moved`` share one line, except for the summary.
     """
     waiting = list(left_out)
     summary = _place_of_summary(seen) if moved else None
@@ -187,14 +187,14 @@ def _message_range(
         if index == max(1, start) and start <= 1:
             yield _gap(seen)
         while waiting and waiting[0].place <= index:
-            yield _omitted(waiting.pop(0), form)
+            yield _omitted_html(waiting.pop(0), form)
         if index not in moved or index == summary:
             yield _message(seen, index, form)
         elif index == moved.start or index - 1 == summary:
             first = f"Message {index + 1}" if index == moved.stop - 1 else f"Messages {index + 1} to {moved.stop}"
             yield _line("same", f"= {first}: {STORED.format(seen.index)}")
     for message in waiting:
-        yield _omitted(message, form)
+        yield _omitted_html(message, form)
 
 
 def _gap(seen: SentRequest) -> Html:
@@ -220,9 +220,7 @@ def _message(seen: SentRequest, index: int, form: _Form) -> Html:
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Return the index of the message with the summary, if any: one of the first messages, which may have other text as
-    well.
-    """
+    """Return the index of the message with the summary, if any. It is one of the first messages, and may contain other text."""
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
@@ -246,7 +244,7 @@ def _summary_words(seen: SentRequest) -> str:
 
 
 def _ephemeral(seen: SentRequest) -> Html:
-    """Return the complete reminder, which ends the request."""
+    """Return the complete reminder at the end of the request."""
     if not seen.ephemeral:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
@@ -254,7 +252,7 @@ def _ephemeral(seen: SentRequest) -> Html:
     return _frame_message(number, origin, _pre(seen.ephemeral))
 
 
-def _omitted(omitted: LeftOut, form: _Form) -> Html:
+def _omitted_html(omitted: LeftOut, form: _Form) -> Html:
     origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
     return _frame_message(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
 
@@ -270,7 +268,7 @@ def _origin(seen: SentRequest, index: int) -> _Origin:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
     if index < seen.kept:
         return _Origin("stored", "=", f"stored, as in round {seen.index} except for the reminder")
-    if _is_made_anew(seen):
+    if _was_rebuilt(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
     if index < seen.sent_before:
         return _Origin("new", "+", f"stored; text was added since round {seen.index}")

@@ -1,4 +1,4 @@
-"""A self-contained page of a run, with a light and a dark theme, which has no script and fetches nothing."""
+"""A self-contained page of a run, with a light and a dark theme. It has no script and fetches nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT_OUT = "Very long texts are shortened on this page, where marked"
 
 
 def page_html(run: Run) -> str:
-    """Return the complete page, with the request of each round, and with the run's log so that the run can be loaded again."""
+    """Return the complete page, including each round's request, and the run's log so that the run can be loaded again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     origin = " · ".join(part for part in (run.id, started, pluralize(len(run.events), "event")) if part)

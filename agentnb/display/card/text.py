@@ -26,9 +26,9 @@ from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a call's duration to be shown."""
+"""Shortest call duration, in seconds, that is shown."""
 ROUNDS_WHILE_RUNNING = 12
-"""Number of rounds shown of a run in progress; a finished run shows all."""
+"""Number of rounds shown while a run is in progress; a finished run shows all."""
 MARGIN = "     "
 MAX_LINE_CHARACTERS = 110
 """Maximum characters of a line that shows a result."""

@@ -36,7 +36,7 @@ class Transcript(NamedTuple):
 
     rounds: Html
     details: Html
-    """A line with each round's guidance, which expands to the round's request."""
+    """A line for each round with its guidance; it expands to the round's request."""
 
 
 def transcript(run: Run, form: Form) -> Transcript:

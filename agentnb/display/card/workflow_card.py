@@ -34,7 +34,7 @@ from agentnb.display.parts.step_list import (
     LeftOut,
     begun_by_steps,
     has_steps,
-    indented,
+    indent_html,
     left_out_html,
     line_html,
     opening_html,
@@ -57,7 +57,7 @@ _NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
-    """The steps and plans of a run as pieces of its card. If the run is growing, pass every event to it."""
+    """The steps and plans of a run as pieces of its card. For a growing run, pass it every event."""
 
     def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
         self._run = run
@@ -117,7 +117,7 @@ class StepPieces:
         changes = 0 if record is None else self._nested.changes(record.id)
         yield key, self._drawn.get(key, (*sources, changes), draw)
         if record is not None and (line := self._last_line(record)):
-            yield f"last:{key}", indented(depth, line)
+            yield f"last:{key}", indent_html(depth, line)
         yield from question_pieces(asked, self._form).items()
 
     def _step(self, record: StepRecord, status: str) -> Html:
@@ -202,7 +202,7 @@ def steps_title(run: Run) -> str:
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines, outlined by its workflow if the log contains it, and the runs that tools started."""
+    """Yield a run's steps as lines (outlined by its workflow, if the log has it), and the runs that tools started."""
     graph = graph_in(run)
     if graph is None:
         yield from work_lines(run)

@@ -12,11 +12,11 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
-"""Maximum steps drawn of a list; in a longer one, only the first, the last, and those in between that have other edges."""
+"""Maximum steps drawn of a list; a longer one shows only the first, the last, and those in between that have other edges."""
 ENDS = 6
 """Number of steps that are always drawn at each end of a long list."""
 MAX_BRANCHES = 9
-"""Maximum branches drawn of a parallel step."""
+"""Maximum branches drawn for a parallel step."""
 MAX_DEPTH = 3
 """Maximum levels of nested blocks drawn."""
 FOLDED = "folded"

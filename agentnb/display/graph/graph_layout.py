@@ -47,21 +47,21 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The x of its middle."""
+        """The x coordinate of the box's middle."""
         return self.left + self.width / 2
 
     @property
     def right(self) -> float:
-        """The x of its right side."""
+        """The x coordinate of the box's right side."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """The y of its lower side."""
+        """The y coordinate of the box's lower side."""
         return self.top + self.height
 
     def edge(self, side: int) -> float:
-        """Return the x of its left or right side."""
+        """Return the x coordinate of the box's left or right side."""
         return self.left if side == LEFT else self.right
 
 
@@ -92,7 +92,7 @@ class Plan:
 
 
 def lay_out(graph: Drawing) -> Plan:
-    """Lay out a graph. Fold it first, because the time grows faster than the size."""
+    """Lay out a graph. Fold it first: layout time grows faster than the graph's size."""
     return _Level(graph).plan()
 
 
@@ -304,7 +304,7 @@ class _Level:
             yield Wire(edge, tuple(corners), label_at or (x, y))
 
     def _loop_wires(self, boxes: dict[int, Box]) -> Iterator[Wire]:
-        """Yield the loops, which run outside all nodes; shorter ones are further in."""
+        """Yield the loops. They run outside all nodes, shorter ones further in."""
         spans = [source.layer - target.layer for source, target in map(self._ends, self._loops)]
         lanes = {LEFT: 0, RIGHT: 0}
         for index in sorted(range(len(spans)), key=spans.__getitem__):

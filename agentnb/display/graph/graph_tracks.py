@@ -9,11 +9,11 @@ from typing import NamedTuple
 MARGIN = 9
 """Pixels above the first segment in a gap and below the last one."""
 TRACK_HEIGHT = 8
-"""Pixels between segments, vertically."""
+"""Vertical distance between segments, in pixels."""
 LABEL_HEIGHT = 17
 """Height of the label below a segment."""
 SEGMENT_GAP = 10
-"""Pixels between segments at the same height, horizontally."""
+"""Horizontal distance between segments at the same height, in pixels."""
 MIN_GAP_HEIGHT = 24
 """Minimum height of a gap."""
 

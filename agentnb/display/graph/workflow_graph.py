@@ -1,7 +1,7 @@
 """A workflow's graph as HTML: positioned boxes and lines, coloured by state.
 
-JupyterLab would drop SVG in untrusted notebooks and leave only the text. Positioned boxes are kept. If styles are dropped as
-well, they become a list of steps with their states, and edge labels name the targets.
+In untrusted notebooks, JupyterLab drops SVG and leaves only its text, but keeps positioned boxes. If styles are dropped as
+well, the boxes become a list of steps with their states, and edge labels name the targets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_UNSCALED_WIDTH = 480
 
 
 class GraphPicture:
-    """A workflow's graph, which is laid out once; `html` colours it."""
+    """A workflow's graph, laid out once and coloured by `html`."""
 
     def __init__(self, graph: Drawing) -> None:
         self._folded: Folded = fold_graph(graph)

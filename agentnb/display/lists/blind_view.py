@@ -18,7 +18,7 @@ from agentnb.display.texts.states import rounds_at_end
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150
-"""Number of first and last rounds shown of a longer run."""
+"""Number of rounds shown from the start and from the end of a longer run."""
 MAX_OF_AN_ERROR = 2_000
 
 

@@ -44,7 +44,7 @@ def key_class(key: str) -> str:
 
 
 def rows_html(rows: Iterable[RunRow]) -> Html:
-    """Return a button for each run, whose ``data-place`` is the run's index among all runs."""
+    """Return a button for each run; its ``data-place`` is the run's index among all runs."""
     return tag("ol", "browser-runs", *map(_row, rows))
 
 
@@ -128,7 +128,7 @@ def page_words(first: int, shown: int, fitting: int, total: int) -> str:
 def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:
     """Return the form for a saved notebook: the first rows, and `OPENED` in place of the open run's HTML.
 
-    ``rows``: the first page of ``total`` runs; ``key``: identifies the browser that a page shows instead while it has a kernel.
+    ``rows``: the first page of ``total`` runs; ``key``: identifies the browser that replaces the form while there is a kernel.
     """
     listed = [_saved_row(row) for row in rows[:MAX_EXPANDABLE_RUNS]]
     if lines := rows[MAX_EXPANDABLE_RUNS:RUNS_IN_A_PAGE]:
@@ -178,7 +178,7 @@ def problem_lines(
     """Return the number of omitted files or parts, and lines that name the first of them, each with the reason."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]
+    shown = [f"  {first_line(clean(problem.text_for(commands)), 200)}" for problem in problems[:most]]
     omitted = len(problems) - len(shown)
     more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

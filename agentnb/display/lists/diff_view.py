@@ -98,7 +98,7 @@ def _argument(value: Any) -> Html:
 MAX_ROUND_HTML_BYTES = 300_000
 """Maximum bytes of HTML for differing rounds; beyond it, each is a single line. Equal rounds have the same limit."""
 MAX_PAIRS = 400
-"""Maximum pairs of differing rounds that are shown; the rest are counted."""
+"""Maximum pairs of differing rounds shown; the rest are counted."""
 MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
 UNKNOWN = "-"
@@ -227,7 +227,7 @@ def _form(side: str, run: Run) -> Form:
 
 
 def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
-    """Return equal rounds, which are folded and drawn only once."""
+    """Return equal rounds, folded and drawn only once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
     drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
     summary = tag("summary", "quiet", alike_words(pairs))
@@ -235,7 +235,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
-    """Return words such as ``rounds 1 to 5 are alike``, including the numbers of b if they differ."""
+    """Return words such as ``rounds 1 to 5 are alike``, including run b's numbers if they differ."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentnb.advice import AnswerRun
 from agentnb.core.log.outcome import Outcome
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
-from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
 from agentnb.store.summaries import RunSummary
 
@@ -95,7 +93,7 @@ def _line(summary: RunSummary, width: int) -> str:
 
 
 def _indent(summary: RunSummary) -> str:
-    """Return the indentation of a nested run's prompt, which depends on its depth."""
+    """Return the indentation of a nested run's prompt, according to its depth."""
     return f"{'  ' * (summary.depth - 1)}↳ " if summary.depth else ""
 
 
@@ -183,7 +181,7 @@ def _rest(summaries: Sequence[RunSummary]) -> Html:
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
-    """Return a button for each run, newest first, whose ``data-run`` is the run's id."""
+    """Return a button for each run, newest first; its ``data-run`` is the run's id."""
     if not found:
         return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))
@@ -207,8 +205,5 @@ def _button_row(summary: RunSummary) -> Html:
         tag("span", "runs-asked", asked_html(summary)),
         " ",
         tag("span", "runs-told", " · ".join(filter(None, facts))),
-        tag("span", "runs-told", in_notebook([AnswerRun(short_id(summary.id), lead="Answer")]))
-        if summary.can_be_answered
-        else "",
     )
     return tag("li", "runs-item", tag("button", "runs-run", join_html(*pieces), type="button", data_run=summary.id))

@@ -10,13 +10,13 @@ from agentnb.core.redaction import redact
 from agentnb.core.step_retry import format_retries
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.parts.step_list import LeftOut, StepRow, left_out_html, line_html, row_text, shortened
+from agentnb.display.parts.step_list import LeftOut, StepRow, left_out_html, line_html, row_text, shorten_list
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
-"""Maximum characters of the text, or of the arguments of a call."""
+"""Maximum characters of a text, or of a call's arguments."""
 MAX_TOOLS = 5
 """Maximum tools named in the command."""
 _NAMES = {NOOP: "does nothing", ABORT: "ends the run"}
@@ -55,7 +55,7 @@ def _asked_first(plan: Plan) -> str:
 
 
 def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:
-    for index in shortened(dict.fromkeys(range(len(plan.steps)), "")):
+    for index in shorten_list(dict.fromkeys(range(len(plan.steps)), "")):
         if isinstance(index, LeftOut):
             yield index
             continue

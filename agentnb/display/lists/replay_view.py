@@ -104,7 +104,7 @@ def _notes(replay: Replay, replayed: ReplayedRound) -> list[str]:
 
 
 def replay_html(replay: Replay) -> Html:
-    """Return the replay as a table with one row per round, grey after the first divergence, and with guidance that expands."""
+    """Return the replay as a table with one row per round. Rows after the first divergence are grey, and guidance expands."""
     shown = rows(replay)
     heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
     body = [_row_html(replay, replayed, row) for replayed, row in zip(replay.rounds, shown, strict=False)]

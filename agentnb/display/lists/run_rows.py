@@ -24,7 +24,7 @@ OWN = "agentnb"
 NO_FINDING = "none"
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
 MAX_OF_A_NAME = 60
-"""Maximum characters of a name to filter by, as formats, tools and findings come from files."""
+"""Maximum characters of a name to filter by, since the names of formats, tools and findings come from files."""
 
 
 class RunRow(NamedTuple):
@@ -144,7 +144,7 @@ def words_of(text: str) -> list[str]:
 
 
 def contains(run: Run, words: Iterable[str]) -> bool:
-    """True if each of these words, which are in lower case, occurs somewhere in the run."""
+    """True if each of these lower-case words occurs somewhere in the run."""
     missing = [*words]
     for text in _texts(run):
         folded = text.casefold()

@@ -54,7 +54,7 @@ def server_head_html(row: ListedServer) -> Html:
 
 
 def stderr_html(row: ListedServer) -> Html:
-    """Return the last lines of standard error in a fold, if there are any."""
+    """Return the last lines of standard error, if any, in a fold."""
     lines = stderr_lines(row)
     if not lines:
         return NOTHING

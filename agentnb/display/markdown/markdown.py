@@ -67,7 +67,7 @@ def _span(kind: str, text: str) -> str:
 
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters of text that are shown."""
+"""Maximum characters of text shown."""
 GROWTH = 30
 """Maximum length of the HTML as a multiple of the text. Ordinary text about doubles; only attacks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
@@ -81,8 +81,8 @@ ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align
 def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
     """Return the text as HTML in a box. A long text is truncated, and the number of omitted characters is shown.
 
-    Formulas are typeset. HTML in the text is shown as written, and so are TeX that cannot be typeset, text that the library
-    cannot parse, and text that is nested too deeply.
+    Formulas are typeset. HTML, TeX that cannot be typeset, and text that is nested too deeply or that the library cannot parse
+    are shown as written.
     """
     shown = clean(text)
     return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
@@ -94,7 +94,7 @@ def markdown_box(*content: Html) -> Html:
 
 
 def left_out(count: int) -> Html:
-    """Return a line with the number of omitted characters, if there are any."""
+    """Return a line with the number of omitted characters, if any."""
     return tag("p", "md-left-out", f"… ({count:,} more characters)") if count > 0 else NOTHING
 
 
@@ -126,7 +126,7 @@ def _as_written(text: str) -> Html:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    """Return the cached sanitiser, which guards against flaws in the parser but normally changes nothing."""
+    """Return the cached sanitiser. It guards against flaws in the parser, but normally changes nothing."""
     import nh3
 
     return nh3.Cleaner(

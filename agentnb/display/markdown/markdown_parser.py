@@ -1,4 +1,4 @@
-"""The Markdown parser for models' text, which limits the size and depth of its output and its own work, and fetches nothing.
+"""The Markdown parser for models' text. It limits its work and the size and depth of its output, and fetches nothing.
 
 Supported formulas become MathML, and other TeX remains text. Pictures become links. Headings become bold paragraphs, which
 keeps them out of the notebook's table of contents. Addresses other than web and mail become text.
@@ -126,15 +126,15 @@ MAX_ADDRESS = 1_000
 MAX_OF_AN_ADDRESS = 200
 """Maximum characters shown of an address that is not a link."""
 MAX_LOOKED_AT = 5_000_000
-"""Maximum characters that unmatched brackets may scan in a text: each one scans all the text after it."""
+"""Maximum characters scanned for unmatched brackets in a text, as each bracket scans all the text after it."""
 MAX_TOKENS = 50_000
 """Maximum tokens before a table, because tables add cells that are missing from their rows."""
 MAX_MATH = 2_000
-"""Maximum characters between delimiters of a formula."""
+"""Maximum characters between a formula's delimiters."""
 MARK = "\ue000"
 """Encloses the number of a formula until the text is sanitised. In texts that already contain it, formulas are not typeset."""
 MAX_FORMULAS = 500
-"""Maximum formulas that are typeset per text; the rest remain TeX."""
+"""Maximum formulas typeset per text; the rest remain TeX."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
 
@@ -205,7 +205,7 @@ def _stays_tex(text: str, next_character: str) -> bool:
 
 
 def _add_formula(state: StateInline, text: str, opening: str, before: str, start: int) -> None:
-    """Add a placeholder to the tokens and the formula to the text's formulas. If it cannot be typeset, add its TeX."""
+    """Add a placeholder to the tokens, and the formula itself to the text's formulas. If it cannot be typeset, add its TeX."""
     formulas, html = state.env.get("formulas"), ""
     after = state.src[state.pos : state.pos + 1]
     if formulas is not None and len(formulas) < MAX_FORMULAS and is_formula(text, opening, before, after):

@@ -50,7 +50,7 @@ ATTRIBUTES = {
 }
 """Attributes copied from the elements that the library returns."""
 ELEMENTS = {*ATTRIBUTES, *TOKENS, *"mrow mspace msqrt mroot msub msup msubsup munderover mtr mtd mphantom".split()}  # noqa: SIM905
-"""Elements of the library that are allowed."""
+"""The library's elements that are allowed."""
 
 _TRUE_OR_FALSE = re.compile("true|false")
 _LENGTH = re.compile(r"(-?\d(?:\.\d{1,3})?)em")
@@ -128,7 +128,7 @@ def _serialize(element: Element, depth: int, before: str = "", after: str = "") 
 
 
 def _blank(element: Element, child: Element) -> str:
-    """Return a blank, which browsers ignore, after a script, fraction or name, to separate its text from what follows."""
+    """Return a blank that separates the text of a script, fraction or name from what follows; browsers ignore it."""
     is_sign = child.tag in TOKENS and len(unescape(child.text or "")) < 2
     return "" if is_sign or element.tag not in _ROWS or child.tag in ("mn", "mspace", "mrow") else " "
 

@@ -21,7 +21,7 @@ _Kind = Literal["", "text", "list", "code", "fence"]
 
 
 class Blocks:
-    """The blocks of text that is streaming.
+    """The blocks of a streaming text.
 
     ``feed`` only stores the text. ``settle`` (called some 30 times a second) returns the blocks that have become final since
     the last call, and parses only after a line that can end a block. ``finish`` returns the remaining blocks. Joined in

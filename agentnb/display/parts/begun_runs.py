@@ -1,4 +1,4 @@
-"""Runs that a call started, as its log lists them: lines of text, and HTML with the commands that show them."""
+"""Runs that a call started, as listed in its log: lines of text, and HTML with the commands that show them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 
 MAX_LISTED = 20
-"""Maximum runs of a call that are listed, counted from the most recent."""
+"""Maximum runs listed for a call, counted from the most recent."""
 MAX_NAME = 80
 """Maximum characters of an agent's name and of a run's id."""
 

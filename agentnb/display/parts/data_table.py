@@ -47,7 +47,7 @@ def table_size(table: Table) -> str:
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """Return a list of flat objects that share the same keys as a table, or None for anything else."""
+    """Return a table for a list of flat objects that share the same keys, or None for anything else."""
     if not isinstance(value, list) or not MIN_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]

@@ -18,12 +18,12 @@ from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
-"""Maximum lines of findings that are listed; the rest are counted."""
+"""Maximum lines of findings listed; the rest are counted."""
 MAX_AT_ONCE = 4
 """Maximum lines that a saved card shows unfolded; if there are more, only the first `FIRST` are."""
 FIRST = 3
 MAX_LIVE = 5
-"""Maximum lines in a live card, which keeps those with the newest findings, because each finding resends the list."""
+"""Maximum lines in a live card, as each finding resends the list; those with the newest findings are kept."""
 MAX_AGAIN = 8
 """Maximum links to later findings on a line; the rest are counted."""
 MAX_OF_A_SENTENCE = 300
@@ -36,7 +36,7 @@ def findings_of(run: Run, most: int | None = None) -> list[Row]:
 
 
 class Line:
-    """Findings of the same family and rule on one line, whose number is fixed and whose rounds grow."""
+    """One line for findings of the same family and rule. Its number is fixed; its rounds grow."""
 
     def __init__(self, number: int, first: Row) -> None:
         self.number = number
@@ -116,7 +116,7 @@ class Lines:
 
     @property
     def marks(self) -> dict[int, Html]:
-        """The links of each round that has any, by the index of the round."""
+        """The links of the rounds that have any, by the index of the round."""
         return {index: self.mark(index) for index in self._links}
 
 

@@ -51,7 +51,7 @@ MAX_OF_A_PLACE = 300
 """Maximum characters of a file name, or of any other fact about where a run comes from."""
 MAX_OF_SPEAKERS = 400
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a run's duration to be shown."""
+"""Shortest run duration, in seconds, that is shown."""
 MAX_WAIT = 1e8
 """Maximum seconds for a countdown: about three years."""
 
@@ -108,9 +108,7 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
 
 
 def _silence(run: Run) -> Html:
-    """Return the element in which a live card counts how long an external agent, which does not report retries, has been
-    silent.
-    """
+    """Return the element that counts, in a live card, how long an external agent (which reports no retries) has been silent."""
     current = run.open_round
     is_awaited = run.status == "running" and current is not None and current.reply is None and is_external(run)
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
@@ -148,7 +146,7 @@ def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
         _rounds(run),
         words(steps_words(run)),
         _calls_so_far(run, totals),
-        _elapsed(run, elapsed),
+        _elapsed_html(run, elapsed),
         *map(words, usage_parts(run)),
     ]
     shown = [part for part in parts if part]
@@ -177,7 +175,7 @@ def _calls_so_far(run: Run, totals: Totals) -> Html:
     return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
 
 
-def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
+def _elapsed_html(run: Run, elapsed: Elapsed | None) -> Html:
     if has_ended(run):
         return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= MIN_SECONDS else NOTHING
     if elapsed is None or not is_going_on(run):
@@ -201,7 +199,7 @@ def model_html(run: Run) -> Html:
 
 
 def details_html(run: Run, totals: Totals) -> Html:
-    """Return the facts about a run that are rarely needed: id, model, guidance, tokens and counts."""
+    """Return rarely needed facts about a run: id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):

@@ -12,7 +12,7 @@ from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, DROPPED, NOOP, NOT_RUN, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
-from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shortened, step_lines
+from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shorten_list, step_lines
 from agentnb.display.parts.tool_results import as_text
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import usage_words
@@ -22,7 +22,7 @@ from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Maximum plans that are listed, counted from the most recent."""
+"""Maximum plans listed, counted from the most recent."""
 MAX_OPEN = 60
 """Maximum steps of earlier plans that a finished run shows unfolded."""
 MAX_LINE_CHARACTERS = 110
@@ -30,7 +30,7 @@ MAX_LINE_CHARACTERS = 110
 ANSWER = "answer"
 """Status of a plan without steps, meaning that the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""States that the line of a plan shows by its mark rather than by counting."""
+"""States that a plan's line shows by its mark rather than by a count."""
 Row = tuple[StepProgress, str]
 """A step and the state in which it is shown."""
 
@@ -74,7 +74,7 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
     """Yield the listed steps of a plan, and the text shown in place of omitted ones."""
-    for shown in shortened({step.number: state for step, state in found.rows}):
+    for shown in shorten_list({step.number: state for step, state in found.rows}):
         yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
 

@@ -17,7 +17,7 @@ from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidan
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
 MAX_ALSO = 4
-"""Maximum lines about other events that are shown unfolded."""
+"""Maximum lines about other events shown unfolded."""
 SAW = "what the model saw"
 
 
@@ -35,9 +35,9 @@ def odd(sentence: Html | str) -> Html:
 
 
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the guidance of a round, which expands to its request. Guidance that was ignored is conspicuous.
+    """Return a round's guidance as a line that expands to the round's request. Guidance that was ignored is conspicuous.
 
-    Guidance that was not ignored is a detail, which a saved card shows in its details rather than in the round.
+    A saved card shows other guidance in its details rather than in the round.
     """
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):
@@ -52,7 +52,7 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
 
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return a round's line in the details of a saved card: its guidance, which expands to its request."""
+    """Return a round's line in the details of a saved card. It has the guidance, and expands to the request."""
     line = join_html(f"Round {one.index + 1}: ", _line(one))
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
@@ -99,7 +99,7 @@ def retries_html(one: WorkflowRound) -> Html:
 
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
-    """Return a line for each compaction before this round, which expands to the summary."""
+    """Return a line for each compaction before this round; it expands to the summary."""
     return join_html(
         *[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)]
     )

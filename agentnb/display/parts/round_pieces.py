@@ -77,14 +77,14 @@ def round_pieces(
 
 
 def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
-    """Return a round with its number, which is on a line of its own if there are no styles."""
+    """Return a round with its number; without styles, the number is on a line of its own."""
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     body = tag("div", "pieces", *pieces.values())
     return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
 
 
 def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
-    """Return the routine calls of todo tools, which do not need their own line, by position."""
+    """Return, by position, the routine calls of todo tools; these do not need their own line."""
     remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
 
     def is_routine(record: CallRecord) -> bool:

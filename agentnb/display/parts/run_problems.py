@@ -49,9 +49,9 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
 
 
 def trouble_words(kind: str, count: int) -> str:
-    """Return a phrase such as ``2 failed calls`` or ``2 reminders not followed``."""
+    """Return a phrase such as ``2 failed calls`` or ``2 guidance reminders not followed``."""
     if kind == "ignored":
-        return f"{pluralize(count, 'reminder')} not followed"
+        return f"{pluralize(count, 'guidance reminder')} not followed"
     return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 
@@ -69,7 +69,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 
 
 def to_first_call(run: Run, words: str) -> Html:
-    """Return the words for a run's state; if they count calls, as a link to the first of those calls."""
+    """Return the words for a run's state; if they count calls, make them a link to the first of those."""
     kind = kind_of_counted_calls(state_of(run))
     first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_)[kind]), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)

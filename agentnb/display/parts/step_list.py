@@ -43,7 +43,7 @@ MAX_OUTPUT = 4_000
 MAX_WHOLE = 100_000
 """Maximum characters of an output in a page."""
 MAX_READ = 10_000
-"""Maximum characters of a text that are searched for its first words."""
+"""Maximum characters of a text searched for its first words."""
 BLOCKS = ("parallel", "map")
 """Kinds of steps whose errors are those of the steps within them."""
 UNRUN = ("", PENDING)
@@ -78,7 +78,7 @@ class StepRow(NamedTuple):
     record: StepRecord | None = None
     """The step in the log, or None if it has not started."""
     given: Any = None
-    """The arguments that are shown when it is expanded."""
+    """The arguments shown when the row is expanded."""
     has_runs: bool = True
     """True if the runs nested at the step's path belong to this execution."""
     begun: Sequence[NestedStart] = ()
@@ -92,7 +92,7 @@ class LeftOut(str):
     __slots__ = ()
 
 
-def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
+def shorten_list(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
     """Yield the keys of listed steps, and text in place of the others. ``order``: puts the keys in order."""
     keys = list(states)
     if len(keys) <= MAX_STEPS:
@@ -121,7 +121,7 @@ def has_steps(run: Run) -> bool:
 
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path; gotos only lead elsewhere. ``hidden``: paths to omit."""
+    """Return the steps that did some work, by path; gotos are omitted. ``hidden``: other paths to omit."""
     return {path: record for path, record in run.step_records.items() if record.kind != "goto" and path not in hidden}
 
 
@@ -129,12 +129,12 @@ def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepReco
     """Yield the steps of a run that are listed, each with its status. ``hidden``: paths of steps that plans show."""
     records, waits = shown_records(run, hidden), waiting_paths(run)
     states = {path: status_of(record, run, waits) for path, record in records.items()}
-    for path in shortened(states, _nested):
+    for path in shorten_list(states, _in_block_order):
         yield path if isinstance(path, LeftOut) else (records[path], states[path])
 
 
-def _nested(paths: list[str]) -> Iterator[str]:
-    """Yield the paths in an order in which each block is followed by its contents."""
+def _in_block_order(paths: list[str]) -> Iterator[str]:
+    """Yield the paths, ordered so that each block is followed by its contents."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
     for path in paths:
@@ -222,7 +222,7 @@ def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
     line = join_html(line_html(row), tag("span", look, row.reason)) if row.reason else line_html(row)
     is_open = form.is_open(row.key, form.whole and row.state == "failed")
     opened = opening_html(line, tag("div", "step-body", *body) if body else NOTHING, row.key, is_open)
-    return tag("div", "step", indented(row.depth, opened))
+    return tag("div", "step", indent_html(row.depth, opened))
 
 
 def line_html(row: StepRow) -> Html:
@@ -248,7 +248,7 @@ def mark_html(state: str) -> Html:
 
 
 def look_of(state: str) -> str:
-    """Return the classes for the word of a state, which is hidden if the mark already says it."""
+    """Return the classes for a state's word, to hide it if the mark already says the same."""
     if state in ("", "completed"):
         return "unseen"
     return f"step-state {TONES[state]}" if state in TONES else "step-words"
@@ -269,10 +269,10 @@ def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
 
 def left_out_html(told: str, depth: int = 0) -> Html:
     """Return the line shown in place of omitted steps."""
-    return tag("div", "step", indented(depth, tag("div", "step-summary step-flat quiet", told)))
+    return tag("div", "step", indent_html(depth, tag("div", "step-summary step-flat quiet", told)))
 
 
-def indented(depth: int, html: Html) -> Html:
+def indent_html(depth: int, html: Html) -> Html:
     """Return the HTML of a step, indented by the number of blocks around it."""
     margin = min(depth, 4) * 18
     return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html

@@ -26,9 +26,9 @@ from agentnb.display.texts import call_labels, labels
 
 MAX_TITLE_CHARACTERS = 80
 MAX_IN_LINE = 200
-"""Maximum characters of arguments in the head of a card, whose width may cut them further."""
+"""Maximum characters of arguments in the head of a card; the card's width may cut them further."""
 MAX_INNER = 20
-"""Maximum calls made by a tool that are shown."""
+"""Maximum calls shown of those made by a tool."""
 MAX_VISIBLE_CHARACTERS = 60
 """Maximum characters of arguments that can be read in the head of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
@@ -47,9 +47,9 @@ TONES = {
 ODD = ("blocked", "stopped", "interrupted")
 """Call states, apart from failed, that are conspicuous."""
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a call's duration to be shown."""
+"""Shortest call duration, in seconds, that is shown."""
 MAX_OF_A_RESULT = 160
-"""Maximum characters of a result in the head of a card, whose width may cut it further."""
+"""Maximum characters of a result in the head of a card; the card's width may cut it further."""
 
 
 NestedHtml: TypeAlias = Callable[[CallRecord], Html]
@@ -60,7 +60,7 @@ class ToolCard(NamedTuple):
     """The content of a tool card, as data."""
 
     name: str
-    """The name of the tool, which is the permanent title of its card."""
+    """The name of the tool: the permanent title of its card."""
     status: str
     """Status: running, waiting, ok, failed, blocked, stopped or interrupted."""
     call_id: str

@@ -93,7 +93,7 @@ def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
 
 
 def is_listed(event: AnyEvent) -> bool:
-    """True if the lists of steps and plans show an event, which includes the usage of successful planning."""
+    """True if the lists of steps and plans show the event; this includes the usage of successful planning."""
     if isinstance(event, w.ModelCalled):
         return event.operation == GENERATION and not event.error
     return isinstance(event, LISTED)

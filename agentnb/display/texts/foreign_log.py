@@ -21,7 +21,7 @@ MAX_SHOWN = 2_000
 MAX_ANSWERS = 10
 """Maximum answers shown, starting with the newest; earlier ones are counted, except grants for all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
-"""Answers that accept the log, or have every call asked about again."""
+"""Answers that accept the log, or require a new question about every call."""
 CHOICES = f"Answer ({TAKE}: accept this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
 ANSWER_UNUSED = "Your answer was not used, because the log is not yours; you will be asked again"
 
@@ -62,7 +62,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "model", run.model
     mode = str(settings.get(MODE, RULES))
     yield "mode", mode_text(mode)
-    for layer in Permissions.logged(settings, loosens=True).layers:
+    for layer in Permissions.from_log(settings, loosens=True).layers:
         for rule in layer.rules:
             yield "rule", f"{rule.verdict}: {rule.text}"
     gates = settings.get("gates")

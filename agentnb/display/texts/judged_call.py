@@ -60,8 +60,8 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     """Return the parts of the call that a question concerns, or that asks the question: command, code, file change,
     other arguments.
 
-    For a tool of an MCP server, includes what has changed about the tool and the server's description of it. Omits arguments
-    that the question itself, the command, the code or the change shows in full.
+    For an MCP server's tool, includes what has changed about the tool and the server's description of it. Omits arguments that
+    the question itself, the command, the code or the change shows in full.
     """
     origin = question.about or question.caller
     if origin is None:
@@ -107,7 +107,7 @@ def call_text(question: WaitingOnUser) -> str:
 
 def _arguments(about: JudgedCall) -> str:
     """Return the arguments that neither command, code nor diff shows; empty if these show everything."""
-    arguments = _decoded(about)
+    arguments = _decode_arguments(about)
     if not isinstance(arguments, dict):
         return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
     code, shown = _code(about), {about.command, *_sides(about.diff)} - {"", "\n"}
@@ -127,7 +127,7 @@ def _arguments(about: JudgedCall) -> str:
     )
 
 
-def _decoded(about: JudgedCall) -> Any:
+def _decode_arguments(about: JudgedCall) -> Any:
     """Return the arguments of a call, or their text if they are not JSON."""
     try:
         return msgspec.json.decode(about.arguments)
@@ -136,7 +136,7 @@ def _decoded(about: JudgedCall) -> Any:
 
 
 def _argument(about: JudgedCall, name: str) -> Any:
-    arguments = _decoded(about)
+    arguments = _decode_arguments(about)
     return arguments.get(name) if isinstance(arguments, dict) else None
 
 

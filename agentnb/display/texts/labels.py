@@ -10,7 +10,7 @@ from agentnb.core.messages import encodable
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Terminal escapes and bidirectional marks, because text from models and tools must not control a display."""
 SHORT_ID = 8
-"""Number of characters from the end of an id that identify a run for ``%agent load`` and ``%agent recover``."""
+"""Number of final characters of an id by which ``%agent load`` and ``%agent recover`` identify a run."""
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
@@ -92,5 +92,5 @@ def amount(value: Any) -> float | None:
 
 
 def short_id(run_id: str) -> str:
-    """Return the end of a run's id, which commands accept."""
+    """Return the end of a run's id, as accepted by commands."""
     return run_id[-SHORT_ID:]

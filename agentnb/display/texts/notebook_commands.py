@@ -1,4 +1,4 @@
-"""The notebook command for each kind of advice, which cells, cards and lists show as next steps.
+"""The notebook command for each kind of advice, shown by cells, cards and lists as the next step.
 
 Part of display rather than a layer above it, because display makes cards and saved pages. No other text below `session` names a
 magic.
@@ -20,7 +20,7 @@ from agentnb.settings import KEY_NAMES
 MAX_OF_NAMES = 400
 """Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
 LOAD_EXTENSION = "%load_ext agentnb"
-CHECK = "%%agent --expect CONDITION"
+CHECK = "%%agent --expect \"'42' in text\""
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
@@ -30,7 +30,7 @@ def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
 
 def error_in_notebook(error: AgentnbError) -> str:
     """Return an error with advice as notebook commands."""
-    return error.worded(NOTEBOOK)
+    return error.text_for(NOTEBOOK)
 
 
 def is_variable(name: str) -> bool:

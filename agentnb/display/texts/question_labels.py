@@ -77,7 +77,7 @@ _SUBJECTS = ("The agent", "It")
 MAX_LISTED = 400
 """Maximum characters of the choices in a line of text."""
 MAX_OF_A_CALL = 100_000
-"""Maximum characters, in the text of a run, of the call that a question concerns."""
+"""Maximum characters of a question's call in the text of a run."""
 MAX_PATTERN = 300
 """Maximum characters of a field's pattern."""
 LATER = "Later"
@@ -115,7 +115,7 @@ MODES = {
 """The meaning of each mode."""
 
 
-def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
+def title_of(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
     """Return the title of a question, naming the asker unless it is the agent itself."""
     words, name = titles.get(question.kind, titles["elicitation"]), asker_in_words(question)
     if not name:
@@ -240,7 +240,7 @@ def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
 
 
 def memory_in_words(about: JudgedCall) -> str:
-    """Return that an external agent remembers an answer itself."""
+    """Return a note that an external agent itself remembers an answer."""
     return f"remembered by {visible_name(about.agent)} itself; agentnb can neither list nor withdraw it"
 
 
@@ -305,7 +305,7 @@ def listed_choices(question: WaitingOnUser) -> str:
 
 
 def brief_choices(question: WaitingOnUser) -> str:
-    """Return the choices of a question for its line, without the later calls on offer, whose answers are listed elsewhere."""
+    """Return a question's choices for its line, without the later calls on offer; their answers are listed elsewhere."""
     if question.about is None or not question.about.grants:
         return listed_choices(question)
     return ", ".join([*approving_choices(question), ALWAYS, DENY])
@@ -345,7 +345,7 @@ def mode_text(words: str) -> str:
 
 def rule_lines(run: Run) -> Iterator[str]:
     """Yield the mode of a run, if it has one, and the run's rules."""
-    permissions = Permissions.logged(run.settings, loosens=True)
+    permissions = Permissions.from_log(run.settings, loosens=True)
     if permissions.mode.held:
         yield f"mode {mode_text(permissions.mode.words)}"
     for layer in permissions.layers:

@@ -1,4 +1,4 @@
-"""Remarkable facts about a round apart from its reply, one line each: notes on events, and warnings about the model."""
+"""Notable facts about a round apart from its reply, one line each: notes on events, and warnings about the model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RoundNote(NamedTuple):
 def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
     """Return a note for each piece of guidance in this round, and for each other event before the reply.
 
-    ``settings``: the run's settings, which contain the limits of its conversation.
+    ``settings``: the run's settings, including the limits of its conversation.
     """
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []

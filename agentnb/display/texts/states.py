@@ -94,7 +94,7 @@ COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "
 FINAL_ERRORS = frozenset({"ScriptEnded"})
 """Errors that would recur if the run were continued."""
 SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
-"""Advice that is sufficient on its own if an error has it."""
+"""Kinds of advice that suffice as the next step after an error."""
 VALUES_OF_OUTCOMES = {"passed": "true", "failed": "false", "unknown": "differ"}
 """Values of a trace's outcome field; ``differ`` means that several scores disagree."""
 MAX_OF_AN_OUTCOME = 40
@@ -176,7 +176,7 @@ def end_words(reason: str) -> str:
 
 
 def completion(state: RunState) -> tuple[Tone, str]:
-    """Return the tone and words for a completed run, which is good only if it was checked and passed.
+    """Return the tone and words for a completed run. The tone is good only if the run was checked and passed.
 
     A recorded outcome is shown next to these words.
     """
@@ -353,7 +353,7 @@ def has_ended(run: Run) -> bool:
 
 
 def is_going_on(run: Run) -> bool:
-    """True if a process is working on the run, which has neither ended nor been suspended."""
+    """True if a process is working on the run: it has neither ended nor been suspended."""
     return run.should_continue and not run.is_suspended
 
 
@@ -568,7 +568,7 @@ def ending_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the warnings to the person, except those about open todos, which the list shows, and filled gaps."""
+    """Return the warnings to the person, except those about filled gaps, and about open todos, as the list shows these."""
     return ["".join(note) for note in note_pieces(run, commands)]
 
 
@@ -579,7 +579,7 @@ def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
-    """Add the run's options to the advice in an error or warning, which did not know them where it arose."""
+    """Add the run's options to the advice in an error or warning; they were unknown where it arose."""
     tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
         [

@@ -14,7 +14,7 @@ from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
 SUBSTITUTED = "substituted"
-"""State of a step that failed but completed with a substitute, `NodeState.is_substituted`; its status is completed."""
+"""State of a step that failed but completed with a substitute (`NodeState.is_substituted`); its status is completed."""
 SUBSTITUTE = "used a substitute"
 MARKS = {
     "": "○",
@@ -51,13 +51,13 @@ WORDS = {
     NOT_RUN: "not run",
     PASSED: "nothing to do",
 }
-"""The word for each state of a step in a workflow or plan that is displayed."""
+"""The word for each displayed state of a step in a workflow or plan."""
 DONE = ("completed", PASSED, KNOWN)
 """States that count as done."""
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
 """Words for the states that are counted, in order."""
 MIN_SECONDS = 0.1
-"""Minimum duration, in seconds, for a step's duration to be shown."""
+"""Shortest step duration, in seconds, that is shown."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """Words for kinds of steps whose own names do not read well."""
 ASKS = "asks you"
@@ -82,7 +82,7 @@ def call_name(path: str, agent: str, title: str) -> str:
 
 
 def state_of_step(state: NodeState | StepRecord, status: str) -> str:
-    """Return the state of a step that is displayed: its status, or that it used a substitute."""
+    """Return the displayed state of a step: its status, or that it used a substitute."""
     return SUBSTITUTED if status == "completed" and state.is_substituted else status
 
 

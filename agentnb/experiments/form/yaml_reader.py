@@ -54,9 +54,9 @@ def read_experiment(
 ) -> Experiment:
     """Parse an experiment. Raises `ExperimentProblems` with every problem and its line.
 
-    ``variables``: values for its names; ``sets``: guidance sets by name. ``path``: the file that the text is from, whose model
-    names may choose only addresses and keys that the user has allowed. ``commands``: the surface whose commands the messages
-    suggest.
+    ``variables``: values for its names; ``sets``: guidance sets by name. ``path``: the file that the text is from; model names
+    in a file may choose only addresses and keys that the user has allowed. ``commands``: the surface whose commands the
+    messages suggest.
     """
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
@@ -68,7 +68,7 @@ def read_experiment(
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
     if problems.found:
         raise ExperimentProblems.of(
-            [problem.worded(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
+            [problem.text_for(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
         )
     return Experiment(**values, _source=text.strip())
 

@@ -1,1 +1,1 @@
-"""Judges, which are models that decide whether a run did its task, and their quality, measured against people's labels."""
+"""Judges: models that decide whether a run did its task. Also their quality, measured against people's labels."""

@@ -1,5 +1,5 @@
-"""Judges: a model decides by a rubric whether a run did its task, or which of two runs did it better, without knowing their
-variants.
+"""Judges. Guided by a rubric, a model decides whether a run did its task, or which of two runs did it better, without knowing
+their variants.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ ANSWERS = {ONE: (PASSED, FAILED, UNKNOWN), PAIR: (RUN_1, RUN_2, TIE, UNKNOWN)}
 class Judge(AskedCheck):
     """Judges runs with a model and a rubric; used as a check of an experiment or of recorded runs.
 
-    ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must have done to pass, in words. ``name``:
-    the name of the check. The judge sees prompts, replies, calls and results as text, but never the name, guidance, policy or
-    tags of a variant. Only its structured reply counts as a verdict; an error, a refusal or anything else is unknown. Its calls
-    are runs with the operation ``judge``, stored in ``.judging`` within the folder of the runs. Verdicts are cached by the
-    contents of run, rubric and model, so judging again costs nothing. Raises `SettingsError` if the settings are invalid.
+    ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must do to pass, in words. ``name``: the
+    name of the check. The judge sees prompts, replies, calls and results as text, but never the name, guidance, policy or tags
+    of a variant. Only its structured reply counts as a verdict; an error, a refusal or anything else is unknown. Its calls are
+    runs with the operation ``judge``, stored in ``.judging`` within the folder of the runs. Verdicts are cached by the contents
+    of run, rubric and model, so judging again costs nothing. Raises `SettingsError` if the settings are invalid.
 
         Experiment(tasks, variants, primary=Judge("openai:NAME", "The answer names the largest city, with its source."))
     """

@@ -1,5 +1,5 @@
-"""Preferences between two runs of a task: a judge's choices, made twice with the sides swapped, and the number of pairs that
-prefer each variant.
+"""Preferences between two runs of a task: a judge's choices, each made twice with the sides swapped, and the number of pairs
+that favour each variant.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.planning.judge_verdicts import UNKNOWN
-from agentnb.experiments.results.comparison import Comparison, format_difference
+from agentnb.experiments.results.comparison import Comparison, format_with_limits
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 from agentnb.experiments.statistics.task_values import TooFewTasks
@@ -57,14 +57,8 @@ class Preferences:
         analysis = self.analysis
         if isinstance(analysis, TooFewTasks):
             return f"{head}\n{analysis.shortage}: {analysis.remedy}"
-        interval = (
-            ""
-            if analysis.interval is None
-            else f" [{format_difference(analysis.interval[0])}, {format_difference(analysis.interval[1])}]"
-        )
-        return (
-            f"{head}\nShare for a minus share for b: {format_difference(analysis.value)}{interval}, p = {analysis.p_value:.3g}"
-        )
+        share = format_with_limits(analysis.value, analysis.interval)
+        return f"{head}\nShare for a minus share for b: {share}, p = {analysis.p_value:.3g}"
 
 
 def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:

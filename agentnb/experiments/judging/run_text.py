@@ -17,7 +17,7 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
 
 
 def run_block(run: Run, tag: str, task: str) -> str:
-    """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in the run can forge.
+    """Return the run as JSON Lines between ``<tag>`` and ``</tag>``. No text in the run can forge these tags.
 
     Limited to the first 50 and last 150 rounds, like the view shown to people who label runs. ``task``: the prompt; empty to
     omit it.

@@ -1,4 +1,4 @@
-"""Assignment of variants, either to complete runs or, as guidance sets, to the rounds of a run by random draw."""
+"""Assignment of variants: to complete runs or, if they are guidance sets, at random to the rounds of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.policies.policy_sets import NAMED, OWN_POLICY
 from agentnb.runtime.host.host import host_here
 
 DRAWN = "drawn"
-"""Name of the only arm of an experiment that draws by round, in which each run meets all sets."""
+"""Name of the single arm in experiments that draw by round, where each run meets all sets."""
 
 
 class Assignment(NamedTuple):
@@ -93,7 +93,9 @@ class Assignment(NamedTuple):
 
 
 def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | None:
-    """Return the guidance set of a variant; other kinds of variants cannot change from round to round and are a problem."""
+    """Return the guidance set of a variant. Other kinds of variants are a problem, since they cannot change from round to
+    round.
+    """
     if not isinstance(definition, str | GuidanceSet):
         kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(

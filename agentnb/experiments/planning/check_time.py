@@ -35,7 +35,7 @@ def run_check_here(check: Check, run: Run, row: Mapping[str, Any], seconds: floa
 
 
 async def run_checks(checks: Iterable[Check], run: Run, row: Mapping[str, Any], seconds: float) -> list[Check]:
-    """Run the user's checks on a run, and return all checks, with outcomes in place of the functions that were run.
+    """Run the user's checks on a run, and return all checks, replacing the functions that were run by their outcomes.
 
     A cancellation ends the active check.
     """

@@ -22,6 +22,6 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "redone": ("str", "recovered or again, if the run was cut off"),
     "at": ("datetime64[us, UTC]", "When it was finished"),
 }
-"""Columns of `Results.table` with their types. The columns of the checks, named after them, follow `reason`; no check may have
+"""Columns of `Results.table` with their types. Each check's column, named after the check, follows `reason`; no check may have
 one of these names.
 """

@@ -1,4 +1,4 @@
-"""Checks of an experiment, which decide whether a run did its task. Each returns true, false, a number, or None for unknown."""
+"""Checks of an experiment: they decide whether a run did its task. Each returns true, false, a number, or None for unknown."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
 
 
 def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the checks' values for a run, and the errors of the checks that raised one, whose values are unknown."""
+    """Return the checks' values for a run, and the errors that checks raised; the values of those checks are unknown."""
     values: dict[str, Value] = {}
     errors: dict[str, str] = {}
     for check in checks:

@@ -70,7 +70,9 @@ class ExperimentTask:
 
 
 def cluster_key(cluster: str, task: str) -> ClusterKey:
-    """Return a key that is unique to a cluster; a task without a cluster never has the same key as a cluster with its name."""
+    """Return a key that is unique to a cluster. A task without a cluster never shares the key of a cluster that has the task's
+    name.
+    """
     return bool(cluster), cluster or task
 
 
@@ -180,7 +182,7 @@ def _task(item: Any) -> ExperimentTask:
 
 
 def _folder_of(row: Mapping[str, Any]) -> list[str]:
-    """Return a hash of a task's folder in a list; empty if the task has none. Raises `SettingsError`."""
+    """Return a list with the hash of a task's folder; empty if the task has none. Raises `SettingsError`."""
     return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 

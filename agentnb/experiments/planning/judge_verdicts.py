@@ -22,7 +22,7 @@ from agentnb.store.store import Store
 FOLDER = ".judging"
 """Folder of the verdicts and the judges' runs, within the folder of the judged runs. Hidden, so that tables skip it."""
 FILE = "verdicts"
-"""File of the verdicts (JSON Lines), without the suffix of traces, so that the folder can be read like any folder of runs."""
+"""File name for verdicts (JSON Lines), without the suffix of traces, so that the folder can be read like any folder of runs."""
 PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
 """The possible answers about one run."""
 

@@ -1,4 +1,4 @@
-"""Planned looks at an experiment, each after a number of complete tasks, with its tasks and level."""
+"""Planned looks at an experiment: when each takes place, the tasks that it adds, and its significance level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Near outcomes, which are short-term effects of guidance, measured within a few rounds."""
+"""Near outcomes: short-term effects of guidance, measured within a few rounds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
 _NO_LOOP = re.compile(r"no_loop_within_([1-9]\d{0,2})")
 
 NearValue: TypeAlias = Callable[[int, "bool | None"], "bool | None"]
-"""Returns the outcome of guidance, or None if unknown, given the index of the round and whether its reply followed the
-guidance.
+"""Takes the index of a round, and whether its reply followed the guidance; returns the outcome of the guidance, or None if
+unknown.
 """
 NearOutcome: TypeAlias = Callable[[Run], NearValue]
 

@@ -27,7 +27,7 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_SHAPES = 20
-"""Maximum number of rows with different columns with which a check is tried."""
+"""Maximum number of rows, each with different columns, on which a check is tried."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
@@ -69,7 +69,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
-    """Yield the columns that the variants' templates name but rows lack."""
+    """Yield the columns that the variants' templates name but that the rows lack."""
     for variant in variants:
         if variant.template is None:
             continue

@@ -19,7 +19,7 @@ MAX_SEED = 2**31
 
 
 class Cell(NamedTuple):
-    """A run to make: the positions of its task, variant and model, its repeat, and its seed."""
+    """A run to be made: the positions of its task, variant and model, its repeat, and its seed."""
 
     task: int
     variant: int

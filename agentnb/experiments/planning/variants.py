@@ -25,7 +25,7 @@ from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""
-"""Placeholder for the name of the model of each variant's own agent."""
+"""Placeholder for the name of a model: each variant's agent has its own."""
 PROMPT = "prompt"
 """Variant setting that, like `HOME`, is not an agent setting: a template around the prompt of each task."""
 _SETTINGS = {field.name for field in fields(AgentSettings) if field.init} | {PROMPT, HOME}
@@ -101,7 +101,7 @@ def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], pr
 
 
 def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
-    """Return pairs of names of variants with equal content, the earlier name first."""
+    """Return the pairs of variants (by name) that have equal content, the earlier one first."""
     first: dict[tuple[str, str], str] = {}
     return [
         (earlier, variant.name)
@@ -111,7 +111,7 @@ def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
 
 
 def forked_changes(variant: Variant) -> list[str]:
-    """Return the settings that a variant changes but that cannot be changed in a fork of a recorded run."""
+    """Return the settings that a variant changes although they cannot be changed in a fork of a recorded run."""
     changes = [name for name in variant.changes or (["acp"] if is_foreign(variant.work) else []) if name not in FORKED]
     return [*changes, *(["prompt"] if variant.template is not None else [])]
 

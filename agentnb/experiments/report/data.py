@@ -23,7 +23,7 @@ Write = Callable[[str, bytes], None]
 
 
 def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, write: Write) -> Iterator[Block]:
-    """Write the data of an experiment, and yield the report's entry for each file. ``folder``: the name of their folder."""
+    """Write the data of an experiment, and yield the report's entry for each file. ``folder``: the folder's name."""
     tables = {"runs": (results.table(), "one row per run that counts")}
     attempts = results.attempts
     if len(attempts) > len(tables["runs"][0]):

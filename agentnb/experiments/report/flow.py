@@ -10,7 +10,7 @@ from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.values import cell_values, count_states
 
 LATER = "later"
-"""State of a run that is scheduled after the planned look at which the results stand."""
+"""State of a run scheduled after the planned look that the results are from."""
 COLUMNS = ("planned", LATER, "not run", "run", "failed", "value missing", "left out", "analysed")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.errors import StoreError
 from agentnb.experiments.report.document import Block, Grid, Heading, Paragraph
 from agentnb.experiments.report.setup import Setup
-from agentnb.experiments.results.comparison import format_difference
+from agentnb.experiments.results.comparison import format_with_limits
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.rounds.lift import lift
 from agentnb.experiments.views.numbers import format_p
@@ -50,11 +50,10 @@ def lift_of(results: Results) -> Iterator[Block]:
 
 def _row(effect: Mapping[str, Any]) -> list[str]:
     difference, low, high, p_value = (effect[name] for name in ("lift", "lift_low", "lift_high", "p_adjusted"))
-    interval = "" if low is None else f" [{format_difference(low)}, {format_difference(high)}]"
     return [
         *[effect[name] for name in ("model", "set", "against", "kind", "trigger")],
         f"{effect['judged']:,} and {effect['judged_without']:,}",
         *["" if effect[name] is None else f"{effect[name]:.3g}" for name in ("share", "anyway")],
-        "" if difference is None else f"{format_difference(difference)}{interval}",
+        "" if difference is None else format_with_limits(difference, None if low is None else (low, high)),
         "" if p_value is None else format_p(p_value),
     ]

@@ -1,4 +1,4 @@
-"""The report in Markdown, where no text becomes markup."""
+"""The report in Markdown, with any markup in its texts escaped."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ANALYSIS = (
     "Each 95 % interval covers the intervals of both tests; multiple comparisons are Holm-adjusted",
 )
 NOT_NAMED = "not named"
-"""Placeholder for a model that its replies do not name."""
+"""Placeholder for a model whose replies do not name it."""
 
 
 def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
@@ -153,7 +153,7 @@ def _models(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _find_served_names(results: Results, row: Row) -> str:
-    """Return the names by which the provider calls the model in a run's replies."""
+    """Return the provider's names for the model, as given in a run's replies."""
     if not row.run_id:
         return NOT_NAMED
     try:

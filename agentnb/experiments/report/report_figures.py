@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_FLIPS = 3
-"""Maximum number of comparisons for which the tasks are drawn."""
+"""Maximum number of comparisons whose tasks are shown in a figure."""
 
 
 def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:

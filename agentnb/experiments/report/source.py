@@ -1,4 +1,4 @@
-"""Code that reproduces an experiment: its YAML cell, or a call of `Experiment` with the functions that it uses."""
+"""Code that reproduces an experiment: its YAML cell, or a call to `Experiment` with the functions that it uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, withi
 """
 IMPORTED = frozenset(re.findall(r"\w+", IMPORTS))
 LEFT_OUT = ("tasks", "folder", "executor", "places")
-"""Arguments that concern the data or the machine."""
+"""Arguments left out because they concern the data or the machine."""
 
 
 class _Names(NamedTuple):

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
 STATISTICS = "scipy"
-"""The package used for statistical tests, which an extra installs."""
+"""The package used for statistical tests, installed by an extra."""
 _NAME = re.compile(r"[\w.-]+")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import inf
+from math import floor, inf, log10
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -76,7 +76,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     """Notes on deviations from the plan."""
     family: int = 1
-    """Number of comparisons made of the same results. If there are several, ``p_adjusted`` is adjusted by Holm's method."""
+    """Number of comparisons made with the same results. If there are several, ``p_adjusted`` is adjusted by Holm's method."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
@@ -86,7 +86,7 @@ class Comparison:
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Placeholder rows for planned cells that have not run."""
     quality: JudgeQuality | None = field(default=None, repr=False)
-    """Quality of the deciding judge, used to correct the differences. Flips, McNemar and pass^k are not corrected."""
+    """Quality of the deciding judge, used to correct the differences. Flips, McNemar's test and pass^k are not corrected."""
     limits: tuple[float, float] | None = None
     """Minimum and maximum of the primary, or None if they were not specified."""
     look: Look | None = None
@@ -160,7 +160,9 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """True if missing values could move 0 into or out of the interval; None if none are missing or no number is known."""
+        """True if missing values could move 0 into or out of the interval; None if no values are missing or the difference is
+        unknown.
+        """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
         return any(find_sign(extreme) != find_sign(self.analysis) for extreme in self.extremes)
@@ -494,7 +496,7 @@ def _of_runs(
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison corrected by the quality of its judge, with a note on the correction or on why it was not possible.
+    """Return the comparison, corrected for the quality of its judge, with a note on the correction or on why it was impossible.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """
@@ -540,16 +542,34 @@ def _describe(comparison: Comparison) -> str:
         return comparison.missing
     if analysis.interval is None:
         return describe_equal(analysis.value, analysis.tasks)
-    low, high = map(format_difference, analysis.interval)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     seen = "" if find_sign(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
-    return f"{format_difference(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
+    difference = format_with_limits(analysis.value, analysis.interval)
+    return f"{difference}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def format_difference(value: float) -> str:
     """Format a difference with its sign and three digits. Rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
+
+
+def format_differences(*values: float) -> list[str]:
+    """Format a difference and its limits with the same number of decimals: at most three digits for the largest.
+
+    A value too small for them is shown as it is, because a limit of 0 would say that the interval includes 0.
+    """
+    largest = max(map(abs, values))
+    decimals = max(0, 2 - floor(log10(largest))) if largest >= ROUNDING else 0
+    while decimals and all(round(value, decimals) == round(value, decimals - 1) for value in values):
+        decimals -= 1
+    return [f"{value:+.{decimals}f}" if round(value, decimals) else format_difference(value) for value in values]
+
+
+def format_with_limits(value: float, interval: Sequence[float] | None) -> str:
+    """Format a difference, followed by the limits of its interval in brackets if there are any."""
+    difference, *limits = format_differences(value, *(interval or ()))
+    return f"{difference} [{', '.join(limits)}]" if limits else difference
 
 
 def _check_primary(results: Results, primary: Any) -> str:

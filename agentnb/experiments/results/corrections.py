@@ -43,7 +43,7 @@ class LabelledRun(NamedTuple):
 
 
 class ErrorRates(NamedTuple):
-    """Accuracy of a judge on labelled runs. The 95 per cent intervals treat tasks as independent, except that of kappa."""
+    """Accuracy of a judge on labelled runs. The 95 per cent intervals, except the one for kappa, treat tasks as independent."""
 
     runs: int
     sensitivity: Share
@@ -209,8 +209,8 @@ class Correction(NamedTuple):
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
     def _shift_rates(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
-        """Yield the difference with each rate at its lower and upper limit; a rate that both arms share is moved in both at
-        once.
+        """Yield the difference with each rate at its lower and upper limit; if both arms share a rate, both are moved
+        at once.
         """
         for index in (0, 1):
             arms = ((0,), (1,)) if self.is_by_arm else ((0, 1),)
@@ -225,8 +225,8 @@ class Correction(NamedTuple):
 def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[float, float]:
     """Return the distances from the difference to both ends of the interval, with the rates fixed.
 
-    They are at least as large as those of the verdicts' interval, which accounts for rare passes or failures. If all tasks
-    differ alike, the interval is as wide as the share of exceptions that cannot be excluded.
+    They are at least as large as those of the verdicts' interval, which accounts for rare passes or failures. If all tasks show
+    the same difference, the interval is as wide as the share of exceptions that cannot be excluded.
     """
     if judged.interval is None:
         return ((judged.max_exception_share or 1.0) * slope,) * 2

@@ -26,7 +26,7 @@ from agentnb.store.store import Store, load_file
 FOLDER = Path(".agentnb") / "experiments"
 """Default parent folder of experiments, relative to the folder in which they are started."""
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
-"""Names within the folder, without the suffix of traces, so that the folder reads like any folder of runs."""
+"""Names within the folder, without the suffix of traces, so that the folder can be read like any folder of runs."""
 
 PLANNED = "planned"
 """Kind of note about an extension made before the first run."""
@@ -311,7 +311,7 @@ Records: TypeAlias = ExperimentFolder | Memory
 
 
 def _seal(text: bytes) -> bytes:
-    """Return the last line of a plan's file, which is a checksum."""
+    """Return the checksum that is the last line of a plan's file."""
     return content_hash(text).encode()
 
 

@@ -45,7 +45,7 @@ class Results:
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Placeholder rows for cells that have no row."""
     look: Look | None = None
-    """The planned look at which these results stand, or None between looks or if no looks are planned."""
+    """The planned look that these results are from, or None between looks or if no looks are planned."""
     writer: Callable[[Results, str | Path, Any], Path] | None = field(default=None, repr=False, compare=False)
     """Writes the report."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
@@ -187,7 +187,7 @@ class Results:
 
     @property
     def _about_look(self) -> str:
-        """A note on the planned look at which these results stand."""
+        """A note on the planned look that these results are from."""
         assert self.look is not None, "asked only at one"
         remaining = self.look.of_tasks - self.look.tasks
         suffix = (

@@ -33,8 +33,8 @@ async def add_verdicts(
 ) -> Row:
     """Return the row with the verdicts of checks that ask a model.
 
-    ``columns``: the row of the task, whose prompt the judge reads; if omitted, the run's prompt, which a variant may have
-    changed.
+    ``columns``: the row of the task, with the prompt for the judge; if omitted, the judge gets the run's prompt, which a
+    variant may have changed.
 
     No model is asked about a run that was cut short or lost, since its ending decides the value.
     """

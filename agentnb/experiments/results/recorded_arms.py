@@ -82,7 +82,7 @@ def name_of_task(run: RunFacts) -> str:
 
 
 def arm_of(run: RunFacts) -> str:
-    """Return the experiment variant of a run; empty for other runs."""
+    """Return the variant of an experiment's run; empty for other runs."""
     return _find_tag(run, VARIANT_TAG)
 
 

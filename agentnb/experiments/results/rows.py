@@ -21,7 +21,7 @@ from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops_table import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
-"""Repetition of a run that was cut off: recovered, or made again."""
+"""The way in which a run that was cut off was repeated: recovered, or made again."""
 NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
 """Fields of a row that do not reveal how the run went."""
 COVERED = "covered"
@@ -61,7 +61,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     end: str = ""
     """End of the run, which determines the values that count; empty in rows from earlier versions."""
     check_errors: dict[str, str] = {}
-    """Errors of checks that raised one, by name; the values of these checks are unknown."""
+    """Errors raised by checks, by the check's name; the values of these checks are unknown."""
     judged: dict[str, str] = {}
     """Ids of judges' runs, by the name of the check."""
     cluster: str = ""

@@ -54,7 +54,7 @@ class Unit(NamedTuple):
 
 
 def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
-    """Return the cells of rows, each with its value of a check or measure."""
+    """Return the cells of these rows, each with its value for a check or measure."""
     return [_cell_value(row, name, row.value(name)) for row in rows]
 
 

@@ -42,7 +42,7 @@ class Injection(NamedTuple):
 
 def is_drawn_by_round(run: Run) -> bool:
     """True if a guidance set was drawn for each round of the run."""
-    logged = RandomGuidance.logged(run.settings)
+    logged = RandomGuidance.from_log(run.settings)
     return any(event.round for event in draws_of(run)) if logged is None else logged.assign == "round"
 
 
@@ -65,7 +65,9 @@ def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
 
 
 def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
-    """Yield the guidance that a set would give for rounds of a run: the index, its kind, and whether the reply followed it."""
+    """Yield the guidance that a set would give for rounds of a run: the round's index, the kind, and whether the reply followed
+    it.
+    """
     for round_ in replay(run, guidance=words).rounds:
         if round_.would_be is None or round_.recorded.is_final:
             continue
@@ -78,7 +80,7 @@ def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Injectio
 
 
 def _sets_of(run: Run) -> list[GuidanceSet]:
-    """Return the sets with guidance that could be drawn or, if a policy does the drawing itself, those that were drawn."""
-    drawn = RandomGuidance.logged(run.settings)
+    """Return the sets with guidance that could be drawn. If a policy does the drawing itself, return those that were drawn."""
+    drawn = RandomGuidance.from_log(run.settings)
     logged = {event.set: GuidanceSet.as_logged(event.set, event.texts or {}) for event in draws_of(run)}
     return [words for words in (logged.values() if drawn is None else drawn.sets) if words.as_texts.texts]

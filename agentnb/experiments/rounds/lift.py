@@ -194,7 +194,9 @@ def _add(values: dict[GuidanceKind, dict[str, list[bool]]], kind: GuidanceKind, 
 
 
 def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
-    """Yield the guidance of a set that rounds would have had but did not have, and whether their replies followed it."""
+    """Yield the guidance that a set would have given in rounds that did not get it, and whether the replies followed
+    it anyway.
+    """
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
     for index, injection_kind, followed in would_be_given(run, words):

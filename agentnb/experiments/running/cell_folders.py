@@ -1,4 +1,4 @@
-"""The folders of a run, which are kept until the checks are done: its working folder, and the home of an external agent."""
+"""The folders of a run, kept until the checks are done: its working folder, and the home of an external agent."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Job(NamedTuple):
 
     @property
     def way(self) -> Redone:
-        """Repetition of a run that was cut off, for its row."""
+        """The way in which a run that was cut off is repeated, for its row."""
         if self.redone:
             return "again"
         return "" if self.begun is None or self.begun.is_over else "recovered"

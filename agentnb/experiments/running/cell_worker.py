@@ -1,4 +1,4 @@
-"""Worker process of an experiment, which receives cells through a pipe, runs them on one event loop, and returns their rows."""
+"""Worker process of an experiment: receives cells through a pipe, runs them on one event loop, and returns their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running experiment as others watch and control it from any thread: its progress, pause and stop."""
+"""A running experiment, which others can watch and control from any thread: its progress, pause and stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress:
     reasons: tuple[tuple[str, int], ...] = ()
     """Reasons why runs did not complete, with the number of runs, most frequent first."""
     cost: float | None = 0.0
-    """US dollars of all finished cells, including their judging; None if the cost of any cell is unknown."""
+    """Cost in US dollars of all finished cells, including their judging; None if the cost of any cell is unknown."""
     cost_expected: float | None = None
     """The estimate for all cells, if any."""
     budget: float | None = None
@@ -66,7 +66,7 @@ ProgressWatcher: TypeAlias = Callable[[Progress], object]
 
 @dataclass(slots=True)
 class Control:
-    """Accepts pause and stop from any thread, and informs its watchers of each finished cell."""
+    """Accepts pause and stop requests from any thread, and informs its watchers of each finished cell."""
 
     id: str
     total: int

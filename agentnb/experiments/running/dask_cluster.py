@@ -1,4 +1,4 @@
-"""Uses a Dask cluster through a client: required scheduler settings, messages from workers, and stopping their cells."""
+"""A Dask cluster, used through a client: required scheduler settings, messages from workers, and the stopping of cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ waiting.
 """
 
 SCATTERS = 10
-"""Maximum attempts to send the work while workers die. Dask itself waits half a minute for the first worker."""
+"""Maximum number of attempts to send the work if workers die. Dask itself waits half a minute for the first worker."""
 
 GONE = (OSError, TimeoutError, KeyError)
 """Errors raised when the work is sent to a worker that is dying."""

@@ -55,7 +55,7 @@ class LiveExperiment:
         return self._future.result(timeout)
 
     def add_done_callback(self, call: Callable[[Future[Results]], object]) -> None:
-        """Call a function with the future of the results when the experiment has ended, on the experiment's thread."""
+        """When the experiment has ended, call a function with the future of the results, on the experiment's thread."""
         self._future.add_done_callback(call)
 
     def wait(self) -> Results:
@@ -77,7 +77,7 @@ class LiveExperiment:
 
 
 @contextmanager
-def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
+def watch_experiment(control: Control, watch: ProgressWatcher | None, *, show: bool) -> Iterator[None]:
     """Show a running experiment to its watchers: ``watch``, and either the notebook in which it was started or a line in a
     terminal.
     """

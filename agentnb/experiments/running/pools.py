@@ -30,8 +30,8 @@ from agentnb.runtime.runs.launch import new_run_id
 POLL = 0.2
 """Seconds between polls of a future that has no callbacks."""
 MAX_WAITS = 10
-"""Deaths of workers during a cell's wait that do not count against it: news of a death may overtake the message that the cell
-started.
+"""Maximum number of deaths of workers while a cell seems to be waiting, which do not count against it: news of a death may
+overtake the message that the cell has started.
 """
 AHEAD = 2
 """Number of cells per thread submitted to a Dask cluster, so that the next one is queued before the last result arrives."""
@@ -56,7 +56,7 @@ class _Attempt:
 
 
 class InPool:
-    """Runs cells in a pool that belongs to the user, and is neither started nor ended here. Used on one event loop."""
+    """Runs cells in the user's own pool, which is neither started nor shut down here. Used on one event loop."""
 
     def __init__(
         self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, in_kernel: Executor
@@ -189,8 +189,8 @@ class InPool:
                     self._records.add_log(name, data)
 
     def _lose(self, run_id: str, why: str = "") -> None:
-        """Move away the logs of an attempt without a row. ``why``: record the attempt as a row with this error and its known
-        spending.
+        """Move away the logs of an attempt without a row. If ``why`` is given, the attempt is recorded as a row with this error
+        and its known spending.
         """
         attempt, log_id = self._under_way.pop(run_id), ""
         if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
@@ -212,7 +212,7 @@ def threads_of(pool: Any) -> int:
 
 
 def _dask_client(pool: Any) -> Any:
-    """Return the Dask client of a pool, if it has one; it is used because the pool's executor would hide deaths."""
+    """Return the Dask client of a pool, if the pool has one. Used because the pool's executor would hide deaths."""
     client = getattr(pool, "_client", pool)
     return client if hasattr(client, "scheduler_info") else None
 

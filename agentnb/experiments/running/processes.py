@@ -51,7 +51,7 @@ class InProcesses:
         continued: Callable[[Job], Job],
     ) -> None:
         """``places``: number of concurrent cells, run in at most as many processes as there are cores; ``continued``: returns
-        the job of a cell whose process died, with what remains of its run.
+        the job with which to continue a cell whose process died.
         """
         self.processes = min(places or cores(), cores())
         self.places = places or self.processes * AT_A_TIME

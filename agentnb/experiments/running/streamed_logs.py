@@ -13,7 +13,7 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
 MAX_PIECE_BYTES = 32_768
-"""Maximum size of a piece, which is small since a Dask scheduler remembers the last thousand messages."""
+"""Maximum size of a piece in bytes: kept small, since a Dask scheduler remembers the last thousand messages."""
 
 
 class Piece(NamedTuple):

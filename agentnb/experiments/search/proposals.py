@@ -114,7 +114,7 @@ class Proposals:
         return sum(record.made.cost or 0.0 for record in self._known.values())
 
     async def get(self, place: int, request: Callable[[], ProposalRequest], best: str, limit: float | None) -> Proposed:
-        """Return the proposal at this position, made and stored now unless the file has one for the same set.
+        """Return the proposal at this position; make and store it now unless the file has one for the same set.
 
         Raises `BudgetReached` if the limit leaves nothing for a new proposal.
         """

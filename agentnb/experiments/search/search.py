@@ -25,7 +25,7 @@ from agentnb.experiments.planning.variants import Variant, is_persona, name_of, 
 from agentnb.experiments.results.comparison import Comparison, compare
 from agentnb.experiments.results.experiment_folder import ExperimentFolder, Memory, Note, Plan, Records, add_note
 from agentnb.experiments.running.control import ProgressWatcher
-from agentnb.experiments.running.live_experiment import LiveExperiment, watched
+from agentnb.experiments.running.live_experiment import LiveExperiment, watch_experiment
 from agentnb.experiments.search.candidates import added_lines, without_line
 from agentnb.experiments.search.gepa_engine import CandidateSearch, load_gepa
 from agentnb.experiments.search.proposals import FILE, ProposalRequest, Proposals, by_function, by_model, proposer_agent
@@ -44,18 +44,18 @@ from agentnb.store.store import Store
 FOLDER = Path(".agentnb") / "searches"
 """Default parent folder of searches, relative to the folder in which they are started."""
 ENDED = "searched"
-"""Kind of the note that the trials have ended and that no further trial will be made; its keys are the candidates."""
+"""Kind of the note that the trials have ended and no more will be made; its keys are the candidates."""
 LEAST = 1e-9
 """A budget in US dollars that is too small for any run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Searches for guidance that is better than ``guidance``, a set or the name of one, on tasks like these.
+    """Searches for guidance that is better than ``guidance``, a set or the name of one, on tasks like those in ``tasks``.
 
     A share of the tasks (``held_out``, by default half), drawn in advance, judges the best candidate once and determines the
     gain. On the other tasks, in ``folds``, each proposal changes a line of the best set so far; the result replaces that set if
-    a paired test shows that it is better; ``keep``: ids of tasks that no candidate may make worse. Finally, each new line is
+    a paired test shows that it is better. ``keep``: ids of tasks that no candidate may make worse. Finally, each new line is
     ablated.
 
     ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are as in
@@ -119,7 +119,7 @@ class Search:
     ) -> SearchResult:
         """Search on the running event loop, judge the best set once, and return the result.
 
-        ``design``: the return value of `design`, as consent; if omitted, you are asked. If it is interrupted, killed or
+        ``design``: the return value of `design`, as consent; if omitted, you are asked. If the search is interrupted, killed or
         stopped, run it again to continue; no cell or proposal is paid for twice.
         """
         return await self._run(self._begin_control(design), watch, show)
@@ -164,7 +164,7 @@ class Search:
             limit = self.proposals if ended is None else len(ended.keys)
             search = CandidateSearch(cells, self._read.split, proposals, limit, self._primary.is_binary, self._read.start)
             outcome = _Outcome(search, cells)
-            with watched(control, watch, show=show):
+            with watch_experiment(control, watch, show=show):
                 try:
                     control.take(records.rows().values())
                     await search.run()

@@ -61,7 +61,7 @@ class Ledger(CellSpending):
 
 
 class KeptKernel(InKernel):
-    """Runs the cells of many batches. Each batch closes it, but the servers stay up until `end`."""
+    """Runs the cells of many batches. Each batch calls `close`, but the servers stay up until `end`."""
 
     async def close(self) -> None:
         """Keep the servers for the next batch."""
@@ -72,7 +72,7 @@ class KeptKernel(InKernel):
 
 
 class SearchControl(Control):
-    """Control of a search, whose cells run in many batches. Each batch begins it again, but does not end it."""
+    """Control of a search, whose cells run in many batches. Each batch starts the control again, but does not end it."""
 
     is_open = True
 

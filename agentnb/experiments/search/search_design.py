@@ -24,7 +24,7 @@ class SearchDesign:
     budget: float | None
     """US dollars for the entire search, or None for no limit."""
     cost: float | None
-    """US dollars: 0 for free models; None if unknown, apart from being within the budget."""
+    """US dollars: 0 for free models, or None if nothing is known except that the budget covers it."""
 
     @property
     def cells(self) -> int:

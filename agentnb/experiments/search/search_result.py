@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agentnb.display.texts.labels import pluralize
-from agentnb.experiments.results.comparison import Comparison, comparison_lines, find_sign, format_difference
+from agentnb.experiments.results.comparison import Comparison, comparison_lines, find_sign, format_with_limits
 from agentnb.experiments.search.candidates import Line
 from agentnb.experiments.search.proposals import Trial
 from agentnb.guidance.sets import GuidanceSet
@@ -29,8 +29,7 @@ class Ablation(NamedTuple):
             return "not tried without it: the budget was reached"
         if self.comparison.difference is None or self.comparison.interval is None:
             return f"{self.comparison.missing or comparison_lines(self.comparison)[0]} ({EXPLORATORY})"
-        low, high = map(format_difference, self.comparison.interval)
-        return f"with it {format_difference(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
+        return f"with it {format_with_limits(self.comparison.difference, self.comparison.interval)} ({EXPLORATORY})"
 
     def __repr__(self) -> str:
         return f"{self.line.part}: {self.line.text}\n  {self.effect}"

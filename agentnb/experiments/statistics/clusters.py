@@ -48,7 +48,7 @@ class ClusterDifferences:
 
     @property
     def is_binary(self) -> bool:
-        """True if all values are 1 for passes and 0 for failures."""
+        """True if every value is 1 (passed) or 0 (failed)."""
         return self.marks is not None and self.marks <= {0.0, 1.0}
 
     @cached_property

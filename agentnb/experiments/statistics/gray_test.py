@@ -22,7 +22,7 @@ class SurvivalArm(NamedTuple):
     completed: int
     """Number of runs that completed without the event."""
     steps: tuple[Step, ...]
-    """Share of runs with the event, after each round in which one occurred, with its interval."""
+    """Share of runs with the event, and its interval, after each round in which an event occurred."""
 
 
 class SurvivalComparison(NamedTuple):
@@ -65,7 +65,7 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
 
 
 def _score(a: Any, b: Any) -> Any:
-    """Return Gray's score, given by round the runs at risk, those with an event, and those completed."""
+    """Return Gray's score. ``a`` and ``b``: by round, the numbers of runs at risk, with an event, and completed."""
     import numpy as np
 
     weights = []

@@ -151,13 +151,13 @@ def _of_numbers(differences: ClusterDifferences, alpha: float) -> float:
 
 
 def _search_numbers(drawn: Floats, tasks: Floats, clusters: int, alpha: float) -> float:
-    def reached(size: float) -> bool:
+    def is_detected(size: float) -> bool:
         return all(_measure_power(sign * drawn + size * tasks, tasks, clusters, alpha) >= POWER for sign in (1, -1))
 
     high = float(drawn.std() / tasks.mean())
-    while not reached(high):
+    while not is_detected(high):
         high *= 2
-    return _halve(reached, high)
+    return _halve(is_detected, high)
 
 
 def _search_passes(
@@ -181,7 +181,7 @@ def _search_passes(
         failed = np.rint(runs * (1 - first / tasks)).astype(int)
         lift = (tasks - first) / np.maximum(failed, 1)
 
-        def reached(size: float) -> bool:
+        def is_detected(size: float) -> bool:
             chances = np.clip(size / np.maximum(1 - rate, 1e-9), 0, 1)
             rng = np.random.default_rng(SEED)
             passed = rng.binomial(failed, chances)
@@ -190,9 +190,9 @@ def _search_passes(
             return _measure_power(first - second + lift * passed, tasks, clusters, alpha, is_binary=True) >= POWER
 
         highest = float(1 - rate.mean())
-        if low >= highest or not reached(highest):
+        if low >= highest or not is_detected(highest):
             return None
-        return low if low and reached(low) else _halve(reached, highest, low)
+        return low if low and is_detected(low) else _halve(is_detected, highest, low)
 
     effect: float | None = None
     both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
@@ -202,10 +202,10 @@ def _search_passes(
     return effect
 
 
-def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
+def _halve(is_detected: Callable[[float], bool], high: float, low: float = 0.0) -> float:
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
     return high
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the p values adjusted by Holm's method, in the same order, to be compared with the level for the entire family.
+    """Return the p values adjusted by Holm's method, in the same order. Compare them with the level for the entire family.
 
     A missing p value stays None but counts towards the family, since its comparison was planned as part of it. Source: Holm
     (1979), Scandinavian Journal of Statistics 6.

@@ -1,4 +1,4 @@
-"""Variance components estimated from a pilot, which determine how much additional repeats would help."""
+"""Variance components, estimated from a pilot; they determine how much additional repeats would help."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compute_task_deviation(components: Components, runs: int) -> float:
 
 
 def estimate_components(tasks: Sequence[TaskValues]) -> Components | None:
-    """Estimate a pilot's variance components, which are unbiased, except that the variance between tasks is at least 0.
+    """Estimate a pilot's variance components without bias, except that the variance between tasks is at least 0.
 
     Takes the differences between the paired runs of each task, by model. Returns None unless two tasks have two pairs under the
     same model: with one pair each, only the sum of the components can be estimated.

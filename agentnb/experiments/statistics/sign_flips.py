@@ -43,12 +43,12 @@ def required_clusters(level: float) -> int | None:
 
 
 class FlipTest(NamedTuple):
-    """For each flip, the lower and upper limit of the thetas for which it is at least as extreme as the observed signs."""
+    """For each flip, the limits of the thetas for which the flip is at least as extreme as the observed signs."""
 
     lows: Floats
     highs: Floats
     tolerance: float
-    """Distance that counts as 0, which absorbs rounding errors."""
+    """Distance that counts as 0, so that rounding errors do not matter."""
 
     def p_value(self, theta: float = 0.0) -> float:
         """Return the two-sided p value for a true mean of ``theta``."""
@@ -72,7 +72,7 @@ class FlipTest(NamedTuple):
 def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None) -> FlipTest:
     """Flip differences, or the sums of differences in clusters with these numbers of tasks.
 
-    The flips do not depend on the order of the differences, nor on which arm comes first, which merely negates them.
+    The flips do not depend on the order of the differences, or on which arm comes first: swapping the arms merely negates them.
     """
     import numpy as np
 

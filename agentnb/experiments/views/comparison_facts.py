@@ -13,12 +13,20 @@ from typing import NamedTuple
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.states import end_words
 from agentnb.experiments.design import describe_price
-from agentnb.experiments.results.comparison import PASSES, Comparison, describe_equal, find_sign, format_difference, log_of
+from agentnb.experiments.results.comparison import (
+    PASSES,
+    Comparison,
+    describe_equal,
+    find_sign,
+    format_difference,
+    format_differences,
+    log_of,
+)
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.task_values import TooFewTasks
-from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_limits, format_p, format_ratio
+from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_p, format_ratio
 
 MAX_NAMED = 3
 """Maximum number of omitted pairs that are named."""
@@ -65,7 +73,7 @@ class Flip(NamedTuple):
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the variants, and the name of the primary with the experiment's."""
+    """Return the names of the variants, and a line that names the primary and the experiment."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
     return f"{comparison.a!r} minus {comparison.b!r}", f"{comparison.primary} · paired by task{source}"
 
@@ -170,7 +178,8 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _means(comparison)
         yield from _list_completed(comparison)
         if comparison.mde is not None:
-            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "found 4 times in 5: 80 % power")
+            ground = "found 4 times in 5: 80 % power, estimated from these runs"
+            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", ground)
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
@@ -212,7 +221,8 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
         return describe_equal(analysis.value, analysis.tasks)
-    parts = [f"{format_difference(analysis.value)}", f"95 % interval {format_limits(analysis.interval)}"]
+    value, low, high = format_differences(analysis.value, *analysis.interval)
+    parts = [value, f"95 % interval {low} to {high}"]
     if comparison.p_adjusted is None:
         parts.append(format_p(analysis.p_value))
     else:
@@ -338,8 +348,9 @@ def _exceptions(analysis: Difference) -> str:
 def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
-    difference = f"a true difference of {comparison.mde:.2g} would be found 4 times in 5"
-    return f" With {comparison.analysis.tasks} tasks, {difference}; a smaller one needs a new experiment with more tasks."
+    tasks = comparison.analysis.tasks
+    found = f"With {tasks} tasks, a true difference of {comparison.mde:.2g} would be found 4 times in 5"
+    return f" {found}; half of it, {comparison.mde / 2:.2g}, needs a new experiment with about {4 * tasks:,} tasks."
 
 
 def _value(value: object, reason: str | None) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import floor, log10
 
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.experiments.results.comparison import describe_equal, format_difference
+from agentnb.experiments.results.comparison import describe_equal, format_difference, format_differences
 from agentnb.experiments.views.comparison_facts import Estimate
-from agentnb.experiments.views.numbers import format_limits
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.85)"
@@ -58,9 +57,9 @@ def _row(estimate: Estimate, reach: float) -> Html:
     else:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))
-        numbers = f"{format_difference(value)}, {format_limits(interval)}"
-        limits = f"from {format_difference(low)} to {format_difference(high)}"
-        description = f"Estimate {format_difference(value)}, 95 % interval {limits}, 0 in the middle of the axis"
+        middle, first, last = format_differences(value, low, high)
+        numbers = f"{middle}, {first} to {last}"
+        description = f"Estimate {middle}, 95 % interval from {first} to {last}, 0 in the middle of the axis"
     parts.append(_at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"))
     line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
     bar = tag("div", "exp-bar", line, role="img", aria_label=description, title=description)

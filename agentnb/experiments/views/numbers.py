@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import floor, log10
 
 from agentnb.display.texts.labels import dollars
-from agentnb.experiments.results.comparison import describe_equal, format_difference
+from agentnb.experiments.results.comparison import describe_equal, format_differences
 from agentnb.experiments.running.live_experiment import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.statistics.task_values import TooFewTasks
 
 UNKNOWN = "unknown"
-
-
-def format_limits(interval: tuple[float, float] | None) -> str:
-    """Format the limits of an interval, with as many decimals as the wider one needs; empty if they are missing."""
-    if interval is None:
-        return ""
-    widest = max(map(abs, interval))
-    decimals = max(0, 2 - floor(log10(widest))) if widest else 0
-    low, high = (format_difference(round(limit, decimals) or limit) for limit in interval)
-    return f"{low} to {high}"
 
 
 def format_p(value: float) -> str:
@@ -36,7 +25,7 @@ def money(amount: float | None) -> str:
 
 
 def total_money(amounts: Iterable[float | None]) -> str:
-    """Format the sum of US dollars, which is unknown if any of them is."""
+    """Format the sum of these US dollars; it is unknown if any amount is."""
     values = [*amounts]
     return money(None if None in values else sum(amount or 0.0 for amount in values))
 
@@ -54,8 +43,8 @@ def format_estimate(estimate: Difference | TooFewTasks) -> str:
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
         return describe_equal(estimate.value, estimate.tasks)
-    limits, p_value = format_limits(estimate.interval), format_p(estimate.p_value)
-    return f"{format_difference(estimate.value)}, {limits}, {p_value}, {estimate.tasks} tasks"
+    value, low, high = format_differences(estimate.value, *estimate.interval)
+    return f"{value}, {low} to {high}, {format_p(estimate.p_value)}, {estimate.tasks} tasks"
 
 
 def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:

@@ -21,7 +21,7 @@ class OpenCalls:
             calls.append(call)
 
     def first(self, recorded_id: str, tool: str) -> RecordedCall | None:
-        """Return the oldest open call with this id or, if there is no id, the oldest of this tool, otherwise of any tool."""
+        """Return the oldest open call with this id; without an id, the oldest of this tool or, failing that, of any tool."""
         calls = self._by_recorded_id[recorded_id] if recorded_id else self._by_tool[tool] if tool else self._all
         while calls and calls[0].result is not None:
             calls.popleft()

@@ -1,4 +1,4 @@
-"""The size of a run under construction, which is checked against the reading limits."""
+"""The size of a run under construction, checked against the reading limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunSize:
         self._add_message("assistant")
 
     def add_call(self, calls: int) -> None:
-        """Count a call, which ends a streak of replies. ``calls``: number of calls in its reply, including this one."""
+        """Count a call; it ends a streak of replies. ``calls``: number of calls in its reply, including this one."""
         check_round_calls(calls, self._source)
         self.add_events(_EVENTS_OF_A_CALL)
         self._add_message("tool")

@@ -117,7 +117,7 @@ class RunWriter:
     def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
         """Add a message from the person or another speaker. The first message is the prompt.
 
-        ``by_person``: False for a notice from the environment, which is the prompt only if there is no user message.
+        ``by_person``: False for a notice from the environment; it becomes the prompt only if there is no user message.
         """
         parts = self._parts(content)
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
@@ -167,7 +167,7 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Add the result of the oldest open call with this id or, if there is no id, of this tool, otherwise of any tool.
+        """Add the result of the oldest open call with this id; without an id, of this tool or, failing that, of any tool.
 
         A result without a matching call gets its own call in the last round. ``error_code``: set if the call failed.
         """
@@ -214,11 +214,11 @@ class RunWriter:
             self._begin()
 
     def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
-        """Set the total usage that the trace states, which is used if the replies do not report theirs.
+        """Set the total usage stated in the trace, for use if the replies do not report their own.
 
-        If they do and their sum differs, the run gets a warning about it.
+        If they do, but their sum differs, the run gets a warning.
 
-        ``has_nested_cost``: True if the cost includes nested runs, so that it applies even if replies report theirs.
+        ``has_nested_cost``: True if the cost includes nested runs; it then applies even if the replies report their own.
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
@@ -252,7 +252,7 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> Run:
-        """Return the run. ``status``: the final status, or None if the trace breaks off, which makes the run interrupted.
+        """Return the run. ``status``: the final status; None if the trace breaks off, so that the run counts as interrupted.
 
         Raises `TraceError` if the events do not form a run.
         """
@@ -413,7 +413,7 @@ class RunWriter:
         return differences if is_same else [*differences, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
-        """Return the origin with the total usage, unless the replies report all of the usage that the trace totals."""
+        """Return the origin, including the total usage unless the replies already report all of it."""
         summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()
@@ -455,7 +455,7 @@ class RunWriter:
                 yield item
                 continue
             is_between = bool(replies) and replies[0] < position < replies[-1]
-            fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
+            fact = item if isinstance(item, Fact) else count.compaction(item) if is_between else as_message(item)
             if fact.kind is e.CommandReceived:
                 count.add_message()
             yield fact

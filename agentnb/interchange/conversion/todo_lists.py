@@ -80,7 +80,7 @@ def _status(one: dict[str, Any]) -> TodoStatus | None:
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
-    """Read a call to ``todo_operations``, by agentnb or by SAM, which may have accepted what agentnb refuses."""
+    """Read a call to ``todo_operations`` from agentnb or SAM. SAM may have accepted what agentnb would refuse."""
     time = cast(datetime, at)  # only stored in a field, which may be None
     operation = str(arguments.get("operation") or "").strip().lower()
     if operation == "write":

@@ -82,7 +82,7 @@ class MessageCount:
         self._rounds.append(self._messages)
         self._messages += 1 + with_calls
 
-    def compacted(self, summary: Summary) -> Fact:
+    def compaction(self, summary: Summary) -> Fact:
         """Return the event for a summary, which replaces all earlier messages except those that are still sent."""
         kept = self._rounds[-summary.rounds] if 0 < summary.rounds <= len(self._rounds) else self._messages
         first = min(summary.first, kept)

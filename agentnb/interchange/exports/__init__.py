@@ -1,4 +1,4 @@
-"""Export formats: one module each, which has a `NAME`, a `TITLE` and `pieces`."""
+"""Export formats, one module each, with `NAME`, `TITLE` and `pieces`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPORTS: dict[str, Export] = {
 
 
 def export_named(name: str) -> Export:
-    """Return the format with this name. Raises `SettingsError` with the most similar names if it is unknown."""
+    """Return the format with this name. Raises `SettingsError`, listing the most similar names, if it is unknown."""
     if name not in EXPORTS:
         raise SettingsError(f"There is no export format {name!r}", suggest_names(name, EXPORTS))
     return EXPORTS[name]

@@ -1,7 +1,7 @@
 """Requests to Anthropic's Messages API that hold the complete conversation: one as JSON, several as JSON Lines.
 
 Blocks made by the API itself, such as thinking with its signature, are kept as they were sent. The ids of a run and its parent
-are in ``user_id``, which is the only free text that this API accepts with a request.
+are in ``user_id``, the only free text that this API accepts with a request.
 """
 
 from __future__ import annotations

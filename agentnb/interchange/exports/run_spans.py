@@ -28,9 +28,9 @@ Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
 """Key of the run's own span."""
 MAX_INPUT_BYTES = 100_000
-"""Bytes of input messages up to which a model call repeats the complete conversation; beyond that, it has only new messages."""
+"""Maximum bytes of input messages for a model call to repeat the whole conversation; beyond that, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
-"""Labels for the known times of a span, if not both are known."""
+"""Labels for what is known about a span's times, unless both are known."""
 _MICROSECOND = 1_000
 MAX_SPAN_SECONDS = 1e10
 """Maximum seconds of a span; a damaged log may hold more than fit into nanoseconds."""
@@ -57,7 +57,7 @@ class SpanEvent:
 
     event: e.AnyEvent
     at: int
-    """Nanoseconds since 1970, which may be derived from the event's position."""
+    """Nanoseconds since 1970, possibly derived from the event's position."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Span:
     error: e.RunError | None = None
     inputs: Sequence[Message] = ()
     offset: int = 0
-    """Number of messages in earlier spans, which precede the inputs."""
+    """Number of messages in earlier spans, before the inputs."""
     reply: e.ModelReplied | None = None
     called: w.ModelCalled | None = None
     """The model call outside a round that the span represents, if any."""
@@ -102,7 +102,7 @@ class TraceIds:
         self._parents = {run.id: run.parent_id for run in runs} if isinstance(runs, Sequence) else {}
 
     def trace_id(self, run: Run) -> str:
-        """Return the trace id of a run, which has 32 hexadecimal digits."""
+        """Return the trace id of a run: 32 hexadecimal digits."""
         self._parents[run.id] = run.parent_id
         root, seen = run.id, {run.id}
         while (parent := self._parents.get(root)) is not None and parent not in seen:
@@ -112,7 +112,7 @@ class TraceIds:
 
 
 def span_id(run_id: str, key: str) -> str:
-    """Return the id of a span, which has 16 hexadecimal digits."""
+    """Return the id of a span: 16 hexadecimal digits."""
     return hashlib.sha256(f"{run_id}/{key}".encode()).hexdigest()[:16]
 
 

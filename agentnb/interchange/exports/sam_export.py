@@ -62,7 +62,7 @@ def conversation_export(run: Run) -> dict[str, Any]:
 
 
 def conversation_id(run_id: str) -> str:
-    """Return the id of a run's conversation, which is the run's own id if that is a UUID, as in runs from SAM."""
+    """Return the id of a run's conversation. It is the run's own id if that is a UUID, as in runs from SAM."""
     try:
         UUID(run_id)
     except ValueError:

@@ -35,7 +35,7 @@ def is_placeholder_result(part: Any) -> bool:
 
 
 def _results_of_open_round(run: Run) -> Iterator[Message]:
-    """Yield the results of an unfinished run's open round, which become a message when the round ends."""
+    """Yield the results of an unfinished run's open round; they become a message when the round ends."""
     if run.should_continue and run.open_round is not None and run.open_round.results:
         yield Message("tool", run.open_round.results)
 

@@ -1,6 +1,4 @@
-"""Trace formats: one module each, which has a `NAME`, a `TITLE`, `sniff` and `read`. A file is read by the first format that
-fits.
-"""
+"""Trace formats, one module each, with `NAME`, `TITLE`, `sniff` and `read`. A file is read by the first format that fits."""
 
 from __future__ import annotations
 
@@ -125,7 +123,7 @@ class UnknownFormat(TraceError):
 
 
 def format_of(file: TraceFile) -> Format:
-    """Return the format of a file. Raises `UnknownFormat`, which says what was missing for each format."""
+    """Return the format of a file. Raises `UnknownFormat`, saying what was missing for each format."""
     missed = []
     for candidate in FORMATS:
         try:

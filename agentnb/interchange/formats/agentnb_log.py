@@ -1,4 +1,4 @@
-"""agentnb's own logs, which are JSON Lines of events."""
+"""agentnb's own logs: JSON Lines of events."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def call_of(block: dict[str, Any]) -> ToolCall:
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
-    """Return the result in a block, which may be that of a search, a fetched page, or code that the API ran."""
+    """Return the result in a block, which may come from a search, a fetched page, or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
     failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed

@@ -164,7 +164,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _decompress(data: bytes) -> bytes:
-    """Decompress a body compressed with gzip or deflate. Raises ValueError if it exceeds `MAX_BODY`."""
+    """Decompress a body compressed with gzip or deflate. Raises ValueError if it expands to more than `MAX_BODY_BYTES`."""
     if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)

@@ -27,7 +27,7 @@ def _looked_at(file: TraceFile) -> list[Any]:
 
 
 def _first_lines(file: TraceFile) -> list[Any]:
-    """Return the first records of JSON Lines, which may be single messages, if they are complete in the file's start."""
+    """Return the first records of JSON Lines (possibly single messages) that are complete within the file's start."""
     lines = (line for line in file.start.split(b"\n")[:-1] if line.strip())
     records: list[Any] = []
     with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Trajectories in ATIF, which is Harbor's interchange format, versions 1.0 to 1.7.
+"""Trajectories in ATIF, Harbor's interchange format, versions 1.0 to 1.7.
 
 An agent step holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs. Steps
 copied from an earlier trajectory are the run's history.
@@ -87,7 +87,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
 
 
 def _rewards_beside(file: TraceFile) -> dict[str, Any]:
-    """Return the rewards from Harbor's verifier, which are in the trial folder around the trajectory's folder."""
+    """Return the rewards that Harbor's verifier stored in the trial folder, the parent of the trajectory's folder."""
     if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
         verified = result.first.get("verifier_result")
         rewards = verified.get("rewards") if isinstance(verified, dict) else None
@@ -103,7 +103,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps in order of time, because Harbor writes calls without results after all others."""
+    """Return the steps in chronological order, because Harbor writes calls without results after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []
@@ -195,7 +195,7 @@ def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
 
 
 def _content(content: Any) -> list[AnyPart]:
-    """Return the parts of a message: text or, since version 1.6, a list with images, which are files next to the trajectory."""
+    """Return the parts of a message: text or, since version 1.6, a list with images (files next to the trajectory)."""
     if not isinstance(content, list):
         return parts_of(content)
     parts: list[AnyPart] = []

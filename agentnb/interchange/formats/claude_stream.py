@@ -136,7 +136,7 @@ class _Session:
                 yield log.write(file.writer(NAME, call_id, model=log.model or model, **inner), log.model or model)
 
     def _only_reply(self) -> Reply:
-        """Return the reply in the result, which is either the only reply or the last of several turns."""
+        """Return the reply in the result: either the only reply or the last of several turns."""
         result = self._result
         usage = usage_of(result.get("usage"), result.get("total_cost_usd"))
         return Reply([Text(result["result"])], usage=usage, stop_reason=text_of(result.get("stop_reason")))

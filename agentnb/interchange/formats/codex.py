@@ -1,7 +1,7 @@
 """Codex CLI sessions, including those of its first versions: JSON Lines.
 
 No line marks the end of a reply, so everything that the model outputs before a result or message is one reply. A fork begins
-with lines copied from its source session, which have either the time of the fork or their original times.
+with lines copied from its source session, with either the time of the fork or their original times.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Session:
     def __init__(self) -> None:
         self.log = SessionLog()
         self.events = SessionLog()
-        """Messages from events, which are used only if there are no response items."""
+        """Messages from events, used only if there are no response items."""
         self._about: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._system = ""

@@ -90,7 +90,7 @@ class Conversations:
             yield rested
 
     def open_conversations(self) -> list[OpenConversation]:
-        """Return all conversations that are open."""
+        """Return all open conversations."""
         return self._all
 
     def _forget(self, one: OpenConversation) -> None:

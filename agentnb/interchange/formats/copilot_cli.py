@@ -192,5 +192,5 @@ class _Session:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the counts recorded at the end or a compaction of a session, leaving out the texts."""
+    """Return the counts recorded when a session ended or was compacted, leaving out the texts."""
     return {name: value for name, value in data.items() if not isinstance(value, str) or len(value) < 200}

@@ -18,7 +18,7 @@ from agentnb.models.providers.serialization import object_of
 MAX_RECORDED_CHARACTERS = 20_000
 """Maximum JSON characters of a field that is kept in a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
-"""Metadata keys in requests that agentnb exported, which hold complete runs; for Anthropic's API, they are within
+"""Metadata keys in requests exported by agentnb, each of which holds a complete run; for Anthropic's API, they are within
 ``user_id``.
 """
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
@@ -107,7 +107,7 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 
 
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
-    """Return the ids of the run and its parent if agentnb exported this request; otherwise empty and None."""
+    """Return the ids of the run and its parent if agentnb exported this request; otherwise, "" and None."""
     metadata = exchange.recorded.get("metadata")
     if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str) and user.startswith(RUN_ID):
         metadata = dict(entry.split("=", 1) for entry in user.split() if "=" in entry)

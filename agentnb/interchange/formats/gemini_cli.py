@@ -42,7 +42,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Apply a record, which may be a session, a message, or a change to earlier records."""
+    """Apply a record: a session, a message, or a change to earlier records."""
     if "$rewindTo" in record:
         ids = list(messages)
         gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []
@@ -117,7 +117,7 @@ def _thought(one: dict[str, Any]) -> Thinking:
 
 
 def _parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content in Google's API: text, a part, or a list of these."""
+    """Return the parts of message content in Google's API: text, a part, or a list of these."""
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []

@@ -17,7 +17,7 @@ NAME = "gemini_contents"
 
 
 def is_content(value: Any) -> bool:
-    """True if this is a content, that is, a list of parts with the role user or model."""
+    """True if this is an entry of ``contents``: a list of parts with the role user or model."""
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")
@@ -25,7 +25,7 @@ def is_content(value: Any) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """True if this is a list of contents."""
+    """True if this is a list of ``contents`` entries."""
     return isinstance(value, list) and bool(value) and all(is_content(content) and "role" in content for content in value)
 
 
@@ -50,7 +50,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return the steps of contents."""
+    """Return the steps of ``contents`` entries."""
     steps: list[Step] = []
     for content in contents:
         parts = content.get("parts") or []
@@ -125,7 +125,7 @@ def usage_of(usage: Any) -> Usage:
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
-    """Return the tools of a request, which are its function declarations."""
+    """Return the tools of a request: its function declarations."""
     groups = tools if isinstance(tools, list) else [tools]
     functions = [
         function

@@ -47,7 +47,7 @@ class Events:
     tools: dict[str, deque[dict[str, Any]]] = field(default_factory=dict)
 
     def add_tool(self, event: dict[str, Any]) -> None:
-        """Add a tool call, whose id may be repeated."""
+        """Add a tool call. Its id may have occurred before."""
         self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
 
     def merge(self, other: Events) -> None:
@@ -189,7 +189,7 @@ def message_parts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def _parts(one: dict[str, Any]) -> list[AnyPart]:
-    """Return the parts of a content; empty for kinds that are read elsewhere or concern only the provider."""
+    """Return the parts of message content; empty for kinds that are read elsewhere or concern only the provider."""
     kind = one.get("type")
     if kind == "reasoning":
         return [_thinking(one)]

@@ -208,7 +208,7 @@ def _assess(writer: RunWriter, scores: Any) -> None:
 
 
 def _events_of(sample: dict[str, Any]) -> list[Any]:
-    """Return the events of a sample, which are in a transcript in logs from 2024."""
+    """Return the events of a sample; in logs from 2024, they are in a transcript."""
     return sample.get("events") or (sample.get("transcript") or {}).get("events") or []
 
 

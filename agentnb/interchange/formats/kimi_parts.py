@@ -12,7 +12,7 @@ from agentnb.interchange.formats.session_log import text_of
 
 
 def kimi_parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content, which may be one part or a list."""
+    """Return the parts of message content, which may be one part or a list."""
     parts: list[AnyPart] = []
     for item in content if isinstance(content, list) else [content]:
         if isinstance(item, dict) and item.get("type") == "think":
@@ -23,7 +23,7 @@ def kimi_parts(content: Any) -> list[AnyPart]:
 
 
 def add_piece(parts: list[AnyPart], piece: dict[str, Any]) -> None:
-    """Add a streamed piece, which is joined to the last part if that is of the same kind."""
+    """Add a streamed piece, joining it to the last part if that is of the same kind."""
     for part in kimi_parts(piece):
         last = parts[-1] if parts else None
         if isinstance(part, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(part):

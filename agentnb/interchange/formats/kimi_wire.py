@@ -30,9 +30,7 @@ from agentnb.interchange.formats.session_log import (
 from agentnb.interchange.trace_file import TraceFile
 
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
-"""Files in a session's folder: the conversation, which `kimi_cli` reads, and the file of this format, which adds times and
-usage.
-"""
+"""Files in a session's folder: the conversation (read by `kimi_cli`), and the file of this format, with times and usage."""
 NAME = "kimi_wire"
 TITLE = "session of the Kimi CLI, as sent to its interface"
 RECORDS_END = "`TurnEnd`, `StepInterrupted`"
@@ -67,7 +65,7 @@ def is_superseded(file: TraceFile) -> bool:
 
 
 def _system_prompt(file: TraceFile) -> str:
-    """Return the system prompt, which only the ``context.jsonl`` next to this file records, or an empty text."""
+    """Return the system prompt, recorded only in the ``context.jsonl`` next to this file; empty if there is none."""
     context = file.beside(CONTEXT) if file.base_name == WIRE else None
     if context is None or not is_superseded(context):
         return ""

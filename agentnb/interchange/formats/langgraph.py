@@ -122,7 +122,7 @@ def _model(messages: list[Any]) -> str:
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
-    """Return the run, which failed with a task's error, was interrupted, or ended with its last message."""
+    """Return the run: failed with a task's error, interrupted, or ended with its last message."""
     at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
     tasks = [task for task in state.get("tasks") or () if isinstance(task, dict)]
     error = next((task["error"] for task in tasks if task.get("error")), state.get("error"))

@@ -1,7 +1,7 @@
-"""MAD and MASFT data sets, which contain traces of agent teams annotated with failure modes.
+"""The MAD and MASFT data sets: traces of agent teams, annotated with failure modes.
 
-A MAD record has the trace as text, which is either JSON or a log, and annotations as a Python literal. A MASFT record has the
-trajectory and a note. Failure modes are kept by name, since their codes differ between annotation rounds.
+A MAD record has the trace as text (either JSON or a log) and annotations as a Python literal. A MASFT record has the trajectory
+and a note. Failure modes are kept by name, since their codes differ between annotation rounds.
 """
 
 from __future__ import annotations

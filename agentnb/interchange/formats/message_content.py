@@ -71,7 +71,7 @@ def picture(media_type: Any, data: Any) -> Image | None:
 
 
 def parts_of(content: Any) -> list[AnyPart]:
-    """Return the parts of a content as in the APIs of OpenAI and Anthropic: text, or a list of texts and objects.
+    """Return the parts of message content as in the APIs of OpenAI and Anthropic: text, or a list of texts and objects.
 
     Calls and results are skipped, because each format reads its own. An object of an unknown kind is replaced by its text, if
     any; audio and files by a line that names them; and a linked image by its URL.
@@ -113,7 +113,7 @@ def json_text(value: Any) -> str:
 
 
 def text_of(content: Any) -> str:
-    """Return the text in a content, leaving out other parts."""
+    """Return the text in message content, leaving out other parts."""
     return texts_of(parts_of(content))
 
 

@@ -1,4 +1,4 @@
-"""Trajectories of mini-swe-agent, which have bash blocks or, since version 2.0, tool calls.
+"""Trajectories of mini-swe-agent, with bash blocks or, since version 2.0, tool calls.
 
 Before version 2.0, an answer was rejected unless it had exactly one block, so the blocks of rejected answers are not calls.
 Blocks are recognized by the two words that mini-swe-agent has used for them, never by the regular expression in the file.

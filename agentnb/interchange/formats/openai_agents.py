@@ -112,7 +112,7 @@ def _agent(item: dict[str, Any]) -> str:
 
 
 def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls that are awaiting approval."""
+    """Return the calls awaiting approval."""
     step = _pythonic(state.get("current_step") or {})
     data = step.get("data") if isinstance(step.get("data"), dict) else step
     interruptions = [_pythonic(item) for item in (data or {}).get("interruptions") or () if isinstance(item, dict)]

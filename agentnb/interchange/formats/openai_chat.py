@@ -70,7 +70,7 @@ def is_request(body: Any) -> bool:
 
 
 def is_response(body: Any) -> bool:
-    """True if this is a chat completion, which may have been assembled from a stream."""
+    """True if this is a chat completion, possibly assembled from a stream."""
     choices = body.get("choices") if isinstance(body, dict) else None
     return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
 

@@ -24,7 +24,7 @@ RECORDS_END = "the last `status`"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )
-"""Calls that the API itself runs, so that their items include the result."""
+"""Calls that the API itself runs; their items include the result."""
 _CALLS = _INSIDE | {
     "function_call",
     "custom_tool_call",

@@ -57,7 +57,7 @@ def _is_nested(event: dict[str, Any]) -> bool:
 
 
 def _is_flat(event: dict[str, Any]) -> bool:
-    """True if this is an event from an early version, which has its fields at the top level."""
+    """True if this is an event from an early version, with its fields at the top level."""
     return bool(event.keys() & {"content", "command", "code", "thought", "outputs", "path", "url", "agent_state"})
 
 
@@ -108,7 +108,7 @@ def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
 
 
 def _task(record: dict[str, Any]) -> str:
-    """Return the task id, which is that of the benchmark or of the issue resolved."""
+    """Return the task id, taken from the benchmark or the issue to resolve."""
     issue = record.get("issue")
     if isinstance(issue, dict):
         return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"

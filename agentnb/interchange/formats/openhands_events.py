@@ -218,7 +218,7 @@ def _fields(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_reply(event: dict[str, Any]) -> bool:
-    """True for an action of the agent. In early versions, which have no source, the agent's messages wait for an answer."""
+    """True for an agent's action. In early versions (without a source), messages that wait for an answer are the agent's."""
     action = event.get("action")
     if action is None or action in _NO_CALLS or action == "system":
         return False

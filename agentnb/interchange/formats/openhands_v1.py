@@ -66,7 +66,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _events_of(value: Any) -> list[Any] | None:
-    """Return the events in a document, which is a list, a single event, a record, or a server response."""
+    """Return the events in a document: a list, a single event, a record, or a server response."""
     if is_event(value):
         return [value]
     for key in ("history", "items", "events") if isinstance(value, dict) else ():

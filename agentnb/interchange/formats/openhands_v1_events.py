@@ -55,7 +55,7 @@ class ConversationReader:
         self._events: list[set[str]] = []
         """For each reply, the ids of its events."""
         self._finishes: set[str] = set()
-        """Ids of finish calls, which the run's calls do not include."""
+        """Ids of finish calls; these are not among the run's calls."""
         self._state = ""
         self._error = ("", "")
         self._usage: dict[str, Usage] = {}
@@ -125,7 +125,7 @@ class ConversationReader:
         self._result(event, parts_of(str(event.get("error") or "")), "tool_error")
 
     def conversation_error(self, event: dict[str, Any]) -> None:
-        """Record an error, which is final unless other events follow."""
+        """Record an error; it is final unless other events follow."""
         self._error = str(event.get("code") or "error"), str(event.get("detail") or "")
 
     def add_summary(self, event: dict[str, Any]) -> None:
@@ -230,7 +230,7 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
 
 
 def _contents(content: Any) -> list[AnyPart]:
-    """Return the parts of a content, where images are lists of URLs."""
+    """Return the parts of a message's content; images are given as lists of URLs."""
     parts: list[AnyPart] = []
     for item in content if isinstance(content, list) else [content]:
         if isinstance(item, dict) and isinstance(item.get("image_urls"), list):

@@ -191,7 +191,7 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
 
 
 def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
-    """Return a message that follows earlier conventions, which are based on OpenAI's API."""
+    """Return a message that follows earlier conventions, based on OpenAI's API."""
     content = json_value(message.get("content"))
     body = content if isinstance(content, list) and all(isinstance(item, dict) for item in content) else message.get("content")
     parts = [

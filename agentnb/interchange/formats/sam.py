@@ -1,7 +1,7 @@
 """Conversations exported by SAM: single, bulk, or in the simple form, which has no tool calls.
 
-SAM has no rounds, so each assistant message starts one, which includes the results after it. Other data of a conversation and
-its messages, such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
+SAM has no rounds, so each assistant message starts one that includes the results after it. Other data of a conversation and its
+messages, such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
 """
 
 from __future__ import annotations

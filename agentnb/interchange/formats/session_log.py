@@ -28,7 +28,7 @@ MAX_ID_CHARACTERS = 100
 
 @dataclass(slots=True)
 class Reply:
-    """A reply from the model, which later lines may extend."""
+    """A reply from the model. Later lines may extend it."""
 
     parts: list[AnyPart] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Reply:
     stop_reason: str = ""
     model: str = ""
     response_id: str = ""
-    """The provider's id for the reply, which its copies in other sessions share."""
+    """The provider's id for the reply, shared by its copies in other sessions."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""Data sets in the ShareGPT format, which have ``conversations`` of ``{from, value}``.
+"""Data sets in the ShareGPT format, with ``conversations`` of ``{from, value}``.
 
 A call is a ``function_call`` message with a JSON value, or JSON within ``<tool_call>`` tags in the text of a reply.
 """

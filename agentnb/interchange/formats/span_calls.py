@@ -36,7 +36,7 @@ class SpanMessage(NamedTuple):
 
     @property
     def whole_text(self) -> str:
-        """The text including white space around it, as in a system prompt."""
+        """The text, including surrounding white space, as in a system prompt."""
         return texts_of(self.parts)
 
     @property

@@ -22,7 +22,7 @@ MAX_TRACES = 1_000
 SNIFFED_RECORDS = 50
 """Number of initial JSON Lines records used to recognize their convention."""
 _ROOTS = ("gen_ai", "llm", "openinference", "input", "output", "tool", "agent", "traceloop", "message", "session", "tag")
-"""First components of the names of attributes that are read as trees."""
+"""First components of the names of attributes read as trees."""
 _OPAQUE = frozenset({"arguments", "parameters", "json_schema", "response", "result", "value", "variables", "content"})
 """Names of attributes whose values are data, not attributes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -221,7 +221,7 @@ def first_spans(file: TraceFile) -> list[Span]:
 
 
 def spans_in(record: Any) -> list[Span]:
-    """Return the spans in a record, which is a span, a list of spans, or an OTLP document."""
+    """Return the spans in a record: a span, a list of spans, or an OTLP document."""
     if isinstance(record, list):
         return [span for item in record if isinstance(item, dict) for span in spans_in(item)]
     if not isinstance(record, dict):

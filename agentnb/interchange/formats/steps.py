@@ -1,4 +1,4 @@
-"""Steps shared by all APIs, which are added to a `RunWriter`: system prompts, user messages, replies and results."""
+"""Steps for a `RunWriter`, shared by all APIs: system prompts, user messages, replies and results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""SWE-agent trajectories, which have a ``history`` and a ``trajectory``.
+"""SWE-agent trajectories, with a ``history`` and a ``trajectory``.
 
-Newer files have tool calls with ids. In older ones, an action is a shell command, which becomes a call of ``bash`` whose result
-is the next message. The last result is read from the trajectory, and so are any steps that the history lacks, such as an action
-that was rejected and retried.
+Newer files have tool calls with ids. In older ones, an action is a shell command; it becomes a call of ``bash``, and the next
+message is its result. The last result is read from the trajectory, and so are any steps that the history lacks, such as an
+action that was rejected and retried.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results of tau2-bench, which have tasks and simulations; each simulation is a run.
+"""Results of tau2-bench, with tasks and simulations; each simulation is a run.
 
 The simulated user may call tools as well. The agent never sees these calls and results. They are kept as messages whose authors
 are ``user`` and the tool, such as ``user's toggle_data``. Messages before the user's first message are the run's history.

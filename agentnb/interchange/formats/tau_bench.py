@@ -63,7 +63,7 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 
 def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, Any]]) -> Run:
-    """Return the run, which was ended by the user, the agent's tool, the limit on replies, or an error.
+    """Return the run, ended by the user, the agent's tool, the limit on replies, or an error.
 
     Any other end can be inferred only from the reward, which is assigned once the episode is over.
     """

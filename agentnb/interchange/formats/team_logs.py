@@ -119,7 +119,7 @@ def _metagpt(log: str) -> Iterator[Turn]:
 
 
 def _messages(log: str) -> Iterator[Turn]:
-    """Yield the messages in MetaGPT's communication log, which are separated by horizontal rules."""
+    """Yield the messages in MetaGPT's communication log, where horizontal rules separate them."""
     for line, text in _sections(_MESSAGES, log):
         body = _RULE.split(text, maxsplit=1)[0].strip()
         if line["who"]:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 FILE = "allowed-urls.txt"
 _allowed_here: set[Destination] = set()
-"""Destinations of models that the person named in this process, and those allowed in it."""
+"""Destinations allowed in this process, including those of models that the person named in it."""
 
 
 def allow(destination: Destination) -> None:

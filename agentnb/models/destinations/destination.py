@@ -1,4 +1,4 @@
-"""Destinations of calls: an address, and the variable of the key that is sent there. Chosen by a person, never by a file."""
+"""Destinations of calls: an address, and the variable that holds the key sent there. Chosen by a person, never by a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FileModelName(str):
 
 
 class Destination(NamedTuple):
-    """An address for calls, and the variable of the key sent with them; empty if no key is sent."""
+    """An address for calls, and the name of the variable that holds the key sent with them; empty without a key."""
 
     scheme: str
     host: str
@@ -77,7 +77,7 @@ def destination_of(url: str, variable: str = "") -> Destination:
 
 
 def read_destination(text: str) -> Destination:
-    """Parse ``URL`` or ``URL&key=NAME``. Raises `SettingsError`, which does not repeat the text: it may hold a key."""
+    """Parse ``URL`` or ``URL&key=NAME``. Raises `SettingsError`, without repeating the text: it may hold a key."""
     url, _, variable = text.strip().partition("&key=")
     if not _SERVER.fullmatch(url) or ("&key=" in text and not _VARIABLE.fullmatch(variable)):
         raise SettingsError(

@@ -58,8 +58,8 @@ SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "d
 }
 """JSON Schema keywords for answers that the API is known to accept; it refuses others, such as ``minimum``."""
 MARKED = 3
-"""Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
-read, and the one before, which the previous request has written. (The provider searches back only 20 blocks by itself.)
+"""Number of latest messages among which user messages are marked for the cache: the last one, for the next request to read, and
+the one before, written by the previous request. (The provider searches back only 20 blocks by itself.)
 """
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})

@@ -186,7 +186,7 @@ class ChatReading:
         return deltas
 
     def _choice(self, choices: Any) -> dict[str, Any]:
-        """Return the reply's new part. If a server sends several replies unrequested, the first one counts."""
+        """Return the new part of the reply. If a server sends several replies unasked, the first one counts."""
         for choice in choices or ():
             if isinstance(choice, dict):
                 index = choice.get("index") or 0

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API, which many servers implement (local ones, gateways, other providers), each with a row in
+"""OpenAI's Chat Completions API. Many servers implement it (local ones, gateways, other providers); each has a row in
 `servers.toml`.
 
 Replies are parsed leniently, and requests contain only fields that all servers know or that the row names.
@@ -47,7 +47,7 @@ BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between tool results and a user message, where roles must alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
-"""Text of a tool result that contains only pictures, which follow in a user message."""
+"""Text of a tool result that contains only pictures; they follow in a user message."""
 
 
 # The request
@@ -65,8 +65,8 @@ class Form(NamedTuple):
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``traits``: those of the server, unless the options set others; ``own``: likewise, the metadata key of the server's fields
-    in parts.
+    Unless the options set others, ``traits`` are those of the server, and ``own`` is the metadata key under which parts keep
+    its fields.
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
@@ -252,7 +252,7 @@ _OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
-    """Return the provider for a row in the data file. Its name is the metadata key of its fields if the server is unknown."""
+    """Return the provider for a row in the data file. If the server is unknown, this name is the metadata key of its fields."""
     traits, is_own = Traits(**row.get("traits", {})), row.get("own", False)
     parallel = {"parallel"} if traits.parallel else set()
     return Provider(

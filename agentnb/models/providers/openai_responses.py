@@ -43,7 +43,7 @@ TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"}
 THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
 BETWEEN_THOUGHTS = "\n\n"
-"""Separator between the parts of a summary, which are sent without one."""
+"""Separator to put between the parts of a summary; the API sends none."""
 
 
 # The request
@@ -119,7 +119,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """Return a part of the model's own message as an input item to send back, or None if it is not sent back."""
+    """Return a part of the model's own message as an input item to send back, or None if it is not to be sent."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()

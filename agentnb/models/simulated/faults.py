@@ -24,7 +24,7 @@ TALK = (
     "The obvious way forward is {what}, and that is the way I mean to go.",
     "Allow me to announce {what}: that is what I am turning to at this point.",
 )
-"""Replies that announce work instead of doing it; enough that none repeats within five replies."""
+"""Replies that announce work instead of doing it: enough of them that none repeats within five replies."""
 PLANS = (
     "Before I go on I want to think {what} through once more from the start.",
     "Let me look over the whole plan again; {what} deserves some thought.",

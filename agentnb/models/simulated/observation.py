@@ -27,7 +27,7 @@ from agentnb.models.simulated.plan_parser import (
 )
 
 ANSWERED = re.compile(r"Done\b|The list has ")
-"""Beginnings of its answers, by which they are recognized."""
+"""Beginnings by which the simulated model's answers are recognized."""
 _STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
 _TODO = re.compile(r"Todo (\d+): ")
 _REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
@@ -72,7 +72,7 @@ class Observation:
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
-        """Result of a plan that the person approved, if the last message has it: JSON on a separate line."""
+        """Result of a plan that the person approved, from a separate line of JSON in the last message, if any."""
         last = self.messages[-1] if self.messages else None
         for line in last.text.splitlines() if last is not None and last.role == "user" else ():
             with suppress(msgspec.DecodeError, RecursionError):
@@ -107,8 +107,8 @@ class Observation:
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step: a step to retry or, if there is none, the first step after the last one made that the list does not
-        show as completed; None if there is no such step.
+        """The next step, or None: a step to retry, otherwise the first step after the last one made that the list does not show
+        as completed.
         """
         if self.due_again:
             return self.due_again[0]
@@ -244,7 +244,7 @@ class Observation:
         return {int(match[1]) for match in matches if match}
 
     def has_asked(self, call: ToolCall) -> bool:
-        """Return whether this same call was made since its last text-only reply."""
+        """Return whether the same call was made since its last text-only reply."""
         replies = (message for message in self.since_words if message.role == "assistant")
         return any(call.name == past.name and call.arguments == past.arguments for message in replies for past in message.calls)
 

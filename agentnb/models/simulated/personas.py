@@ -25,7 +25,7 @@ class Fault(NamedTuple):
     """A fault of the simulated model."""
 
     option: str
-    """Its name, which is also the option for its probability in ``simulated:mixed``."""
+    """Its name, also used as the option for its probability in ``simulated:mixed``."""
     persona: str
     """The persona that has only this fault."""
     mixed: float
@@ -46,13 +46,13 @@ PERSONAS = ("disciplined", *(fault.persona for fault in FAULTS), "mixed")
 USUAL_P = 0.5
 """Default probability of the fault per reply, for personas with only one."""
 USUAL_HEED = 0.7
-"""Default probability that it acts correctly after all when the reminder asks for it."""
+"""Default probability that a persona acts correctly after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
 """The default price."""
 PRICE, VERDICT = "price", "verdict"
+"""The only options that are not numbers."""
 VERDICTS = ("approved", "rejected", "needs_changes")
 """Verdicts on plans that a persona reviews; the first is the default."""
-"""The only option that is not a number."""
 
 
 def says(reminder: str, alternatives: Alternatives) -> bool:
@@ -89,7 +89,7 @@ class Character:
         return None
 
     def draw_heed(self, fault: Fault, turn: int) -> float:
-        """Draw the number that decides whether it heeds the reminder: it does if the number is below `heed`."""
+        """Draw the number that decides whether the persona heeds the reminder: it does so below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
     def _number(self, what: str, turn: int) -> float:
@@ -175,7 +175,7 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
 
 
 def check_verdict(persona: str, verdict: str) -> str:
-    """Return the verdict of a persona on plans; raises `UnknownModel` for an unknown word."""
+    """Return a persona's verdict on plans. Raises `UnknownModel` for an unknown word."""
     if verdict not in VERDICTS:
         problem = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
         raise UnknownModel(problem, suggest_names(str(verdict), VERDICTS))

@@ -18,16 +18,16 @@ from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 MAX_OF_A_RESULT = 400
 """Maximum number of characters of a result that an answer repeats."""
 COMPLETE = "[WORKFLOW_COMPLETE]"
-"""Marker that it adds to an answer when the reminder mentions it."""
+"""Marker added to an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
-"""Words in a reminder after which it stops, rather than call the failing tool once more."""
+"""Words in a reminder that make the model stop rather than call the failing tool once more."""
 NO_CALL = "it contains no call in backticks of one of my tools"
 LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
-"""The finished steps whose todos are marked completed before the next step."""
+"""Choice of the finished steps whose todos are marked completed before the next step."""
 
 
 Mark: TypeAlias = tuple[Entry, str, str]
@@ -69,7 +69,7 @@ def _gives_up(observation: Observation) -> bool:
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:
-    """Return the calls of one step, after an update of the todo list if there is anything to mark."""
+    """Return the calls of one step, preceded by an update of the todo list if any todo is to be marked."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
     entries = [_final_mark(observation, entry) for entry in finished if entry != observation.own.get(place)]

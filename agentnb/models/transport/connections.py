@@ -1,7 +1,7 @@
 """Connections to providers: one client per event loop and endpoint, one limiter per account.
 
-Clients are shared across the process, one per event loop, because a connection belongs to the loop that opened it. Limiters are
-shared by the runs of a host with its own (`CallLimits`), or else across the process.
+Clients are shared across the process, one per event loop, because a connection belongs to the loop that opened it. A host that
+has its own limiters (`CallLimits`) shares them among its runs; all others are shared across the process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CallLimits:
         _all_limits.add(self)
 
     def of(self, endpoint: Endpoint) -> CallLimiter:
-        """Return the limiter of this account, which is shared by providers that count a key's calls together."""
+        """Return the limiter of this endpoint's account; providers that count a key's calls together share one."""
         account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
         with self._lock:
             if account not in self._limiters:
@@ -86,12 +86,13 @@ class CallLimits:
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""Limiters of calls in this context: those of the run's host if it has its own, or else those of the process, since a provider
-counts all calls with a key."""
+"""Limiters for calls in this context: those of the run's host if it has its own, otherwise those of the process, since a
+provider counts all calls with a key.
+"""
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
-    """Return the limiter of this account, for calls in this context."""
+    """Return the limiter for calls to this endpoint in this context."""
     return current_limits.get().of(endpoint)
 
 
@@ -138,7 +139,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
     """Return the HTTP settings of every client.
 
     No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are called
-    without the environment's proxy, which is not intended for them.
+    without the environment's proxy: it is not meant for them.
     """
     import httpx2
 
@@ -148,7 +149,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
 
 
 def is_at(url: str | None, host: str) -> bool:
-    """Return whether the URL is the provider's own, an https URL on this host. True for None."""
+    """Return whether the URL is the provider's own: None, or an https URL on this host."""
     if url is None:
         return True
     parts = urlsplit(url)
@@ -156,7 +157,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _make_client(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """Return the client, or the error, which is returned rather than raised so that no frame with a key is in its traceback."""
+    """Return the client or the error. Raising the error here would put a frame with a key in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:

@@ -128,7 +128,7 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
 )
 """More specific advice for refusals, by the provider's message."""
 NEVER_DONE = (501, 505)
-"""Statuses of servers that lack the requested feature, so that a retry changes nothing."""
+"""Statuses of servers that lack the requested feature; a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
 """Statuses of refusals whose message may be more informative than the status."""
 
@@ -310,7 +310,7 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
 
 
 def _place(location: str, url: str | None) -> str:
-    """Return the URL of a redirect without password, query or fragment, which may contain secrets."""
+    """Return the URL of a redirect without its password, query and fragment, since these may contain secrets."""
     try:
         parts = urlsplit(urljoin(url or "", location)) if location else None
     except ValueError:

@@ -22,7 +22,9 @@ MOMENT = 0.001
 
 
 class NoPlace(Exception):
-    """No slot became free in time. ``seconds``: time until it opens, 0 if it is open; ``held``: seconds held up so far."""
+    """No slot became free in time. ``seconds``: time until the limiter opens, 0 if it is open; ``held``: seconds held up so
+    far.
+    """
 
     def __init__(self, seconds: float, held: float) -> None:
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
@@ -127,7 +129,7 @@ class Limiter:
             self._leave(mine)
 
     def went_well(self) -> None:
-        """Record a successful call, which raises the limit by one."""
+        """Record a successful call and raise the limit by one."""
         with self._lock:
             self._allowed = min(self._most, self._allowed + 1)
             self._let_in()

@@ -21,7 +21,7 @@ def words_of_servers() -> dict[str, Any]:
 
 @cache
 def status_of_name() -> dict[str, int]:
-    """Return the HTTP status by error name. Inside a stream, whose own status is 200, errors have a name instead."""
+    """Return the HTTP status by error name. Errors inside a stream have only a name, since the stream's own status is 200."""
     return {name: int(status) for status, names in words_of_servers()["status"].items() for name in names}
 
 

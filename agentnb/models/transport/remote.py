@@ -58,7 +58,7 @@ WHOLE = ("content", "choices", "output")
 
 
 class RemoteModel:
-    """A model of a provider, created from its name by `make_model`.
+    """A provider's model, created from its name by `make_model`.
 
     Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried; see
     `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble`
@@ -190,8 +190,8 @@ class RemoteModel:
         return self._provider.body(self.model, request, options)
 
     async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
-        """Yield a reply. If the form of the request is refused, send it again in the other form, once for each trait in
-        ``tried``.
+        """Yield a reply. If the form of the request is refused, send it again in the other form, at most once per trait;
+        ``tried`` holds those already changed.
         """
         while True:
             body = self.body(request)
@@ -225,7 +225,9 @@ class RemoteModel:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the entire history first."""
+        """Yield the chunks of the reply as plain data. Avoids the library's ``create``, which would first traverse the entire
+        history.
+        """
         import httpx2
 
         client = await client_of(self._endpoint, self._provider.sdk)
@@ -250,7 +252,7 @@ class RemoteModel:
         """Return the usage with its cost, priced by the requested model's name or, failing that (as with gateways), by the
         name in the reply.
 
-        ``used`` includes estimates for tokens that the server did not count. They matter only if there is a price, since a
+        ``used`` includes estimates for tokens that the server did not count. They are kept only if a price is known, since a
         budget may depend on it; otherwise the server's own counts are returned.
         """
         at, price = datetime.now(UTC), self.options.price

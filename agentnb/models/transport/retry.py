@@ -70,7 +70,7 @@ class RetryPolicy:
         in_time = waited + seconds <= self.most_waiting and elapsed + seconds <= self.most_seconds
         return seconds if in_time else None
 
-    def left(self, waited: float, elapsed: float) -> float:
+    def remaining(self, waited: float, elapsed: float) -> float:
         """Return the seconds that a call may still wait for its slot."""
         return max(0.0, min(self.most_waiting - waited, self.most_seconds - elapsed))
 
@@ -89,7 +89,7 @@ async def with_retries(
     waited, number, begun, is_reported = 0.0, 1, math.inf, False
     last: Failure | None = None
     while True:
-        remaining = policy.left(waited, monotonic() - begun)
+        remaining = policy.remaining(waited, monotonic() - begun)
         longest = policy.longest_wait if last or is_reported else min(policy.longest_wait, WORTH_TELLING)
         try:
             async with limiter.place(remaining, longest) as held, aclosing(attempt()) as items:

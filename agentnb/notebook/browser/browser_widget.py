@@ -1,4 +1,4 @@
-"""The widget of the trace browser, which carries messages between the kernel and the page."""
+"""The trace browser's widget, carrying messages between the kernel and the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class BrowserWidget(anywidget.AnyWidget):
-        """A widget without a view: the page replaces the saved form, which is the cell's output, with the browser.
+        """A widget without a view: the page replaces the saved form (the cell's output) with the browser.
 
         A saved notebook therefore contains no widget; JupyterLab would fail to find one when reopening it.
         """
@@ -29,11 +29,11 @@ def _widget_class() -> Any:
         _esm = script(*_SOURCES, OPENED=OPENED)
         _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
         key = Unicode().tag(sync=True)
-        """Part of a class name in the saved form, which the page uses to find the form."""
+        """Part of a class name by which the page finds the saved form."""
 
     return BrowserWidget
 
 
 def make_widget() -> Any:
-    """Return the widget for a browser, which receives messages while a cell is running if the kernel supports that."""
+    """Return a browser's widget. If the kernel supports it, the widget receives messages even while a cell is running."""
     return hear_while_busy(_widget_class()(key=uuid4().hex))

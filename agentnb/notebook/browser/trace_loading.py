@@ -1,4 +1,4 @@
-"""Reads runs from files, with a progress line if it takes long."""
+"""Reads runs from files, with a progress line if this takes a while."""
 
 from __future__ import annotations
 

@@ -102,13 +102,13 @@ def _reject(live: LiveRun, message: Message) -> None:
 
 
 def _change_draft(live: LiveRun, message: Message) -> None:
-    """Move, remove or add a step in the draft that is waiting."""
+    """Move, remove or add a step in the waiting draft."""
     op, position = str(message["op"]), int(message["place"])
     _answer_with(live, message, lambda plan, specs: CHANGES[op](plan, position))
 
 
 def _save_step(live: LiveRun, message: Message) -> None:
-    """Change a step in the draft that is waiting, as entered in its form."""
+    """Change a step in the waiting draft, as entered in the step's form."""
     texts, position = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
     _answer_with(live, message, lambda plan, specs: fill_step(plan, position, specs, texts))
 

@@ -77,7 +77,7 @@ class CardView:
     """Watches one run, and shows it in its place. Everything shown comes from the run."""
 
     shows_prints = True
-    """The output of its tools is shown at their calls."""
+    """The output of the run's tools is shown at their calls."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class CardView:
 
     @property
     def nested_runs(self) -> NestedRuns:
-        """The runs started by its calls."""
+        """The nested runs started by the run's calls."""
         return self._card.nested
 
     def draw_nested(self) -> None:
@@ -190,7 +190,7 @@ class CardView:
         return self._card.run
 
     def _is_suspended(self) -> bool:
-        """Return whether the live run is suspended, and not just a resumed run whose earlier events come first."""
+        """Return whether the live run is really suspended, rather than resumed and still receiving its earlier events."""
         run, live = self._run, self._live
         return live is not None and run.is_suspended and len(run.events) > live.events_before
 
@@ -260,7 +260,7 @@ class CardView:
         do = str(message.get("do", ""))
         if do in ("hello", "resync"):
             self._restored |= message.get("restored") is True
-            self._greeted(str(message.get("page", "")))
+            self._greet_page(str(message.get("page", "")))
         elif do == "gone":
             self._pages.discard(str(message.get("page")))
             if self._is_over and not self._pages:
@@ -278,7 +278,7 @@ class CardView:
         else:
             self._tell({"kind": "heard", "id": message.get("id"), "error": f"Unknown action: {do[:40]!r}"})
 
-    def _greeted(self, page: str) -> None:
+    def _greet_page(self, page: str) -> None:
         """Handle a page that has begun to show the widget, or has missed a frame."""
         self._was_seen = True
         if page:
@@ -313,7 +313,7 @@ class CardView:
         with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
             with click():
                 answer = ACTIONS[do](live, message)
-            self._card.asked(do, str(message.get("text", "")))
+            self._card.note_command(do, str(message.get("text", "")))
         return answer
 
     def _on_loop(self, function: Any, *arguments: Any) -> None:

@@ -35,7 +35,7 @@ def _widget_class() -> Any:
 
 
 def make_widget(run_id: str = "") -> Any:
-    """Return a widget for one card, which receives messages while a cell is running if the kernel supports that.
+    """Return a card's widget. If the kernel supports it, the widget receives messages even while a cell is running.
 
     ``run_id``: the run's id, if its log is kept.
     """
@@ -44,7 +44,7 @@ def make_widget(run_id: str = "") -> Any:
 
 
 class OpenWidgets:
-    """Widgets of ended runs that a page may still show. There are at most `MAX_LEFT_OPEN`; the oldest are closed first."""
+    """Widgets of ended runs that a page may still show: at most `MAX_LEFT_OPEN`. The oldest are closed first."""
 
     def __init__(self) -> None:
         self._widgets: deque[Any] = deque()

@@ -1,4 +1,4 @@
-"""The running cell, which shows the runs that its Python code starts. Imports the views only when needed."""
+"""The running cell, and how it shows the runs that its Python code starts. Views are imported only when needed."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def begin(shell: Any, cell: BegunCell) -> None:
 
 
 def begun_cell(shell: Any) -> BegunCell:
-    """Return the cell that is running, or that ran last. The extension must be loaded."""
+    """Return the running cell, or the one that ran last. The extension must be loaded."""
     cell: BegunCell = getattr(shell, _CELL)
     return cell

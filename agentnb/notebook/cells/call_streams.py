@@ -22,7 +22,7 @@ class CallStream(DivertedStream):
 
     def _take_for_call(self, text: str) -> bool:
         call = current_call.get()
-        if call is not None and call.printed(text):
+        if call is not None and call.note_print(text):
             return True
         self._note(self.stream, text)
         return False

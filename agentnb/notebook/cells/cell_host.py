@@ -43,16 +43,16 @@ class ProgressLine:
         with self._lock:
             self._runs.add(run_id, run)
 
-    def ended(self, run_id: str) -> None:
+    def note_end(self, run_id: str) -> None:
         """Count a run as ended, and redraw: immediately if it was the last."""
         with self._lock:
-            self._runs.ended(run_id)
+            self._runs.note_end(run_id)
             if self._runs.is_over:
                 self.draw()
             else:
-                self.changed()
+                self.schedule_update()
 
-    def changed(self) -> None:
+    def schedule_update(self) -> None:
         """Schedule an update."""
         with self._lock:
             loop = running_loop()
@@ -67,7 +67,7 @@ class ProgressLine:
                 self._timer = None
             self._cell.keep({"text/plain": self._runs.text, "text/html": many_runs_html(self._runs)})
             if not self._runs.is_over:
-                self.changed()
+                self.schedule_update()
 
 
 MAX_CARDS = 4
@@ -174,7 +174,7 @@ def tell_saved_rules(session: Session) -> None:
 
 
 class CellRun:
-    """The watcher of a cell's run, which buffers events until it is decided how to show the run."""
+    """The watcher of a cell's run. It buffers events until it is decided how to show the run."""
 
     def __init__(self, cell: CellHost, beginning: Beginning) -> None:
         self.beginning = beginning
@@ -192,7 +192,7 @@ class CellRun:
 
     @property
     def shows_prints(self) -> bool:
-        """True if its tools' output is shown at their calls, which is impossible for a run that is only counted."""
+        """True if its tools' output is shown at their calls; for a run that is only counted, this is impossible."""
         return self._line is None or self._view is not None
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -205,9 +205,9 @@ class CellRun:
             elif isinstance(item, QuestionAsked) and self.live is not None:
                 self._show_question(self.live)
             elif isinstance(item, Event):
-                self._line.changed()
+                self._line.schedule_update()
             if self._line is not None and isinstance(item, RunFinished):
-                self._line.ended(self.beginning.run_id)
+                self._line.note_end(self.beginning.run_id)
             undecided = self._view is None and self._line is None
         if undecided:
             self._decide_later(ended=isinstance(item, RunFinished))
@@ -240,7 +240,7 @@ class CellRun:
             if self.live is not None and self.beginning.run.waiting:
                 self._show_question(self.live)
             if self.beginning.run.events and not self.beginning.run.should_continue:
-                line.ended(self.beginning.run_id)
+                line.note_end(self.beginning.run_id)
 
     def _show_question(self, live: LiveRun) -> None:
         """Give the run a card: while the cell is running, the person cannot answer anywhere else."""

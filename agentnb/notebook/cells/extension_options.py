@@ -30,7 +30,7 @@ class ExtensionOption(NamedTuple):
     metavar: str = ""
     """Placeholder for its values; empty for a flag. Several values may be given, and the option may be repeated."""
     settings: Callable[[list[str]], Mapping[str, Any]] = lambda values: {}
-    """Returns the settings for the typed values, whose quotes have been removed."""
+    """Returns the settings for the typed values, without their quotes."""
 
 
 OPTIONS: dict[str, ExtensionOption] = {

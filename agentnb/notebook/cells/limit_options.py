@@ -94,7 +94,7 @@ def allow_url_option(magic: F) -> F:
 
 
 def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds a repeatable option, whose text may be quoted."""
+    """Return a decorator that adds a repeatable option. Its text may be quoted."""
     arguments = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
     return argument(option, type=lambda text: text.strip("\"'"), **arguments)
 

@@ -45,7 +45,7 @@ from agentnb.tools.toolbox import Toolbox
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
-    """Run the command on the line. Raises `SettingsError` with the most similar commands if it is unknown."""
+    """Run the command on the line. Raises `SettingsError`, listing the most similar commands, if it is unknown."""
     name, _, arguments = line.strip().partition(" ")
     if name in ("", "help"):
         print("\n".join(f"%agent {word:<9} {(do.__doc__ or '').splitlines()[0]}" for word, do in COMMANDS.items()))

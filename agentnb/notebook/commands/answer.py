@@ -104,7 +104,7 @@ def answers_to_offer(session: Session) -> list[str]:
 
 
 def _left_waiting(session: Session, part_of_id: str) -> str:
-    """Return the id, beginning or ending with this word, of a waiting run without a process, or "".
+    """Find a waiting run without a process by the beginning or end of its id; return the id, or "".
 
     While a live run is waiting for an answer, a word shorter than a short id, without an ellipsis, is part of that answer.
     """
@@ -203,7 +203,7 @@ def _read(question: WaitingOnUser, text: str) -> Any:
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:
-    """Raise `SettingsError` with the possible commands if the answer is missing. ``others``: further commands."""
+    """Raise `SettingsError`, listing the possible commands, if the answer is missing. ``others``: further commands."""
     if not text:
         commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
         raise SettingsError(

@@ -84,7 +84,7 @@ def _parse(session: Session, words: list[str]) -> Wanted:
 
 
 def _time_before(age: str) -> datetime:
-    """Return the time that is this long ago."""
+    """Return the time that long ago."""
     match = _AGE.fullmatch(age)
     if match is None:
         raise SettingsError(

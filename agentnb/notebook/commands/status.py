@@ -35,7 +35,7 @@ def status_lines(session: Session) -> list[str]:
     stored = list(families_known_here(session))
     newest_first = [family[0] for family in stored]
     lines = lines or _left_behind(session, newest_first) or [ONLY_PYTHON if session.has_hosted else NOTHING]
-    lines += _suspended(newest_first, {run.id for run in runs})
+    lines += _suspended_lines(newest_first, {run.id for run in runs})
     lines += _costs(session, stored)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
@@ -75,7 +75,7 @@ def _costs(session: Session, stored: Iterable[list[RunSummary]]) -> list[str]:
 
 def default_lines(session: Session, keys: Collection[str]) -> list[str]:
     """Return the current values of these defaults; for the session's budget, also the amount spent."""
-    return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
+    return [f"{key}={value}{_explain_setting(session, key, value)}" for key, value in session.defaults.items() if key in keys]
 
 
 def _left_behind(session: Session, newest_first: Sequence[RunSummary]) -> list[str]:
@@ -92,14 +92,14 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
     return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
 
 
-def _suspended(newest_first: Iterable[RunSummary], told: set[str]) -> list[str]:
+def _suspended_lines(newest_first: Iterable[RunSummary], told: set[str]) -> list[str]:
     """Return a line about each suspended run, of any age, that has not been mentioned yet, including how to drop one."""
     waiting = [run.id for run in newest_first if run.can_be_answered]
     lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
     return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
-def _explained(session: Session, key: str, value: str) -> str:
+def _explain_setting(session: Session, key: str, value: str) -> str:
     if key == SESSION_BUDGET:
         return f" ({_spent(session)})" if value or session.budget.spent else " (none)"
     if value:

@@ -58,12 +58,12 @@ def find_live(session: Session, part_of_id: str) -> LiveRun | Control:
 
 
 def _stop_lines(live: LiveRun, count: int) -> list[str]:
-    """Return lines about the run's end, and its warnings after the first ``count``, which concern tools that could not
-    be stopped at once.
+    """Return lines about the run's end, and its warnings after the first ``count``: those about tools that did not stop at
+    once.
     """
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
-    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[count:])]
+    return [line, *(clean(note.text_for(NOTEBOOK)) for note in live.run.warned[count:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:

@@ -21,14 +21,14 @@ def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> E
     lines = f"\n{text}\n"  # with a line in place of the magic's, so that problems have the line numbers of the cell
     if is_yaml_experiment(text):
         return read_experiment(lines, shell.user_ns, sets, commands=NOTEBOOK)
-    value = _executed(shell, text)
+    value = _execute(shell, text)
     if not isinstance(value, Experiment):
         last = "nothing" if value is None else f"a value of type {type(value).__name__}"
         raise SettingsError(f"The cell must end in an Experiment, got {last}", EXAMPLE)
     return value
 
 
-def _executed(shell: Any, text: str) -> Any:
+def _execute(shell: Any, text: str) -> Any:
     """Execute the code in the notebook's namespace, and return the value of its last expression."""
     code = shell.transform_cell(text)
     name = shell.compile.cache(code, shell.execution_count, raw_code=text)  # so that functions of the cell have a source

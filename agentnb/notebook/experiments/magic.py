@@ -1,4 +1,4 @@
-"""The magic ``%%experiment``, which parses its line, runs the experiment and shows the results."""
+"""The magic ``%%experiment``: parses its line, runs the experiment and shows the results."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _variable: ContextVar[str] = ContextVar("variable of an experiment's results", d
 
 @contextmanager
 def results_in(variable: str) -> Iterator[None]:
-    """Set the results variable that is named in the boxes of experiments started in this block."""
+    """Set the name of the results variable shown in the boxes of experiments started in this block."""
     token = _variable.set(variable)
     try:
         yield
@@ -109,11 +109,11 @@ class ProgressBox:
             if self._widget is not None:
                 self._send(progress, is_first=is_first)
             if self._widget is None or progress.is_over:
-                self._cell.keep(self._saved(progress))
+                self._cell.keep(self._saved_form(progress))
             if not progress.is_over:
                 self._draw_after(PULSE)
 
-    def _saved(self, progress: Progress, *, lost: bool = False) -> dict[str, str]:
+    def _saved_form(self, progress: Progress, *, lost: bool = False) -> dict[str, str]:
         """Return the form without a widget. ``lost``: return the form that stays if the kernel ends first."""
         html = lost_html(progress) if lost else progress_html(progress, self._variable)
         return {"text/plain": progress_text(progress, self._variable), "text/html": html}
@@ -128,12 +128,12 @@ class ProgressBox:
 
     def _send(self, progress: Progress, *, is_first: bool) -> None:
         """Send the frame. The output keeps its first form until the end, because showing a widget again would redraw it."""
-        saved = self._saved(progress, lost=not progress.is_over)
+        saved = self._saved_form(progress, lost=not progress.is_over)
         self._widget.frame = {"parts": progress_parts(progress, self._variable), "saved": saved, "over": progress.is_over}
         if progress.is_over and self._open_widgets is not None:
             self._open_widgets.keep(self._widget)
         elif is_first:
-            self._cell.show(self._widget, self._saved(progress))
+            self._cell.show(self._widget, self._saved_form(progress))
             if (loop := running_loop()) is not None:
                 loop.call_later(UNSEEN, self._give_up)
 
@@ -147,8 +147,8 @@ class ProgressBox:
             close(widget)
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
-        """Handle a message from a page, which repeats it until it is acknowledged. Called on a separate thread while the cell
-        runs.
+        """Handle a message from a page. The page repeats it until it is acknowledged. Called on a separate thread while the
+        cell runs.
         """
         if not isinstance(message, dict):
             return

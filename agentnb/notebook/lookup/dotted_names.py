@@ -40,7 +40,7 @@ def is_dotted(name: str) -> bool:
 
 
 def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the tool with this dotted name. Raises `UnknownTool` with the name to use instead."""
+    """Return the tool with this dotted name. Raises `UnknownTool`, suggesting the name to use instead."""
     path, *parts = name.split(".")
     value = variables.get(path, MISSING)
     if value is MISSING:
@@ -139,7 +139,7 @@ def _of_slot(held: types.MemberDescriptorType, value: Any) -> Any:
 
 
 def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return dotted names of functions, methods and modules that start with this text, which contains a dot."""
+    """Return the dotted names of functions, methods and modules that start with this text (which contains a dot)."""
     path, _, beginning = beginning.rpartition(".")
     value = _held(variables, path)
     if value is MISSING:

@@ -41,7 +41,7 @@ from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
 MAX_LISTED_RUNS = 30
-"""Maximum runs in the list, which shows the newest."""
+"""Maximum runs in the list, counted from the newest."""
 WITHOUT_KERNEL = (
     "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
     "%agent history lists past runs."
@@ -93,7 +93,7 @@ class _Watcher:
 
 
 class Panel:
-    """The panel that `panel` returns, which displays itself as the result of a cell."""
+    """The panel returned by `panel`. It displays itself as the result of a cell."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell

@@ -26,8 +26,8 @@ class Area:
         """True if this place is shown."""
         return place is self._shown
 
-    def changed(self, place: RunPlace) -> None:
-        """Redraw the area if this place, which has changed, is shown."""
+    def redraw(self, place: RunPlace) -> None:
+        """Redraw the area if this place, whose content has changed, is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
@@ -52,11 +52,11 @@ class RunPlace:
         self.html = html
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """Show the live card, which updates itself."""
+        """Show the live card; it updates itself."""
         self.widget = widget
-        self._area.changed(self)
+        self._area.redraw(self)
 
     def keep(self, run: dict[str, str]) -> None:
         """Replace the card with HTML."""
         self.widget, self.html = None, run["text/html"]
-        self._area.changed(self)
+        self._area.redraw(self)

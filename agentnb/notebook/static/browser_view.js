@@ -128,10 +128,8 @@ class View {
   pager(before, after) {
     const place = document.createElement("div");
     place.className = "agentnb-browser-pager";
-    for (const [label, first] of [["Previous", before], ["Next", after]]) {
-      if (first === null) continue;
-      const button = quietButton(label, `${label} runs`, () => this.turn(first));
-      place.append(button);
+    for (const [label, first] of [["Previous runs", before], ["Next runs", after]]) {
+      if (first !== null) place.append(quietButton(label, label, () => this.turn(first)));
     }
     return place;
   }

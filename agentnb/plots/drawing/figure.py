@@ -51,7 +51,7 @@ def new_figure(width: float, height: float, **settings: Any) -> Figure:
 
 
 def describe(figure: Figure, description: str) -> None:
-    """Set the figure's description, which is its text form and, in a notebook, its alternative text."""
+    """Set the figure's description: its text form and, in a notebook, its alternative text."""
     figure.description = description  # type: ignore[attr-defined]  # an attribute of `PlotFigure`
 
 
@@ -102,7 +102,7 @@ def _kind() -> type[Figure]:
             return self.description or super().__repr__()
 
         def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
-            """Return the picture for a notebook, unless matplotlib's inline backend is loaded, which makes its own picture."""
+            """Return the picture for a notebook, unless matplotlib's inline backend is loaded: it makes its own picture."""
             width, height = self.get_size_inches() * self.dpi
             return png_of(self), {"width": round(width), "height": round(height), "alt": self.description}
 

@@ -193,14 +193,14 @@ def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
     if not gaps:
         return whole
 
-    def moved(at: float) -> float:
+    def move(at: float) -> float:
         return at - sum(min(at, end) - start for start, end in gaps if at > start)
 
     return whole._replace(
-        spans=[span._replace(start=moved(span.start), end=moved(span.end)) for span in whole.spans],
-        rounds=[(number, moved(start), moved(end)) for number, start, end in whole.rounds],
-        marks=[(lane, moved(at)) for lane, at in whole.marks],
-        cuts=[moved(start) for start, _ in gaps],
+        spans=[span._replace(start=move(span.start), end=move(span.end)) for span in whole.spans],
+        rounds=[(number, move(start), move(end)) for number, start, end in whole.rounds],
+        marks=[(lane, move(at)) for lane, at in whole.marks],
+        cuts=[move(start) for start, _ in gaps],
     )
 
 

@@ -33,7 +33,7 @@ AXES_PIXELS = 0.78 * WIDTH * DPI
 MAX_BARS = 15
 """Maximum bars in a plot; the last one sums up those left out."""
 _EDGE, _LINE, _TITLE_LINE, _LEGEND_ROW = 0.12, 0.19, 0.24, 0.24
-"""Sizes in inches: the margin of a figure, and the heights of a line of text, of the title and of a row of the legend."""
+"""Sizes in inches: a figure's margin, and the heights of a line of text, the title and a row of the legend."""
 _CHARACTERS = 102
 """Maximum characters on a line of text."""
 _RC: dict[str, Any] = {
@@ -75,7 +75,7 @@ class Look(NamedTuple):
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Draw with our defaults, whatever the person's matplotlib style, which is restored afterwards.
+    """Draw with our defaults, whatever the person's matplotlib style; it is restored afterwards.
 
     Raises `SettingsError` if matplotlib is missing.
     """
@@ -94,7 +94,7 @@ def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, lis
 
 
 def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return a figure with two axes, one above the other, for the same rounds, which are labelled on the lower one."""
+    """Return a figure with two axes for the same rounds, one above the other; the rounds are labelled on the lower one."""
     figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
     upper, lower = figure.subplots(2, 1)
     upper.tick_params(labelbottom=False)
@@ -136,7 +136,7 @@ def _wrap(texts: Sequence[str]) -> list[str]:
 
 
 def empty(title: str, about: str, sentence: str) -> Figure:
-    """Return a figure that says why there is nothing to draw."""
+    """Return a figure that says why nothing can be drawn."""
     with plot_style():
         figure, (axes,) = panels(0.7)
         axes.set_axis_off()  # axes are needed: a notebook does not show a figure without them
@@ -185,7 +185,7 @@ def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> li
 
 
 def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]:
-    """Draw horizontal bars, stacked from these parts, and return the looks that were used, for the legend."""
+    """Draw horizontal bars, stacked from these parts, and return the looks used, for the legend."""
     starts = [0] * len(parts[0][1])
     for look, counts in parts:
         positions = [position for position, count in enumerate(counts) if count]  # an empty bar would still have an edge

@@ -1,4 +1,4 @@
-"""Curves of several runs in one plot: drawn individually or, if there are many, in the background of their median."""
+"""Curves of several runs in one plot: drawn individually or, if there are many, behind their median."""
 
 from __future__ import annotations
 

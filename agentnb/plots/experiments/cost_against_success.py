@@ -32,7 +32,7 @@ class VariantPoint(NamedTuple):
 
 
 def cost_against_success(results: ResultsLike) -> Figure:
-    """Draw each variant at its mean cost per run and its mean of the primary, with 95 per cent intervals.
+    """Draw each variant at its mean cost per run and its mean primary outcome, with 95 per cent intervals.
 
     Takes the results of an experiment. If any cost is unknown or all are 0, tokens are drawn instead, and the figure
     says so. If tasks have several runs, intervals are by task. Raises `SettingsError` while the results are covered.

@@ -48,8 +48,8 @@ class TaskShares(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The index of its group: passed only or more often in a, equally often in both, in neither, or only or more
-        often in b.
+        """The index of its group: passed more often (or only) in a, equally often in both, in neither, or more often (or only)
+        in b.
         """
         if self.a != self.b:
             return 0 if self.a > self.b else 3
@@ -60,9 +60,9 @@ def flips(comparison: ComparisonLike) -> Figure:
     """Draw the tasks of a comparison that passed only in its first variant, in both, in neither, or only in its
     second.
 
-    Each task has an upward bar for the first variant and a downward one for the second, whose lengths are the shares of
-    its runs that passed. Tasks with a value in only one variant are left out. Raises `SettingsError` for a primary that
-    is not between 0 and 1.
+    Each task has an upward bar for the first variant and a downward one for the second; their lengths are the shares of its
+    runs that passed. Tasks with a value in only one variant are left out. Raises `SettingsError` for a primary that is not
+    between 0 and 1.
     """
     compared = one_comparison(comparison, "flips")
     shares, unpaired = _shares(compared)

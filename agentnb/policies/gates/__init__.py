@@ -1,7 +1,7 @@
 """Gates decide whether a call may run: pure functions of the call and the run so far."""
 
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
-from agentnb.policies.gates.gate_verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge
+from agentnb.policies.gates.gate_verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, deny, judge
 
 __all__ = [
     "Allow",
@@ -14,6 +14,6 @@ __all__ = [
     "OnCopy",
     "Verdict",
     "as_copy",
-    "denied",
+    "deny",
     "judge",
 ]

@@ -37,32 +37,32 @@ class Ask(NamedTuple):
     rule: str = "approval"
     """Reason for the question, for the log."""
     approvals: tuple[str, ...] = ()
-    """Further approving answers, such as "always", which a gate finds in the run's events later."""
+    """Further approving answers, such as "always"; a gate can find them later in the run's events."""
 
 
 class AskByRules(Ask):
-    """Question of a run's permissions. Only its answers are grants, even if another gate's rule has the same name."""
+    """A question asked by a run's permissions. Only its answers are grants, even if another gate's rule has the same name."""
 
     __slots__ = ()
 
     is_unclear = False
-    """True if a rule may forbid the call, so that no grant lifts the question."""
+    """True if a rule may forbid the call; no grant then lifts the question."""
 
 
 class FirmAsk(AskByRules):
-    """Question, asked by a rule or in a nested run, that no gate of an agent can lift."""
+    """A question asked by a rule or in a nested run, which none of the agent's gates can lift."""
 
     __slots__ = ()
 
 
 class AskUnsettled(FirmAsk):
-    """Question about a command not known to be harmless, while a rule forbids other commands. Grants for this command count."""
+    """A question about a command not known to be harmless, where a rule forbids other commands. Grants for it count."""
 
     __slots__ = ()
 
 
 class AskEachTime(FirmAsk):
-    """Question about a call that a rule may forbid."""
+    """A question about a call that a rule may forbid."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
         if isinstance(verdict, Block):
             return verdict
         if isinstance(verdict, Deny):
-            return denied(call, verdict.rule, verdict.reason)
+            return deny(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; approvals= of an Ask is a tuple"
             raise SettingsError(f"The gate {unbind_call(gate)!r} returned {verdict!r}, which is not a verdict", hint)
@@ -133,7 +133,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
     return first if isinstance(first, Ask) else None
 
 
-def denied(call: ToolCall, rule: str, reason: str) -> Block:
+def deny(call: ToolCall, rule: str, reason: str) -> Block:
     """Return the block for a call denied by a gate or the person."""
     words = "Do not try to do the same another way. Continue without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"

@@ -39,7 +39,7 @@ class ApprovalMode:
         return cls(tuple([word for word in MODES if word in parts and word not in implied]))
 
     @classmethod
-    def logged(cls, words: Any) -> ApprovalMode:
+    def from_log(cls, words: Any) -> ApprovalMode:
         """Parse a logged mode; an invalid one becomes ``ask``."""
         try:
             return cls.of(words)
@@ -53,7 +53,7 @@ class ApprovalMode:
 
     @property
     def is_auto(self) -> bool:
-        """True if calls that only the defaults would ask about are run."""
+        """True if calls run without asking where only the defaults would ask."""
         return AUTO in self.held
 
     @property
@@ -68,7 +68,7 @@ class ApprovalMode:
 
     @property
     def strict(self) -> ApprovalMode:
-        """The mode without ``auto``: the part of a log that is still honoured when it is resumed."""
+        """The mode without ``auto``: the part of a logged mode that still counts when the log is resumed."""
         return NO_MODE if self.is_auto else self
 
     def within(self, outer: ApprovalMode) -> ApprovalMode:
@@ -79,7 +79,7 @@ class ApprovalMode:
         return outer if not self.held or self.is_auto else self
 
     def default(self, tool: Tool, nature: CallNature | None = None) -> RuleVerdict:
-        """Return the verdict about a call of this tool that no rule matches. ``nature``: nature of the call, if any.
+        """Return the verdict on a call to this tool that no rule matches. ``nature``: nature of the call, if any.
 
         Functions of the notebook without declared effects run unless the mode restricts them: they belong to the person.
         """

@@ -1,4 +1,4 @@
-"""Rules about files for operations without a call on their path: undo, and tools that read folder trees."""
+"""File rules, applied where no call names the path: to undo, and to tools that read folder trees."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class PermissionGate:
     """
 
     def __init__(self, permissions: Permissions, work_dir: Path, confirms: Confirms = confirms_nothing) -> None:
-        """Path patterns are relative to ``work_dir``. ``confirms``: see `Confirms`."""
+        """``work_dir``: folder to which path patterns are relative; ``confirms``: see `Confirms`."""
         self._given = self._permissions = permissions
         self._confirms = confirms
         self._contexts: tuple[str, ...] | None = None

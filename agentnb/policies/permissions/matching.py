@@ -61,7 +61,7 @@ class CallSubject:
 
 @dataclass(frozen=True, slots=True)
 class RuleMatcher:
-    """Rules about a tool with the same verdict, in order."""
+    """Rules about one tool that share a verdict, in order."""
 
     rules: tuple[Rule, ...]
     places: tuple[int, ...]
@@ -121,9 +121,7 @@ class RuleMatcher:
         return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
     def _judge_programs(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
-        """Yield the index of each pattern that names a program in the command, or no program, with its verdict about
-        the part.
-        """
+        """Yield the index of each pattern that names no program, or one in the command, with its verdict on the part."""
         for part in () if reading.command is None or not self.by_program else reading.command.parts:
             for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):
                 yield index, forbids(self.rules[index].pattern, part)

@@ -33,10 +33,10 @@ def grants_about(
 
     A tool without a subject is offered as a whole; a tool of an MCP server is offered only for the run, and for longer reaches
     only all tools of the server. For commands and locations without a narrow pattern, the session is not offered: it would
-    allow too much for too long. For files that may hold keys, and files that are only read, only the file itself is offered,
-    since ordinary reads need no question; for a command that names a key file, only that command. Rules that name an entire
-    tool or such files are not saved: another tool may have the same name later. ``settles``: True if the question is about
-    parts of a command not known to be harmless.
+    allow too much for too long. For files that may hold keys, and for files that are only read, only the file itself is
+    offered, since ordinary reads need no question; for a command that names a key file, only that command is. Rules that name
+    an entire tool or such files are not saved: another tool may have the same name later. ``settles``: True if the question is
+    about parts of a command not known to be harmless.
     """
     command = value_of_subject(tool, call.arguments) if kind_of_subject(tool) == "command" else None
     names_keys = command is not None and bool(shell_command(command).key_files)

@@ -38,7 +38,7 @@ def real_path(value: Any, work_dir: str) -> str | None:
 
 
 def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str:
-    """Return the regular expression of the absolute paths that a pattern matches, relative to the folder of the run.
+    """Return a regular expression for the absolute paths that match a pattern relative to the run's folder.
 
     ``*`` matches any text within a name, ``**`` any folders; ``folder/**`` includes the folder itself, and ``folder/`` is the
     same. ``with_inside``: a pattern without stars, which may name a folder, also matches everything below it.
@@ -128,7 +128,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def _holds_git(folder: str) -> bool:
-    """True if a folder may itself be a git directory, whose settings can start programs."""
+    """True if a folder may itself be a git directory: its settings can start programs."""
     return os.path.lexists(f"{folder}/HEAD")
 
 
@@ -138,14 +138,14 @@ def _is_of_git(name: str) -> bool:
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
-    """Return the pattern for the folder of a file offered with "always", or "" if nothing is offered."""
+    """Return the pattern, offered with "always", for a file's folder; "" if nothing is offered."""
     folder = path.parent
     shown = "" if folder == folder.parent else offered_file(folder)
     return shown and f"{shown}/{'*' if folder == work_dir or work_dir.is_relative_to(folder) else '**'}"
 
 
 def offered_file(path: Path) -> str:
-    """Return the pattern for a file offered with "always", or "" for a name with pattern characters."""
+    """Return the pattern, offered with "always", for a file; "" for a name with pattern characters."""
     return "" if any(sign in str(path) for sign in "*()") else with_tilde(path)
 
 
@@ -156,7 +156,7 @@ def with_tilde(path: Path) -> str:
 
 
 def canonical_address(value: Any) -> str | None:
-    """Return scheme, host, port and path of an address in canonical form, or None if it is incomplete or ambiguous."""
+    """Return the scheme, host, port and path of an address in canonical form, or None if it is incomplete or ambiguous."""
     try:
         address = read_address(value if isinstance(value, str) else "")
     except (ToolRefused, ValueError):
@@ -168,7 +168,7 @@ def canonical_address(value: Any) -> str | None:
 
 
 def address_glob(pattern: str) -> str | None:
-    """Return the regular expression of an address pattern, or None unless it is ``http://`` or ``https://`` with a host."""
+    """Return a regular expression for an address pattern, or None unless it has ``http://`` or ``https://`` and a host."""
     match = re.fullmatch(r"(https?)://([^/:@?#\\\s]+)(?::(\d{1,5}))?(/[^?#\\\s]*)?", pattern)
     if match is None:
         return None
@@ -179,7 +179,7 @@ def address_glob(pattern: str) -> str | None:
 
 
 def offered_address(address: str) -> str:
-    """Return the pattern for the host of a canonical address offered with "always"."""
+    """Return the pattern, offered with "always", for the host of a canonical address."""
     scheme, _, remainder = address.partition("://")
     host, _, port = remainder.partition("/")[0].rpartition(":")
     shown = host if port == str(PORTS[scheme]) else f"{host}:{port}"

@@ -34,7 +34,7 @@ NAMES_ALONE: tuple[Flag, ...] = ("bash",)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A verdict about the calls to a tool, or about those that a pattern matches."""
+    """A verdict on all calls to a tool, or on those that a pattern matches."""
 
     verdict: RuleVerdict
     tools: str
@@ -172,7 +172,7 @@ class RuleList:
         return cls(tuple(rules))
 
     @classmethod
-    def logged(cls, data: Any) -> RuleList:
+    def from_log(cls, data: Any) -> RuleList:
         """Parse rules from `as_logged`. Invalid data forbids every flag."""
         try:
             flags = data.get("flags")
@@ -206,7 +206,7 @@ class RuleList:
 
     @property
     def without_allowing(self) -> RuleList:
-        """The rules without allowing ones: the part of a log that is still honoured when it is resumed."""
+        """The rules without allowing ones: the part of logged rules that still counts when the log is resumed."""
         return RuleList(tuple([rule for rule in self.rules if rule.verdict != "allow"]), self.flags)
 
 

@@ -1,4 +1,4 @@
-"""Validation of the words in rules against everything that calls of a run may reach."""
+"""Validation of the words in rules against everything that a run's calls may reach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
 
 
 class _Scope(NamedTuple):
-    """Everything that calls of a run may reach."""
+    """Everything that a run's calls may reach."""
 
     tools: tuple[Tool, ...]
     names: tuple[str, ...]

@@ -35,7 +35,7 @@ NOT_ALLOWED: dict[Flag, str] = {
 
 
 class Judgement(NamedTuple):
-    """Verdict of the permissions about a call."""
+    """The permissions' verdict on a call."""
 
     verdict: RuleVerdict
     rule: Rule | None = None
@@ -49,7 +49,7 @@ class Judgement(NamedTuple):
     is_confirmed: bool = False
     """True if the person is asked each time, regardless of earlier grants."""
     unsettled: tuple[str, ...] = ()
-    """Parts of a command that are neither known nor allowed, while the rule forbids other commands."""
+    """Parts of a command that are neither known to be harmless nor allowed, where the rule forbids other commands."""
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
@@ -79,10 +79,10 @@ class Permissions:
         return not (self.mode.held or any(self.layers) or self.confirms)
 
     @classmethod
-    def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
+    def from_log(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
         """Return the permissions in the settings of a log. ``loosens``: also honour what they allow."""
-        mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
-        read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
+        mode, layers = ApprovalMode.from_log(settings.get(MODE, RULES)), settings.get(SETTING, ())
+        read = tuple(map(RuleList.from_log, layers if isinstance(layers, list | tuple) else (None,)))
         confirms = _logged_confirms(settings.get(CONFIRM))
         if loosens:
             return cls(mode, read, confirms=confirms)
@@ -97,7 +97,7 @@ class Permissions:
 
     @property
     def loosen(self) -> bool:
-        """True if calls that the defaults would ask about are run."""
+        """True if calls may run without asking where the defaults would ask."""
         return self.mode.is_auto or bool(self.layers and self.layers[0].allows)
 
     def within(self, outer: Permissions) -> Permissions:
@@ -151,7 +151,7 @@ class ToolPermissions:
         self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
 
     def judge(self, arguments: Any, granted: Callable[[], Iterable[Rule]] = tuple) -> Judgement:
-        """Return the verdict about a call with these arguments, before grants are applied.
+        """Return the verdict on a call with these arguments, before grants are applied.
 
         ``granted`` returns the rules that the person has always allowed; they count only for parts of commands.
         """
@@ -195,7 +195,7 @@ class ToolPermissions:
         )
 
     def _confirmation(self, subject: CallSubject) -> Judgement | None:
-        """Return the verdict about a call that the person confirms each time, or None for other calls."""
+        """Return the verdict on a call that the person confirms each time, or None for other calls."""
         asked = _first_question(self._confirms, subject)
         if asked is None:
             return None
@@ -203,7 +203,7 @@ class ToolPermissions:
         return asked._replace(verdict="deny" if is_denied else "ask", is_confirmed=True)
 
     def _default_of(self, arguments: Any) -> Judgement:
-        """Return the verdict of the mode about a call whose nature depends on its arguments."""
+        """Return the mode's verdict on a call whose nature depends on its arguments."""
         nature = nature_of(self.tool, arguments, self._work_dir)
         return Judgement(self._mode.default(self.tool, nature), nature=nature)
 

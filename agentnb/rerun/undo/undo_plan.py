@@ -1,4 +1,4 @@
-"""Plan of an undo: what to restore a file to, given the run's recorded changes and the current file."""
+"""Plan of an undo: the state to restore a file to, given the run's recorded changes and the current file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agentnb.store.before_images.records import ABSENT, FileChanged
 
 Action: TypeAlias = Literal["restore", "delete", "none"]
 WhyNot: TypeAlias = Literal["changed_since", "changed_between", "too_large", "run_full", "holds_key", "no_call"]
-"""Reasons for keeping changes: the file changed after or between them, its earlier content was not stored, or no call of the
-run made them.
+"""Reasons for keeping changes: the file changed after or between them, its earlier content was not stored, or none of the run's
+calls made them.
 """
 
 
@@ -30,11 +30,10 @@ class FilePlan:
 
 
 def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
-    """Return the plan for a file whose digest is ``now``. ``changes``: those of the run's changes to it that are not
-    undone, oldest first.
+    """Return the plan for a file whose digest is ``now``. ``changes``: the run's changes to it that are not undone yet, oldest
+    first.
 
-    Undoes one change after the other, newest first, as long as the state matches the one that the change produced or
-    started from.
+    Undoes one change after the other, newest first, as long as the state is the one before or after the change.
     """
     state, plan = now, FilePlan("none")
     for index in range(len(changes) - 1, -1, -1):

@@ -29,7 +29,7 @@ FILE_TOOLS = frozenset({"write_file", "edit_file"})
 _LASTING = frozenset({"execute", "write"})
 """Effects that outlast an undo."""
 LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
-"""Built-in tools with lasting effects, for workflows, whose logs lack the declared effects of tools."""
+"""Built-in tools with lasting effects, needed for workflows: their logs lack the declared effects of tools."""
 Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
 """Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it;
 ``failed``: the system refused.
@@ -43,7 +43,7 @@ class UndoneFile(NamedTuple):
     """Relative to the run's working directory."""
     action: Action
     why_not: Why | None = None
-    """Reason for keeping changes of the run, or None if all were undone."""
+    """Reason for keeping some of the run's changes, or None if all were undone."""
     detail: str = ""
     """The rule or the error."""
 
@@ -60,7 +60,7 @@ class UndoReport:
     has_changed_files: bool
     """True if the run ever changed files."""
     foreign: int
-    """Number of changes listed by another person's agentnb, which are ignored."""
+    """Number of changes listed by another person's agentnb; they are ignored."""
 
 
 def has_file_changes(store: Store, run_id: str) -> bool:
@@ -110,7 +110,7 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
             _refuse(member)
         pending += listed.pending
         has_changed, foreign = has_changed or bool(listed.changes), foreign + listed.foreign
-        rules[member] = Permissions.logged(run.settings, loosens=False).layers
+        rules[member] = Permissions.from_log(run.settings, loosens=False).layers
     pending.sort(key=lambda change: (change.at, change.number))
     by_path: dict[str, list[FileChanged]] = {}
     for change in pending:
@@ -137,7 +137,7 @@ def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
 
 
 def _only_lists(call: ToolCall) -> bool:
-    """True if a call only lists branches, which changes nothing."""
+    """True if a call only lists branches and so changes nothing."""
     return call.name == "git_branch" and isinstance(call.arguments, dict) and call.arguments.get("action") == "list"
 
 

@@ -219,7 +219,7 @@ def _with_rule(reason: str, question: WaitingOnUser) -> str:
 
 
 def answer_program(answer: AnswerQuestion) -> Program:
-    """Return a `Program` that wraps a function that answers questions."""
+    """Wrap a function that answers questions in a `Program`."""
 
     async def program(question: WaitingOnUser) -> Any:
         # In a thread of its own: the main thread may be inside the tool that asks.
@@ -278,8 +278,8 @@ class Approval:
         return Decision(False, f"{NOT_ALLOWED} They said: {verdict.reason}" if verdict.reason else NOT_ALLOWED)
 
     async def _ask_approvers(self, call: ToolCall, _: WaitingOnUser) -> Any:
-        """Ask the approve functions, the innermost first, and return the answer as a person would give it; None
-        leaves the decision to the person.
+        """Ask the approve functions, innermost first, and return an answer as a person would give it, or None to leave the
+        decision to the person.
 
         The function of a nested run can only deny: the outermost run's function approves, or else the person does.
         """

@@ -32,8 +32,8 @@ class Call(msgspec.Struct, eq=False):
     question: WaitingOnUser | None = None
     """The approval question, if one was asked."""
     started: ToolCall | None = None
-    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process logged
-    the start, the tool runs again without logging it again, whatever the call's state.
+    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process logged the
+    start, the tool is run again without another log entry, whatever the call's state.
     """
     is_edited: bool = False
     """True if the person changed its arguments."""

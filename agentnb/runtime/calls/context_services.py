@@ -1,4 +1,4 @@
-"""Services that a run offers its running tools: report progress, call other tools, start nested runs."""
+"""Services that a run offers to its running tools: reporting progress, calling other tools, starting nested runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class InnerCalls(Protocol):
-    """Runner of the calls made by tools."""
+    """Runs the calls made by tools."""
 
     async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call made by the tool of the ``parent`` call."""
@@ -102,7 +102,7 @@ class ContextServices:
             progress = reports.progress = reports.progress or CallProgress(self._log, call_id, self._running_loop)
         progress.report(done, total, text)
 
-    def printed(self, call_id: str, text: str) -> bool:
+    def note_print(self, call_id: str, text: str) -> bool:
         """Record text printed by this call, from any thread. Returns False if the call has ended, or if no watcher
         shows output.
         """
@@ -116,7 +116,7 @@ class ContextServices:
         prints.write(text)
         return True
 
-    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+    def note_start(self, call_id: str, run_id: str, agent: str) -> None:
         """Record a nested run started by this call, from any thread."""
         with self.lock:
             reports = self._reports_of(call_id)
@@ -130,7 +130,7 @@ class ContextServices:
         self._log.keep_before(FileBefore(call_id, self._context.work_dir, path, before, after))
 
     def _reports_of(self, call_id: str) -> CallReports | None:
-        """Return the reports of a call, to be extended while the lock is held, or None if the call has ended."""
+        """Return the reports of a call, or None if the call has ended. The caller may extend them while it holds the lock."""
         call = self._calls.get(call_id)
         if call is not None and call.reports is None:
             call.reports = CallReports()
@@ -170,7 +170,7 @@ class ContextServices:
         )
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run a model's code on the main thread, where it is refused decisions reserved for the person."""
+        """Run a model's code on the main thread. The code may not make decisions that are reserved for the person."""
         if main_thread_is_held.get():
             raise ToolFailed("The code of another call is waiting for this one", "Call it directly, not from code")
         call = current_call.get()
@@ -240,7 +240,7 @@ class ContextServices:
 
 
 class RunningCode:
-    """A model's code that is running, and the environment that its tool provides."""
+    """A model's running code, and the environment that its tool provides."""
 
     def __init__(self, services: ContextServices, call_id: str, call: CallElicitor) -> None:
         self._services = services
@@ -251,7 +251,7 @@ class RunningCode:
         self.tools = services.tools
 
     def is_inside(self) -> bool:
-        """Return whether the caller is this code, in any thread, rather than a tool that it calls or a run that it starts."""
+        """Return whether the caller is this code itself (in any thread), rather than a tool or run that it started."""
         return self.code.is_running and call_around() is self._call
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:

@@ -23,13 +23,13 @@ from agentnb.tools.tool import Inside, ToolOutcome
 PATIENCE = 0.15
 """Seconds that a cancelled run has to clean up before it ends without waiting for tasks that ignore the cancellation."""
 PATIENCE_WITH_PART = 2 * PATIENCE
-"""Seconds that a cancelled call or step has to clean up before its run continues without it; longer, so that nested
-runs end first.
+"""Seconds that a cancelled call or step has to clean up before its run continues without it; longer than `PATIENCE`, so that
+nested runs end first.
 """
 
 
 class Dispatch:
-    """Dispatcher of the tool calls of replies.
+    """Dispatches the tool calls in replies.
 
     Calls are judged and started in the order of the reply, and each start is logged before the next call is judged. A
     call that is not ``parallel_safe`` starts when all earlier calls have ended, and later calls are judged when it
@@ -95,10 +95,10 @@ class Dispatch:
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open by a process that died.
 
-        Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error
-        result that names the interruption and the person's answers. A repeated call gets the same answers. Calls that
-        were judged but had not started run once their question is answered. The others are judged; so are all calls
-        if the person rejected the earlier entries of a log from elsewhere.
+        Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error result that
+        names the interruption and the person's answers. A repeated call gets the same answers. Calls that had been judged but
+        not started are run once their question is answered. The others are judged; so are all calls if the person rejected the
+        earlier entries of a log from elsewhere.
         """
         events, book = since_start(self._log.run.events), self._elicitation.book
         logged = since_refusal(events)
@@ -133,7 +133,7 @@ class Dispatch:
         await self.run(pending, check_stop)
 
     def _check(self, check_stop: Callable[[], None]) -> None:
-        """Raise, between calls, if the run is to be suspended or was stopped."""
+        """Between calls, raise an exception if the run is to be suspended or was stopped."""
         if self._calls.waits_for_person or self.suspending:
             raise Suspended(self.suspending or "nobody_here")
         check_stop()

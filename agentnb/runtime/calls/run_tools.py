@@ -95,7 +95,9 @@ class RunTools:
         self._compose("", {})
 
     def _compose(self, reason: str, of_servers: dict[str, MCPTool], named: tuple[str, ...] = ()) -> None:
-        """Combine the tools. Tools offered before keep their positions, since a different order invalidates prompt caches."""
+        """Combine the tools. Tools offered before keep their positions, since a different order would invalidate
+        prompt caches.
+        """
         offer = self._next_offer(tuple(of_servers), named)
         shown: list[Tool] = []
         for name in offer.shown:
@@ -117,8 +119,7 @@ class RunTools:
         )
 
     def _is_free(self, tool: Tool, described: str) -> bool:
-        """Return whether no tool of the run's own has this name; a `StandIn` with this name takes over the server's
-        tool.
+        """Return whether none of the run's own tools has this name; a `StandIn` with this name takes over the server's tool.
 
         Raises `InvalidTool` for a name clash.
         """

@@ -32,7 +32,7 @@ class TodoSync:
         self._failed = False
 
     def begin(self) -> Todos:
-        """Return the initial list; empty if it cannot be read, which the first `look` then reports."""
+        """Return the initial list. If it cannot be read, return an empty one; the first `look` then reports the problem."""
         if self._board is None:
             return ()
         try:
@@ -49,7 +49,7 @@ class TodoSync:
             return
         try:
             current = self._board.read()
-            todos = None if current is self._seen and type(current) is tuple else self._unseen(current)
+            todos = None if current is self._seen and type(current) is tuple else self._read_if_new(current)
         except Exception as error:
             self._warn(error)
             return
@@ -62,16 +62,16 @@ class TodoSync:
         change = outcome.value
         if isinstance(change, TodoChange):
             with suppress(TypeError, ValueError):  # the next `look` reports a malformed list
-                self._note(self._unseen(change.before), "outside")
-                self._note(self._unseen(change.after), "model", call_id)
+                self._note(self._read_if_new(change.before), "outside")
+                self._note(self._read_if_new(change.after), "model", call_id)
         self.look()
 
     def log_plan(self, todos: Todos) -> None:
-        """Log the todo list of an agent that maintains its own."""
+        """Log the todo list of an agent that maintains its own list."""
         self._note(redact(todos), "model")
 
-    def _unseen(self, found: Any) -> Todos | None:
-        """Return the list as logged, or None if it is the same object as last time, as is the case in nearly every round."""
+    def _read_if_new(self, found: Any) -> Todos | None:
+        """Return the list as logged, or None if it is the same object as last time (as in nearly every round)."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)

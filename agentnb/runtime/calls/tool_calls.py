@@ -22,7 +22,7 @@ from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
-from agentnb.policies.gates import Ask, Block, Gate, denied, judge
+from agentnb.policies.gates import Ask, Block, Gate, deny, judge
 from agentnb.policies.gates.gate_verdicts import AskByRules
 from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.approval import (
@@ -47,7 +47,7 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Maximum questions about one call if its file keeps changing before the answer arrives."""
+"""Maximum number of questions about one call, if its file keeps changing before the answer arrives."""
 MAX_INNER_DEPTH = 10
 """Maximum depth of tool calls made by tools."""
 
@@ -132,8 +132,8 @@ class ToolCalls:
         self._open.pop(call.made.id, None)
         blocked, parent_call, step = call.started or call.made, call.parent_call, call.step
         self._log.emit(CallBlocked, call=blocked, result=result, rule=block.rule, parent_call=parent_call, step=step)
-        if (refused := getattr(call.tool, "refused", None)) is not None:  # its maker waits for the verdict
-            refused(call.made.id)
+        if (reject := getattr(call.tool, "reject_call", None)) is not None:  # its maker waits for the verdict
+            reject(call.made.id)
 
     def reopen(self, call: Call) -> None:
         """Take over a call that was started by a process that died."""
@@ -262,7 +262,7 @@ class ToolCalls:
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
         """Return the error result of a call that cannot run at all.
 
-        ``checks``: check the arguments before the person is asked about them; if there is no question, the tool
+        ``checks``: whether to check the arguments before the person is asked about them; if there is no question, the tool
         checks them.
         """
         if tool is None:
@@ -291,7 +291,7 @@ class ToolCalls:
             self.waits_for_person = True
             return
         if not decision.approved:
-            self.refuse(call, denied(requested, _rule_of(question), decision.reason))
+            self.refuse(call, deny(requested, _rule_of(question), decision.reason))
             return
         edited = decision.arguments is not None
         allowed = replace(requested, arguments=decision.arguments) if edited else requested

@@ -15,7 +15,9 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
-"""Answers a call: takes the arguments as the model wrote them, and the call's context; returns what a tool could return."""
+"""Answers a call. Takes the arguments as the model wrote them, and the call's context; returns anything that a tool could
+return.
+"""
 
 
 class VirtualTool:

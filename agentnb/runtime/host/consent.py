@@ -62,12 +62,12 @@ def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bo
 
     ``whole``: whether its allowances count too, whoever set them.
     """
-    return Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
+    return Permissions.from_log(run.settings, loosens=whole or (counts and loosens(run, options)))
 
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
     """Yield a warning about logged allowances that do not hold in this process, unless the options set new permissions."""
-    logged = Permissions.logged(run.settings, loosens=True)
+    logged = Permissions.from_log(run.settings, loosens=True)
     if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
     allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
@@ -104,6 +104,8 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
-    """Return the events after the person last rejected the content of a log from elsewhere; all events if they never did."""
+    """Return the events after the person last rejected the content of a log from elsewhere; all events if there was no
+    rejection.
+    """
     refusals = [index for index, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
     return events[refusals[-1] :] if refusals and refusals[-1] else events

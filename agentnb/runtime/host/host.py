@@ -79,7 +79,7 @@ class Host:
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
     """Called with the control of each experiment that runs here; returns a watcher for its progress."""
     ask: Callable[[str], str] | None = None
-    """Prints a question before any run starts, and returns the line that the person types; or None, if nobody is present."""
+    """Prints a question before any run starts, and returns the line that the person types, or None if nobody is present."""
     servers: Servers | None = None
     """MCP servers of the session, whose connections outlive individual runs."""
     sets: Mapping[str, GuidanceSet] | None = None

@@ -137,9 +137,7 @@ class LiveRun:
         self._put_answer(answer_of(question.id, value))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
-        """Answer like `answer`, but with typed text: free text, one of the choices, yes or no, or JSON, as the
-        question requires.
-        """
+        """Like `answer`, but with typed text: free text, one of the choices, yes or no, or JSON, as the question requires."""
         question = self._question(question_id)
         self.answer(answer_in_words(question.schema, text), question.id)
 
@@ -184,7 +182,7 @@ class LiveRun:
         return self._foreground.wait(self._future, self._interrupt)
 
     def _interrupt(self) -> None:
-        """Stop the run; if an approval is pending, only after a delay, since the kernel's end would suspend the run instead."""
+        """Stop the run. If an approval is pending, wait first: if the kernel is about to end, the run is suspended instead."""
         if process_end.is_watched and self._is_kept and waiting_for_approval(self.run):
             later = threading.Timer(NOTICE, self._inbox.put, ("stop", INTERRUPTED))
             later.daemon = True

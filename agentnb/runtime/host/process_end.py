@@ -10,7 +10,7 @@ NOTICE = 0.5
 
 
 class ProcessEnd:
-    """Distinguishes an interrupt by the person from the interrupt that precedes the end of the kernel."""
+    """Distinguishes an interrupt by the person from the interrupt that precedes the kernel's end."""
 
     def __init__(self) -> None:
         self.is_watched = False
@@ -22,7 +22,7 @@ class ProcessEnd:
         self._announced.set()
 
     async def follows(self) -> bool:
-        """Return whether the process ends after an interrupt; a second interrupt ends the wait."""
+        """Wait, and return whether the process ends after an interrupt; a second interrupt ends the wait."""
         try:
             return self.is_watched and await asyncio.to_thread(self._announced.wait, NOTICE)
         except asyncio.CancelledError:

@@ -45,11 +45,11 @@ class RunOptions:
     show: bool = True
     """True if a run that has no watcher is shown: as a card in a notebook with the extension, as a line in a terminal."""
     work_dir: str | Path | None = None
-    """Working folder of the tools, instead of the agent's own; for a workflow, also that of its steps' tools and its
-    nested runs.
+    """Working folder of the tools, instead of the agent's own. In a workflow, it is also used by the steps' tools and by nested
+    runs.
     """
     tags: tuple[str, ...] = ()
-    """Free-form labels by which to find the run later."""
+    """Free-form labels for finding the run later."""
     context_type: str = ""
     """Type of the context, which scopes the run."""
     entity: str = ""
@@ -67,8 +67,8 @@ class RunOptions:
     board: Board | None = None
     """The todo list to continue; the conversation's by default."""
     can_ask: bool | None = None
-    """True if a person can answer the questions of the run's tools; by default, if the caller gets a handle. If
-    nobody can, a nested run asks the person of its parent run.
+    """True if a person can answer the questions of the run's tools; by default, true if the caller gets a handle. If nobody
+    can, a nested run asks the person of its parent run.
     """
     approve: Approve | str | None = None
     """Decides, before the person, about calls that a gate asks about: a function of the call and the run. A string
@@ -92,8 +92,8 @@ class RunOptions:
     store that keeps the log. The run ends as ``waiting_on_user``, and is resumed with the answer (`recover`).
     """
     answers: Mapping[str, Any] | None = None
-    """Answers, for a resumed run, to the questions of gates and steps that were open when it was suspended or its
-    process died, by their ids in ``run.waiting``.
+    """For a resumed run: answers, by id in ``run.waiting``, to the questions that its gates and steps had open when it was
+    suspended or its process died.
     """
     trust_log: bool | None = None
     """True to accept the approvals, answers and settings in a log that the person's agentnb did not write, or that

@@ -58,17 +58,17 @@ class Elicitation:
         grants: SessionGrants | None = None,
         work_dir: Path | None = None,
     ) -> None:
-        """``can_ask``: whether the caller has a handle on which to answer the run's questions; ``clock``: the run's,
-        paused while a question is open; ``answer``: answers in the person's place; ``approve``: decides in their
-        place whether a call may run; ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`;
-        ``parent``: the call of another run that awaits this run; that run's person is asked if this run has none;
-        ``grants``: the session's grants; ``work_dir``: the folder whose saved rules also apply.
+        """``can_ask``: whether the caller has a handle for answering the run's questions; ``clock``: the run's, paused while a
+        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
+        ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
+        awaits this run; that run's person is asked if this run has none; ``grants``: the session's grants; ``work_dir``: the
+        folder whose saved rules also apply.
         """
         self.suspends = False
         """True if the run is suspended wherever a question has to wait."""
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
-        """Approve functions of the outermost run and of each run nested in it, outermost first, or None for a run
+        """Approve functions of the runs around this one and of this run itself, outermost first, or None for a run
         without one.
         """
         self.permissions = permissions or Permissions()
@@ -338,14 +338,14 @@ class CallElicitor(CallClock):
     def began(self, run_id: str, agent: str) -> None:
         """Record a nested run started by the call, from any thread."""
         if self.inside is not None:
-            self.inside.begun(self._call_id, run_id, agent)
+            self.inside.note_start(self._call_id, run_id, agent)
 
-    def printed(self, text: str) -> bool:
+    def note_print(self, text: str) -> bool:
         """Record output with the call, from any thread; return False if it belongs elsewhere."""
-        if self.inside is not None and self.inside.printed(self._call_id, text):
+        if self.inside is not None and self.inside.note_print(self._call_id, text):
             return True
         around = self.elicitation.around
-        return around is not None and around.printed(text)
+        return around is not None and around.note_print(text)
 
     @property
     def call_id(self) -> str:
@@ -365,7 +365,7 @@ class CallElicitor(CallClock):
         self.elicitation.check_anybody()
 
     def hold(self) -> concurrent.futures.Future[None]:
-        """Pause the clocks of the call and its run until the future is cancelled, because a run that it awaits is paused."""
+        """Pause the clocks of the call and its run until the future is cancelled: a run that the call awaits is paused."""
         return self._submit(self._held())
 
     async def _held(self) -> None:
@@ -403,8 +403,7 @@ class CallElicitor(CallClock):
             raise asyncio.CancelledError("The run has ended") from None
 
     async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
-        """Return the answer to a new question, or to the same question of an earlier process; raises `Declined` if
-        there is no answer.
+        """Return the answer to a question, whether new or asked by an earlier process; raises `Declined` if there is no answer.
 
         ``program`` is asked before the person. With ``may_wait``, an unanswered question stays open and
         `QuestionSuspended` is raised; otherwise `NobodyToAsk`.

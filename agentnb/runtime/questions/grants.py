@@ -44,7 +44,7 @@ class SessionGrants:
         """Folders in which runs have begun, and whether their saved rules have been shown."""
 
     def begin_in(self, work_dir: Path) -> str:
-        """Note that a run begins in a working folder, and return it resolved."""
+        """Note that a run begins in a working folder, and return the resolved folder."""
         folder = os.path.realpath(work_dir)
         self._begun_in.setdefault(folder, False)
         return folder
@@ -165,8 +165,8 @@ class ReachingGrants:
 
 
 def check_saving(question: WaitingOnUser | None, answer: object, by: Answerer = "person") -> None:
-    """Raise `SettingsError` if a model's code saves a rule with this answer, also after its run has ended, or if anyone but the
-    person has an external agent remember it.
+    """Raise `SettingsError` if a model's code (even after its run has ended) saves a rule with this answer, or if anyone but
+    the person has an external agent remember the answer.
     """
     grant = None if question is None else given_grant(question, answer)
     if grant is not None and grant.reach in ("project", BY_AGENT):

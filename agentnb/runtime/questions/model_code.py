@@ -1,4 +1,4 @@
-"""Code written by a model and run by one of its calls, which is refused decisions reserved for the person.
+"""Code written by a model and run by one of its calls. The code may not make decisions that are reserved for the person.
 
 This is a courtesy among honest code, not a sandbox: code in this process can reach into its memory.
 """
@@ -55,7 +55,7 @@ class ModelCode:
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
 _running: list[ModelCode] = []
 BETWEEN_CELLS = "code"
-"""Giver of grants while none of the person's cells is running and nothing has been clicked."""
+"""Recorded as the giver of grants while none of the person's cells is running and nothing has been clicked."""
 running_cells: list[Any] = [None]
 """The person's running cells, or None before the first has ended and outside a notebook."""
 _is_click: ContextVar[bool] = ContextVar("is_click", default=False)
@@ -88,7 +88,7 @@ def _is_left_behind() -> bool:
 
 
 def _is_in_hook() -> bool:
-    """Return whether a hook of IPython is on the call stack, since a model's code may have registered it under any name."""
+    """Return whether an IPython hook is on the call stack, since a model's code may have registered it under any name."""
     events, shell = (sys.modules.get(f"IPython.core.{name}") for name in ("events", "interactiveshell"))
     if events is None or shell is None or not _has_run.is_set():
         return False
@@ -113,7 +113,7 @@ def _bind(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def as_code(code: ModelCode | None) -> AbstractContextManager[None]:
-    """Attribute this thread, started by the code, to it."""
+    """Attribute this thread to the code that started it."""
     return _bind(_current, code)
 
 
@@ -138,8 +138,8 @@ def check_person(act: str, *, is_lasting: bool = False) -> None:
     """Raise `SettingsError` if a model's code performs an act reserved for the person. ``act``: for example
     "Answering a question".
 
-    ``is_lasting``: whether the act also affects later runs. If so, remnants of the code, such as a timer or a
-    function, are refused it even after its run has ended.
+    ``is_lasting``: whether the act also affects later runs. If so, the act is refused even to remnants of the code, such as a
+    timer or a function, after its run has ended.
     """
     is_left = is_lasting and (_current.get() is not None or _is_left_behind() or _is_in_hook())
     if is_left or model_code() is not None:

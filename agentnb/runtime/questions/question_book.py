@@ -69,7 +69,9 @@ class QuestionBook:
             self.emit(QuestionAsked, question=question)
 
     def answer(self, answer: Answer) -> None:
-        """Log the answer to an open question, and the grant if it allows further calls too. An external agent keeps its own."""
+        """Log the answer to an open question, and the grant if it allows further calls too. An external agent keeps its own
+        grants.
+        """
         question_id, by = answer.question_id, answer.by
         question = self._open_question(question_id)
         fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
@@ -147,7 +149,7 @@ class QuestionBook:
         return expected[0].question if expected else None
 
     def find_expected(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question from an earlier process, if it is the one that its asker is expected to ask next."""
+        """Return the same question from an earlier process, if the asker is expected to ask it next."""
         remaining = self.earlier.get(_asker(question))
         return remaining[0] if remaining and self._is_same(remaining[0], question) else None
 
@@ -195,7 +197,9 @@ class QuestionBook:
         return question.call_id in self._by_kind or before.message == question.message
 
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
-        """Return the answers to a nested run's open questions, which have the same ids in its log, and log them here."""
+        """Return the answers to a nested run's open questions, and log them here; the questions have the same ids in
+        both logs.
+        """
         available = {record.question.id: record.as_answer() for record in self._log.run.questions if record.has_answer}
         available |= self.handed_in
         answers = [available[question.id] for question in waiting if question.id in available]

@@ -30,7 +30,7 @@ class FieldsRefused(SettingsError):
 
 
 def question_form(question: WaitingOnUser) -> QuestionForm | None:
-    """Return the form for answering a question or for editing the arguments of its call, or None if the question has
+    """Return the form for answering a question, or for editing the arguments of its call, or None if the question has
     no form.
     """
     if question.kind == "approval":

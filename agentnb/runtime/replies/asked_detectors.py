@@ -1,4 +1,4 @@
-"""Detectors that ask a model: they run between rounds, and each call they make is a separate operation in the log."""
+"""Detectors that ask a model. They run between rounds, and each of their calls is a separate operation in the log."""
 
 from __future__ import annotations
 

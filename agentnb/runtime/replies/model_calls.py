@@ -36,7 +36,7 @@ from agentnb.tools.tool_errors import traceback_of_own_code
 
 
 class StreamBuffer:
-    """Forwards the deltas of one reply, dropping marker lines if they are read."""
+    """Forwards the deltas of one reply. If marker lines are read, they are not forwarded."""
 
     __slots__ = ("_filter", "_heard", "_markers", "_redactor", "_tell", "_thoughts", "_unshown")
 
@@ -77,7 +77,7 @@ class StreamBuffer:
         return tuple([part for part in held if part.text])
 
     def all_that_came(self) -> Message | None:
-        """Return everything received as one message, to be estimated, or None if nothing was received.
+        """Return everything received as one message, for estimating its tokens, or None if nothing was received.
 
         Filler text replaces parts that are not shown, since only their length is known.
         """
@@ -97,7 +97,7 @@ class StreamBuffer:
 
 
 class UsageCheck:
-    """Completes the reported usage on which a limit depends, and warns about it once per run."""
+    """Completes the reported usage if a limit depends on it, and warns, once per run, about missing numbers."""
 
     def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
         """``budget`` and ``policies``: limits on money and tokens, if there are any."""
@@ -297,7 +297,7 @@ class ModelCalls:
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
     ) -> None:
-        """Log the partial text and its usage, which the reply reports if it arrived before the failure."""
+        """Log the partial text and its usage, as reported by the reply if that arrived before the failure."""
         heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
         usage = sanitize_usage(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
@@ -348,7 +348,7 @@ def _length(item: ReplyDelta | Unshown) -> int:
 
 
 async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
-    """Close the stream after a failure, unless it is no longer possible to await."""
+    """Close the stream after a failure, unless awaiting is no longer possible."""
     if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
         await stream.aclose()  # type: ignore[union-attr]  # just looked
 

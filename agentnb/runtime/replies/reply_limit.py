@@ -18,7 +18,7 @@ from agentnb.runtime.budget import Budget
 from agentnb.runtime.defaults import MARGIN, MAX_REPLY, SPARE, SPARE_OF_AN_END
 
 SAMPLE = 100_000
-"""Tokens in the sample whose cost gives the price of one token."""
+"""Number of tokens whose cost is computed to determine the price of one token."""
 
 
 class OverLimit(Exception):

@@ -17,7 +17,7 @@ LAMBDA = "<lambda>"
 
 
 def name_of_gate(gate: Gate) -> str:
-    """Return a gate's name for the log: that of the function or class; for a lambda, a name with a digest of its code."""
+    """Return a gate's name for the log: the name of its function or class; for a lambda, a name with a digest of its code."""
     name = str(getattr(gate, "__name__", type(gate).__name__))
     return f"{LAMBDA}-{_digest(gate.__code__)}" if name == LAMBDA and hasattr(gate, "__code__") else name
 
@@ -41,7 +41,7 @@ def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
 
 
 def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ()) -> None:
-    """Raise `SettingsError` if a gate of the run is missing. ``names``: those of further gates that are present."""
+    """Raise `SettingsError` if a gate of the run is missing. ``names``: the names of further gates that are present."""
     missing = missing_gates(run, [*map(name_of_gate, gates), *names])
     if missing:
         subject, them = missing_subject(run, "gate", missing)

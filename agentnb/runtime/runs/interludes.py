@@ -1,4 +1,4 @@
-"""Interludes of an agent's run: work done by extensions between rounds, with a call's services and questions to the person."""
+"""Interludes of an agent's run: work that extensions do between rounds, using the services of a call and asking the person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 
 _CHANGES = (RoundFinished, PlanEdited, PlanProposed)
 MAX_ANSWERS = 20
-"""Maximum answers from a function in the person's place between two rounds; after that, the person is asked."""
+"""Maximum number of answers, between two rounds, from a function in the person's place; after that, the person is asked."""
 
 
 class Interludes:

@@ -260,7 +260,7 @@ class PendingRun:
     def _permissions(self, options: RunOptions, logged: Permissions, host: Host, around: CallElicitor | None) -> Permissions:
         """Return the run's permissions, from its options, its log if resumed, its agent, and the defaults here.
 
-        The first of these that has a mode sets it; a log that does not count can only add restrictions. The rules in
+        The mode is that of the first of these that has one; a log that does not count can only add restrictions. The rules in
         the log, outer ones first, apply as well, and so do the restrictions of the parent run.
         """
         usual = NO_MODE if around is not None else _usual_mode(host)
@@ -373,7 +373,7 @@ class PendingRun:
         return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
 
     def _show_in_terminal(self) -> None:
-        """Show a top-level run that has no watcher on standard error, if that is a terminal."""
+        """On standard error, if that is a terminal, show a top-level run that has no watcher."""
         log, options = self.context.log, self.context.options
         if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
             log.watch(line)

@@ -39,7 +39,7 @@ class Orchestrator(Protocol):
     """Does the work of a run: an agent's loop, or a workflow's steps."""
 
     where: str
-    """Source, for the log, of errors raised by its work: ``model`` for an agent's loop."""
+    """Source that the log states for errors raised by its work: ``model`` for an agent's loop."""
 
     def raises(self, error: AgentnbError) -> bool:
         """Return whether to raise this error from its work to the caller; if not, the failed run is returned."""
@@ -98,7 +98,7 @@ class Lifecycle:
         """Resolved when the caller may continue."""
         self._own_cancellations = 0
         self._is_interrupted = False
-        """True if an interrupt stopped the run, as far as the cause of a cancellation can be told."""
+        """True if an interrupt stopped the run, as far as the cause of a cancellation can be determined."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
@@ -404,7 +404,7 @@ class Lifecycle:
 
     @property
     def _others_cancel(self) -> bool:
-        """True if others cancelled the task or its caller, as opposed to the person's stop or the time limit."""
+        """True if others cancelled the task or its caller, rather than the person stopping it or the time running out."""
         caller, task = self._caller, self._task
         return (task is not None and task.cancelling() > self._own_cancellations) or (
             caller is not None and caller.cancelling() > self._cancelled_before

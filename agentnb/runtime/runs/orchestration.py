@@ -55,7 +55,7 @@ class Orchestration:
     server_tools: tuple[ServerTools, ...] = ()
     """MCP server tools that its steps may call."""
     rule_scope: tuple[Any, ...] = ()
-    """Toolboxes and agents of its steps that rules may refer to; by default those that the code of ``make`` refers to."""
+    """Toolboxes and agents of its steps that rules may refer to; by default, those that appear in the code of ``make``."""
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
@@ -81,7 +81,7 @@ class Orchestration:
         return self._pending(prompt, answerable(options)).start()
 
     def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
-        """Run like `run`, for use in scripts and code that cannot await, even inside a running event loop."""
+        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
         options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
         return in_foreground(partial(self.start, prompt), options)
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 ACCEPTING = "Accepting the changes of an MCP server"
-"""Name of the act, which is refused in a model's code."""
+"""Name of an act that a model's code may not perform."""
 
 FOLDER = "mcp-first-seen"
 MAX_TEXT_CHARACTERS = 20_000
-"""Maximum characters kept of a description and schema, in order to show later changes."""
+"""Maximum characters of a description and schema that are kept in order to show later changes."""
 MAX_DIFF_CHARACTERS = 8_000
 
 
@@ -96,7 +96,7 @@ class Sightings:
 
     @cached_property
     def _specs(self) -> dict[str, ToolSpec]:
-        """The tools as first logged, by name; a tool not in the log is given as this run first had it."""
+        """The tools as first logged, by name, or, if not in the log, as this run first had them."""
         having = [event for event in self._log.run.events if isinstance(event, RunStarted | ToolsChanged)]
         return {spec.name: spec for event in reversed(having) for spec in event.tools}
 

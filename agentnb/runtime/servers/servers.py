@@ -45,7 +45,7 @@ class ListedServer(NamedTuple):
 
 
 class Servers:
-    """Servers, with one connection each, which lives until `close`. Thread-safe."""
+    """Servers, each with a connection that lives until `close`. Thread-safe."""
 
     def __init__(self) -> None:
         self.configuration = Configuration(self._changing)
@@ -97,8 +97,8 @@ class Servers:
         return tuple(self._used)
 
     def list_rows(self, work_dir: Path) -> list[ListedServer]:
-        """Return a row for each connection, and one for each configured server without a connection, which would
-        start in this folder.
+        """Return a row for each connection, and one for each configured server without a connection, as it would start in this
+        folder.
 
         Servers configured in an unreadable environment variable are left out.
         """
@@ -110,7 +110,7 @@ class Servers:
         return rows + [ListedServer(live, IN_CODE) for live in used if live.server not in configured.values()]
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the connections' event loop, from any loop; a cancellation of the caller cancels it there."""
+        """Run a coroutine on the connections' event loop, from any loop. Cancelling the caller cancels the coroutine."""
         return await self._loop().run(make)
 
     def expand(self, server: MCPServer) -> MCPServer:
@@ -157,7 +157,7 @@ class Servers:
             raise
 
     def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
-        """Begin to log in to a server, and return the login and a future for whether it could be stored.
+        """Begin to log in to a server, and return the login and a future that says whether it could be stored.
 
         ``given``: further arguments of `Login`. Raises `SettingsError` for a server that does not use a login.
         """

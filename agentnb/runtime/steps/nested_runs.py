@@ -98,7 +98,7 @@ class NestedRuns:
         return run
 
     def count_spent(self, budget: Budget) -> None:
-        """Charge the budget with nested runs' spending that a process had not logged here when it died."""
+        """Charge the budget for nested runs' spending that a process had not yet logged here when it died."""
         store = self._log.store
         ids = [event.nested for event in self._log.run.events if isinstance(event, w.StepStarted) and event.nested]
         if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol is slow

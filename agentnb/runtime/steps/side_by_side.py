@@ -23,10 +23,10 @@ Mode = Literal["all", "first", "anyError"]
 CLEANUP_SECONDS = 10.0
 """Seconds that cancelled steps have to clean up."""
 MAX_TURNS = 20
-"""Turns of the event loop in which a cancelled step usually ends."""
+"""Number of turns of the event loop within which a cancelled step usually ends."""
 SIBLING_FAILED = "a parallel step failed"
 NOT_NEEDED = "it was no longer needed"
-"""Reason for cancelling a step while its run continues: the step has ended, even for a process that recovers the run."""
+"""Reason for cancelling a step while its run continues. Even a process that recovers the run treats the step as ended."""
 
 
 class SideBySide:

@@ -24,7 +24,7 @@ WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "context_overflow": (errors.ContextOverflow,),
     "refused": (errors.RequestRefused, errors.KeyRefused),
 }
-"""Retry words for model errors, by class."""
+"""Classes of model errors, by retry word."""
 
 
 FINAL = "final"
@@ -49,8 +49,8 @@ class StepFailure:
         return (*sorted(self.words), *((FINAL,) if self.is_final else ()))
 
     def is_retried(self, on: tuple[str, ...]) -> bool:
-        """Return whether these words call for another attempt; if there are no words, every failure that is not final
-        is retried.
+        """Return whether these words call for another attempt. Without any words, every failure that is not final is
+        retried.
         """
         return not self.is_final and (not on or any(self._has(word) for word in on))
 
@@ -106,7 +106,7 @@ def error_for(word: str) -> AgentnbError:
 
 
 def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
-    """Return the advice of an agent's error as advice for its step, since a workflow has no conversation to continue."""
+    """Turn the advice of an agent's error into advice for its step: a workflow has no conversation to continue."""
     return tuple([Plain(f"{item.lead}{item.rest}") if isinstance(item, TryAgain | StartAgain) else item for item in advice])
 
 

@@ -40,7 +40,9 @@ class StepOrchestrator:
         """Ids of steps that this process has started or taken from the log."""
 
     async def orchestrate(self) -> Stop | None:
-        """Run the steps; return the run's verdict. None: the run has failed if a step has, and is completed otherwise."""
+        """Run the steps and return the run's verdict. If it is None, the run has failed if a step has, and is completed
+        otherwise.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define orchestrate as an async method")
 
     async def do(

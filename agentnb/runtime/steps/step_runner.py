@@ -98,8 +98,8 @@ class StepRunner:
         inputs: Any = None,
         nests: bool = False,
     ) -> Any:
-        """Try a step until it completes or is given up, and return its output; for a step that has ended, return the
-        logged output.
+        """Try a step until it completes or is given up, and return its output. If the step has already ended, return the logged
+        output.
 
         ``agent``: name of the agent or tool that does the work; ``nests``: whether a nested run does it. Raises
         `FailedStep` if the step fails.
@@ -190,8 +190,8 @@ class StepRunner:
             self._finish(step, "failed" if status == "error" else "cancelled")
 
     def close_suspended(self, block: str = "", reason: str = "") -> None:
-        """Log the end of steps that wait for the person, in a failed block or in the run: their answers are no longer
-        needed.
+        """Log the end of steps, in a failed block or in the whole run, that wait for the person, since the answers are no
+        longer needed.
         """
         for path in reversed([*self._open]):
             if not block or path.startswith(f"{block}/"):
@@ -242,7 +242,7 @@ class StepRunner:
     def _started_attempt(
         self, kind: str, place: Place, attempt: int, *, agent: str, title: str, inputs: Any, nests: bool
     ) -> tuple[w.StepStarted, bool]:
-        """Return the start of this attempt, and whether it is new, that is, not in the log of a recovered run."""
+        """Return the start of this attempt, and whether it is new (not in the log of a recovered run)."""
         path = place.path
         self._open[path] = perf_counter()
         if self.journal.left and (logged := self.journal.take_start(path)) is not None:
@@ -351,7 +351,7 @@ class StepRunner:
         self.on_end(log.append(finished))
 
     def _close_left(self, block: str) -> None:
-        """Log the end of steps in a block that were started by a process that died and not restarted by this one."""
+        """Log the end of a block's steps that a process had started before it died and that this one has not restarted."""
         for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)

@@ -29,7 +29,9 @@ T = TypeVar("T")
 GRACE = 1.0
 """Seconds that an interrupted run has to close its log; after that, the cell ends anyway."""
 ATTEMPTS = 5
-"""Maximum repetitions of a signal, since a signal that arrives just before a blocking call does not end the call."""
+"""Maximum number of times that a signal is repeated, since one that arrives just before a blocking call does not end
+the call.
+"""
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -77,7 +79,7 @@ class Foreground:
         self._signalled = False
         """True while a signal of our own is on its way to the tool."""
         self._echoes = 0
-        """Signals sent while another was on its way; they arrive with or after it."""
+        """Number of signals sent while another was on its way: they arrive with or after it."""
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
         """Run a plain function on the waiting thread, or in a worker thread if it is parallel-safe."""
@@ -242,7 +244,7 @@ class Foreground:
     def own_interrupts(self) -> Iterator[None]:
         """Record interrupts instead of raising them at arbitrary points; they are still raised inside a running tool.
 
-        Runs should also be prepared within it, since Python discards an interrupt raised during cleanup.
+        Runs should also be prepared within this block, since Python discards an interrupt raised during cleanup.
         """
         before = signal.getsignal(signal.SIGINT)
         around = getattr(before, "__self__", None)
@@ -289,7 +291,7 @@ class Foreground:
             foreground = foreground._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
-        """Return whether the frame belongs to the tool or to code that it calls, rather than to our code around it."""
+        """Return whether the frame belongs to the tool or to code called by the tool, rather than to our code around it."""
         ours = (Foreground._in_tool.__code__, Foreground.wait.__code__)
         while frame is not None:
             if frame.f_code in ours and frame.f_locals["self"] is self:

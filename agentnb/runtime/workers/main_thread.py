@@ -1,4 +1,4 @@
-"""Runs a tool on the main thread when nothing there is waiting for its run: in a notebook, between two cells."""
+"""Runs a tool on the main thread when no code there waits for the tool's run, such as between two cells of a notebook."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
 
 
 def _interrupt_cell() -> None:
-    """Interrupt the code that awaits the run on this event loop too, if the loop's owner handles interrupts there."""
+    """Also interrupt the code that awaits the run on this event loop, if the loop's owner handles interrupts there."""
     handler = signal.getsignal(signal.SIGINT)
     raises = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Foreground)
     if callable(handler) and not raises:

@@ -19,8 +19,7 @@ INSTALL = (
 def call_nested(function: Callable[[], T]) -> T:
     """Call a plain function, which may run its own event loops as it could in a thread.
 
-    `nest_asyncio` would change every event loop of the process, including those of agentnb; applying it is up to the
-    person.
+    `nest_asyncio` would change every event loop of the process, including agentnb's own; applying it is up to the person.
     """
     with without_running_loop():
         try:

@@ -33,7 +33,7 @@ def worker_call() -> WorkerCall | None:
 
 
 class ToolInterrupted(KeyboardInterrupt):
-    """The run whose plain tool runs in this thread was stopped or is out of time."""
+    """Raised in a plain tool's thread when its run was stopped or timed out."""
 
 
 class WorkerCall:
@@ -46,7 +46,7 @@ class WorkerCall:
     """
 
     wake: Callable[[], None] = staticmethod(lambda: None)
-    """Wakes held code that waits."""
+    """Wakes held code that is waiting."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -120,8 +120,8 @@ class WorkerCall:
 async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
     """Run a plain function in a worker thread, in a copy of the caller's context.
 
-    If the caller is cancelled, the function is interrupted, except after a single call's time limit, which only lets
-    the model continue.
+    If the caller is cancelled, the function is interrupted, unless it was only this call's time limit that expired: then the
+    model continues.
     """
     answered, call, asker = PendingOutcome(), WorkerCall(function), current_call.get()
     if asker is not None:

@@ -36,7 +36,7 @@ class BeforeImages:
         """The latest change of each file, unless it was undone."""
 
     def keep(self, file: FileBefore) -> None:
-        """Keep the file before it is changed, or list the reason for not keeping it. Raises OSError on failure."""
+        """Back up the file before it is changed, or record why it is not backed up. Raises OSError on failure."""
         change = _change_of(file, self._run_id)
         with self._lock:
             self._load()

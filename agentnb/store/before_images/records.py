@@ -1,6 +1,6 @@
 """The list of a run's changes to files, as JSON Lines: each is appended before the file is changed.
 
-Each line carries the person's own mark (`store.own_logs`), so that a line by anyone else is recognized.
+Each line carries the person's own mark (`store.own_logs`), so that lines written by anyone else are recognized.
 """
 
 from __future__ import annotations

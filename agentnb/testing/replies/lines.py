@@ -32,8 +32,7 @@ class Answer:
     """A reply with a set stop reason or usage.
 
     A ``stop_reason`` of any API (``end_turn``, ``max_tokens``, ``tool_use``, ``refusal``, ``pause_turn``, ``content_filter``
-    ...)
-    is translated to the API of the request; an unknown one is sent unchanged. ``usage`` replaces the estimate.
+    and so on) is translated to the API of the request; an unknown one is sent unchanged. ``usage`` replaces the estimate.
     """
 
     parts: str | Sequence[str | AnswerPart] = ()

@@ -225,8 +225,8 @@ class UnknownEvent(Misbehaviour):
 class Sloppy(Misbehaviour):
     """A reply from a careless Chat Completions server; for other APIs, a good reply.
 
-    Complete calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the stop reason ``stop`` despite
-    calls. The calls have no ``index``, or all have the same one, set here, and may have no ids.
+    Each call is complete in one chunk; ``reasoning`` replaces ``reasoning_content``; there is no usage; and the stop reason is
+    ``stop`` despite calls. The calls have no ``index``, or all have the same one, set here, and may have no ids.
     """
 
     line: Any = USUAL

@@ -1,4 +1,4 @@
-"""The interface of the three APIs, which the server uses to check a request and write a reply."""
+"""The interface of the three APIs, used by the server to check requests and write replies."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Like:
 
     minimal: bool = False
     traits: Mapping[str, Any] = field(default_factory=dict)
-    """Deviations of its API, from its row in the data file."""
+    """How its API deviates, from its row in the data file."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Wire:
     whole: Callable[[Answer, Asked], dict[str, Any]]
     """Writes an unstreamed reply."""
     error: Callable[[int, str | None, str], dict[str, Any]]
-    """Writes the body of an error, given the HTTP status, the provider's error name (None for the usual one), and a message."""
+    """Writes an error body, given the HTTP status, the provider's error name (None for the usual one), and a message."""
     error_event: Callable[[str, str, Asked], Sse]
     """Writes an error within a stream, given its name and a message."""
     unknown: Callable[[list[Sse]], list[Sse]]

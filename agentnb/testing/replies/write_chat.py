@@ -101,7 +101,7 @@ def error_event(name: str, message: str, asked: Asked) -> Sse:
     return Sse({"error": {"message": message, "type": name, "param": None, "code": None}})
 
 
-def unknown(good: list[Sse]) -> list[Sse]:
+def with_unknown(good: list[Sse]) -> list[Sse]:
     """Return the stream with an unknown chunk, unknown fields and an unknown kind of event added."""
     strange = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:
@@ -150,7 +150,7 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Record the calls sent with something that the server expects back: thinking or a signature."""
+    """Record the calls sent together with thinking or a signature, which the server expects back."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])

@@ -59,7 +59,7 @@ def error_event(name: str, message: str, asked: Asked) -> Sse:
     return _event("error", error={"type": name, "message": message}, request_id=asked.ids.letters("req_011", 21))
 
 
-def unknown(good: list[Sse]) -> list[Sse]:
+def with_unknown(good: list[Sse]) -> list[Sse]:
     """Return the stream with an unknown event, an unknown block and unknown kinds of deltas added."""
     blocks = sum(event.event == "content_block_start" for event in good)
     strange = [

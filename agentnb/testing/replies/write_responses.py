@@ -54,7 +54,7 @@ def failed_event(name: str, message: str, asked: Asked) -> Sse:
     return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
 
 
-def unknown(good: list[Sse]) -> list[Sse]:
+def with_unknown(good: list[Sse]) -> list[Sse]:
     """Return the stream with unknown events and an unknown item added."""
     last = good[-1].data
     assert isinstance(last, dict)

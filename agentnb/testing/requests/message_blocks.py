@@ -125,7 +125,7 @@ def _thinking(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
         yield f"{at}: `thinking` blocks cannot be modified. They must remain as they were in the original response."
 
 
-def _redacted(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _check_redacted(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
     if not memory.knows(block):
         yield f"{at}: Invalid `data` in `redacted_thinking` block"
 
@@ -136,5 +136,5 @@ _CHECKS = {
     "tool_use": _tool_use,
     "tool_result": _tool_result,
     "thinking": _thinking,
-    "redacted_thinking": _redacted,
+    "redacted_thinking": _check_redacted,
 }

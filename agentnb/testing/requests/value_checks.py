@@ -16,7 +16,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def extra(value: dict[str, Any], known: Collection[Any]) -> list[str]:
-    """Return the names in the value that are not known."""
+    """Return the unknown names in the value."""
     return [name for name in value if name not in known]
 
 

@@ -32,7 +32,7 @@ GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
 GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
 """Group name of each built-in tool."""
 LATE = {ASK_PERSON: "agentnb.tools.ask_person"}
-"""Modules imported on first use: parsing the tool's docstring needs a library."""
+"""Modules imported on first use, because parsing the tool's docstring needs a library."""
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
 """All names of built-in tools and groups."""
 
@@ -117,7 +117,7 @@ def _is_builtin(name: object) -> bool:
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Return the settings to log for the built-in tools among these: group settings by tool name."""
+    """Return the settings to log for the built-in tools among these: the settings of each tool's group, by tool name."""
     settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
     return {LOGGED: settings} if settings else {}
 

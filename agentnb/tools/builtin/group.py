@@ -15,8 +15,8 @@ from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 NatureOf: TypeAlias = Callable[[Any, Path], CallNature]
 """Function that returns the nature of a call from its arguments and the folder of the run."""
 NewText: TypeAlias = Callable[[Mapping[str, Any], str | None], str | None]
-"""Function that returns the text of a file after a call, or None if the call fails, from the arguments and the old text (None
-for a new file)."""
+"""Function that takes the arguments of a call and the old text of the file (None for a new file). Returns the text after the
+call, or None if the call fails."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ToolGroup:
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> ToolGroup:
-        """Return the group with logged settings. ``is_trusted``: accept settings that loosen restrictions.
+        """Recreate the group from logged settings. ``is_trusted``: accept settings that loosen restrictions.
 
         Raises `SettingsError` for settings that only the person can provide again.
         """

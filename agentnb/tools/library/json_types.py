@@ -99,7 +99,7 @@ def _join_types(members: tuple[Any, ...]) -> Any:
 
 
 def excluded_members(hint: Any, *, any_for_object: bool = False) -> list[Any]:
-    """Return the members of a union that JSON cannot represent, except literals, which stand for special values of the
+    """Return the members of a union that JSON cannot represent, except literals: those stand for special values of the
     library.
     """
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else ()

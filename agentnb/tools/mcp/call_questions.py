@@ -51,7 +51,7 @@ class CallQuestions:
             self.refused.append(str(error))
             return ElicitResult(action="decline")
 
-    def noted(self, outcome: ToolOutcome) -> ToolOutcome:
+    def add_note(self, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome with a note about refused questions. Raises `NotAnswered` if no person could answer."""
         if self.unanswered is not None and not outcome.ok:
             raise self.unanswered

@@ -102,7 +102,7 @@ def _locate_values(text: str) -> dict[Keys, int]:
     offsets: dict[Keys, int] = {}
     path: list[str | int] = []
     keys: list[bool] = []
-    """For each open list or object: True if its next text is a key."""
+    """For each open list or object, True if the next string in it is a key."""
     for token in _TOKEN.finditer(text):
         sign = token[0]
         if sign.startswith(("//", "/*")) or sign.isspace():
@@ -177,7 +177,7 @@ def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
 
 
 def _without_values(error: Any) -> str:
-    """Return the message of a parser without quoted values."""
+    """Return a parser's error message without the values that it quotes."""
     return re.sub(r"\s+", " ", re.sub(r"(['\"]).*?\1", "'...'", str(error)))
 
 

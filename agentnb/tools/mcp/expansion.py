@@ -45,8 +45,8 @@ _REFUSED = {
 def translate_variables(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
     """Translate the variables of another program's file to agentnb's syntax.
 
-    ``key``: the setting, or an index in a list; ``folder``: the working folder. Raises `SettingsError`, with a working
-    replacement, for a variable that only the program itself can fill.
+    ``key``: the setting, or an index in a list; ``folder``: the working folder. For a variable that only the program itself can
+    fill, raises `SettingsError` with a replacement that works.
     """
     for reason, pattern in _REFUSED.items():
         if match := pattern.search(text):

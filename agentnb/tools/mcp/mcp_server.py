@@ -29,7 +29,7 @@ _SCHEMES = ("http", "https")
 
 
 class WrongSetting(SettingsError):
-    """An invalid server setting; ``path``: its name, and the index or name of its item."""
+    """An invalid server setting. ``path``: the setting's name, and the index or name of the invalid item."""
 
     def __init__(self, what: str, advice: str, path: tuple[str | int, ...]) -> None:
         super().__init__(what, advice)
@@ -198,9 +198,9 @@ def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | 
 
 
 def without_defaults(text: str, *, is_target: bool = False) -> str:
-    """Remove the default values of variables, which are the person's values, from the text.
+    """Remove the default values of variables from the text, because they are the person's own.
 
-    ``is_target``: a command or address, in which only the query of an address can contain one.
+    ``is_target``: True for a command or address; only the query of an address can contain default values.
     """
     kept, query, hidden = text.partition("?") if is_target else ("", "", text)
     return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)

@@ -14,15 +14,15 @@ class Product(NamedTuple):
 
     name: str
     places: tuple[str, ...]
-    """Paths of keys to its servers, separated by spaces, ``*`` for any key; "" for the document itself."""
+    """Paths of keys to the program's servers, separated by spaces; ``*`` stands for any key, "" for the document itself."""
     unit: float | None = None
     """Seconds per unit of ``timeout``, or None if the program has no fixed unit, so that the number decides."""
     files: tuple[str, ...] = ()
-    """Endings of its file paths, if several programs use the same keys."""
+    """Endings of the program's file paths, if several programs use the same keys."""
     marks: tuple[str, ...] = ()
-    """Settings that are unique to it, including ``type WORD``; `BARE` for its variables."""
+    """Settings unique to the program, including ``type WORD``; `BARE` stands for its variables."""
     least: float = 0
-    """Minimum ``timeout`` that it accepts."""
+    """Minimum ``timeout`` that the program accepts."""
     is_guess: bool = False
     """True if the keys also have other uses: then only entries with a command or an address are servers."""
 
@@ -91,7 +91,7 @@ PLACES = {
     tuple(keys.split()): [product for product in PRODUCTS if keys in product.places]
     for keys in dict.fromkeys(keys for product in PRODUCTS for keys in product.places)
 }
-"""Products by key path; the last one applies to files without marks of the others."""
+"""Products by key path; the last one applies to files without the marks of any other."""
 
 SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
     "command": (str, ("command", "cmd")),

@@ -34,7 +34,7 @@ class Configuration:
             self._added[server.name] = server
 
     def load(self, servers: ServerList, file: str) -> None:
-        """Configure the servers of a file that the person named and confirmed, replacing its earlier ones."""
+        """Configure the servers in a file that the person named and confirmed, replacing those loaded from it before."""
         with self._changing():
             self._of_files.pop(file, None)
             self._of_files[file] = servers
@@ -75,7 +75,7 @@ class Configuration:
 
     def server(self, name: str) -> MCPServer:
         """Return a server by name. Raises `SettingsError` if it is not configured, or the variable is invalid."""
-        server = self._given.get(name) or self._of_variable().named(name)
+        server = self._given.get(name) or self._of_variable().find(name)
         if server is None:
             advice: tuple[AnyAdvice, ...] = (*suggest_similar(name, self.servers), AddServer(name, lead="Configure it"))
             raise SettingsError(f"There is no MCP server {name}", advice)
@@ -86,7 +86,7 @@ class Configuration:
         if name in self._added:
             return TYPED
         for file, servers in reversed(self._of_files.items()):
-            if servers.named(name) is not None:
+            if servers.find(name) is not None:
                 return file
         return settings.SERVERS_VARIABLE if name in self.known else ""
 

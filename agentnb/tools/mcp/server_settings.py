@@ -64,7 +64,7 @@ class ServerList(NamedTuple):
     product: str = ""
     """Program that the file belongs to; empty if unknown."""
 
-    def named(self, name: str) -> MCPServer | None:
+    def find(self, name: str) -> MCPServer | None:
         """Return a server by name, or None."""
         return next((server for server in self.servers if server.name == name), None)
 
@@ -116,7 +116,7 @@ def read_variable(text: str, source: str) -> ServerList:
                 f"{where}: the command of {name[:MAX_SHOWN]} contains a space, but the short form does not support arguments"
             )
             raise SettingsError(problem, f"Write JSON: {_FORM}")
-        if ServerList(tuple(servers)).named(name) is not None:
+        if ServerList(tuple(servers)).find(name) is not None:
             raise SettingsError(f"{where}: there are two servers named {name}", "Rename one of them")
         try:
             servers.append(MCPServer(name, command))

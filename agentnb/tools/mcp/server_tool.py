@@ -40,7 +40,7 @@ Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable
 """Function that answers a call in place of the server's tool, using the arguments and the server's catalogue."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
-"""Changes since the first use: the server's with its previous target, the tool's with a diff."""
+"""Changes since the first use: for the server, its previous target; for the tool, a diff."""
 
 
 class MCPTool:
@@ -86,8 +86,8 @@ class MCPTool:
         )
 
     def is_of(self, item: ServerTools) -> bool:
-        """True if an item for its server includes the tool: by its name on the server, by its name for models, or because the
-        item stands for all tools.
+        """True if an item for the tool's server includes the tool: by its name on the server, by its name for models, or as one
+        of all the server's tools.
         """
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 
@@ -107,7 +107,7 @@ class MCPTool:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
             result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
-            return questions.noted(outcome_of(unwrap(result.structured_content), self._output_schema))
+            return questions.add_note(outcome_of(unwrap(result.structured_content), self._output_schema))
 
         for attempt in range(2):
             try:

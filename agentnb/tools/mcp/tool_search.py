@@ -26,7 +26,7 @@ FOUND, KNOWN = "You can call these from your next reply on:", "You already have 
 
 
 class Offer(NamedTuple):
-    """Server tools that the next request offers, by name, and those that it hides."""
+    """Names of the server tools that the next request offers, and of those that it hides."""
 
     shown: tuple[str, ...]
     """Names of the offered tools, in the order of the request."""
@@ -77,7 +77,7 @@ class ToolFinder:
         self.spec = ToolSpec(FIND_TOOLS, _description(servers), schema, role=self.role)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Return the best matches, which the next request offers."""
+        """Return the best matches; the next request offers these tools."""
         parameters = arguments if isinstance(arguments, dict) else {}
         query, limit = parameters.get("query"), parameters.get("limit", DEFAULT_FOUND)
         if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:

@@ -25,8 +25,9 @@ WILDCARDS = frozenset("*?[")
 def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
     """Return the name of a tool for models, such as ``mcp_clock_get_current_time``.
 
-    Spaces, ``.``, ``/``, ``:`` and other characters that providers refuse become ``_``. A name of more than 64 characters, or
-    with those other characters, ends with a digest; otherwise, names in a non-Latin script would all be equal.
+    Spaces, ``.``, ``/``, ``:`` and other characters that providers refuse become ``_``. A name that is longer than 64
+    characters, or has any of those other characters, ends with a digest; otherwise, names in a non-Latin script would all be
+    equal.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
     if with_digest or len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
@@ -84,7 +85,7 @@ def registry_name(word: str) -> str:
 
 @lru_cache(maxsize=1024)
 def tool_of_word(word: str) -> str:
-    """Return the name that models see for the tool that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
+    """Convert a word for a tool to the tool's name for models: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
     `registry_name`.
 
     A word for all tools of a server is returned unchanged.

@@ -1,6 +1,4 @@
-"""Board with a list of todos, which the model changes through its tool and the person from any cell, with immediate effect for
-both.
-"""
+"""Board with a list of todos. The model changes it through its tool, the person from any cell; both see changes at once."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class Board(Protocol):
     """A list of todos with several writers."""
 
     def read(self) -> Todos:
-        """Return the current list, which is the same tuple object until something changes."""
+        """Return the current list: the same tuple object until something changes."""
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
         """Apply ``update`` to the list atomically, and return the new list.
@@ -50,7 +48,7 @@ class TodoBoard(Board):
         self._todos: Todos = _initial_list(todos)
 
     def read(self) -> Todos:
-        """Return the current list, which is the same tuple object until something changes. Never waits."""
+        """Return the current list: the same tuple object until something changes. Never waits."""
         return self._todos
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:

@@ -42,7 +42,7 @@ _STRUCT_FIELDS = {field.name: field for field in msgspec.structs.fields(Todo)}
 _ATTRIBUTES = {name: field.name for field in _STRUCT_FIELDS.values() for name in (field.name, field.encode_name)}
 """Attribute names by their spelling in snake case and camel case."""
 _KEPT_BY_THE_LIST = frozenset({"createdAt", "updatedAt", "conversationId", "created_at", "updated_at", "conversation_id"})
-"""Fields that a model may echo but not set."""
+"""Fields that a model may repeat but not set."""
 
 OF_A_PERSON = tuple(_WANTED)[1:]
 """Fields that a person may set, by Python name."""

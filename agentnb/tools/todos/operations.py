@@ -24,7 +24,7 @@ class Report:
     headline: str
     """One-line summary."""
     applied: tuple[str, ...] = ()
-    """The changes that an update applied, one line per entry, as in the next two fields."""
+    """The changes that an update applied, one line per entry (likewise in the next two fields)."""
     failed: tuple[str, ...] = ()
     redundant: tuple[str, ...] = ()
     """Entries without effect."""

@@ -13,7 +13,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.yaml_source import Node, ScalarNode
 
 AUTO = "auto"
-"""Name of the run's model."""
+"""cagent's name for the run's model."""
 CHAT = "openai_chatcompletions"
 """A provider's default wire protocol."""
 NUMBERS = {"max_tokens": "max_tokens", "temperature": "temperature", "parallel_tool_calls": "parallel"}

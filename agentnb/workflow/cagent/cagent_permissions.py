@@ -19,7 +19,7 @@ SUBJECTS = {"bash": COMMAND, **dict.fromkeys(("read_file", "write_file", "edit_f
 TRANSFER = "transfer_task"
 """cagent's tool for delegating to a sub-agent."""
 OF_SERVERS = "mcp_*_"
-"""Start of the pattern for a tool of any server."""
+"""Prefix of patterns that match the tools of every server."""
 _PATTERN = re.compile(r"(?P<tool>.*?)(?::(?P<key>\w+)=(?P<glob>.*))?", re.DOTALL)
 _SERVER = re.compile(r"mcp:([^:]+):([^:]+)")
 _CONDITION = re.compile(r":\w+=")
@@ -88,7 +88,7 @@ def _globs(key: str, glob: str) -> Iterator[str]:
 
 
 def _with_prefix(tool: str, servers: Collection[str]) -> Iterator[str]:
-    """Yield the pattern if it starts with a server name, which is the prefix of cagent's tool names."""
+    """Yield the pattern if it starts with a server name, as cagent's names of server tools do."""
     stem = re.split(r"[*?[]", tool, maxsplit=1)[0]
     begins = [f"{server.lower()}_" for server in servers]
     if any(stem.startswith(prefix) or (WILDCARDS & set(tool) and prefix.startswith(stem)) for prefix in begins):

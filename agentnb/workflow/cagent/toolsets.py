@@ -15,7 +15,7 @@ from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode
 
 MCP = "mcp"
 TODO = "todo"
-"""Toolset of every agent with tools."""
+"""Toolset that every agent with tools has."""
 RAG = "rag"
 WORDS = {"filesystem": "files", "shell": "shell", "think": "think", "fetch": "web", "user_prompt": "ask_person", TODO: ""}
 """Tool words by toolset."""

@@ -14,7 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ScalarNode
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
-"""Schema keywords about an object as a unit, independent of its values."""
+"""Schema keywords that constrain an object as a whole, whatever its values."""
 
 
 def check_arguments(

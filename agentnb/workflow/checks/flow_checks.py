@@ -16,7 +16,7 @@ from agentnb.workflow.graph.of_workflow import compile_workflow
 DEFERRED = "W_DEFERRED_CONDITION"
 """Warning code for a condition that reads a later step; that step then runs first."""
 LATER = "W_LATER_STEP"
-"""Warning code for a template that reads a step that runs only after the template has been rendered."""
+"""Warning code for a template that is rendered before the step that it reads has run."""
 MAX_DEFERRED = 20_000
 """Maximum number of steps run early because conditions read them, counted once per condition."""
 MAX_NAMED = 5

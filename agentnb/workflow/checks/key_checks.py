@@ -11,7 +11,7 @@ from agentnb.workflow.form.workflow_spec import AgentStep, GotoStep, HumanStep, 
 
 
 def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
-    """Raise `MissingKey`, naming agent and step, if a step that is certain to run needs a key that is not set.
+    """Raise `MissingKey`, naming the agent and the step, if a step that is certain to run needs a key that is not set.
 
     ``model``: the model for agents without their own. Steps in branches and maps, steps after a question or a jump, and steps
     whose failure is handled are excluded, since the run may succeed without them.

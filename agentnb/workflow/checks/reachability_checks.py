@@ -12,7 +12,7 @@ from agentnb.workflow.graph.nodes import Decide, Graph
 ENDLESS = "W_ENDLESS_LOOP"
 """Warning code for a loop without an exit."""
 UNREACHED = "W_UNREACHED"
-"""Warning code for an unreachable node, in formats in which that is not a problem."""
+"""Warning code for an unreachable node, in formats that allow one."""
 Note = Callable[[str, str, Hint], None]
 """Reports a problem with the node at this path; the last argument is a hint."""
 

@@ -124,7 +124,7 @@ class _Check:
     seen_from: list[Located]
     reference: Reference
     note: Callable[..., None]
-    """Reports a problem, with a hint; with a code, a warning."""
+    """Reports a problem with a hint, or a warning if it has a code."""
     step_id: str = ""
 
     def run(self, inputs: Collection[str] | None) -> None:

@@ -91,7 +91,7 @@ def _check_names(
 def known_tools(
     tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
 ) -> Collection[str] | None:
-    """Return the available tools and the agents' MCP server words; report unknown tools of agents."""
+    """Return the available tools and the agents' MCP server words; report the agents' unknown tools."""
     if tools is None:
         return None
     known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
@@ -125,7 +125,7 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
-    """Return the reason why a step cannot see another's output, and a hint."""
+    """Return the reason why a step cannot see another step's output, and a hint."""
     target = tree.by_id.get(wanted)
     if target is None or isinstance(target.step, GotoStep):
         return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)

@@ -43,8 +43,8 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
-    """Return the workflow with its agents' models marked as typed by the person; models in its files still count as
-    those of files.
+    """Return the workflow with its agents' models marked as typed by the person; models in nested files still count as a
+    file's.
     """
     models = {name: str(agent.model) for name, agent in spec.agents.items() if agent.model is not None}
     return replace(_with_models(spec, models), is_typed=True)

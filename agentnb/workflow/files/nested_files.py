@@ -71,7 +71,7 @@ class NestedFiles:
     """Loads nested files, at any depth, each only once."""
 
     def __init__(self, read: ReadFile, source: str, texts: Mapping[str, str] | None = None) -> None:
-        """``texts``: the files of a run by path, as logged, which were checked when the run began."""
+        """``texts``: the logged files of a run, by path; they were checked when the run began."""
         self._read = read
         self._texts = texts
         self._open = [self._identity(Path(source))]
@@ -154,7 +154,7 @@ class NestedFiles:
 
 
 def _key(path: Path) -> str:
-    """Return the log key for a file's text; it does not depend on the folders and links of this machine."""
+    """Return the log key for a file's text; it does not depend on this machine's folders and links."""
     return Path(os.path.normpath(path)).as_posix()
 
 

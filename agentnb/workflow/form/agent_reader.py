@@ -23,7 +23,7 @@ from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 WRAPPER = ("name", "description", "strict", "schema")
 """Keys of a ``structured_output`` that wraps the schema."""
 OF_WORKFLOWS = ("budget", "max_seconds")
-"""Limits of a complete workflow."""
+"""Limits of a workflow as a whole."""
 SUB_AGENTS = "sub_agents"
 _SCHEMA = "For example: {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
@@ -81,7 +81,7 @@ def _read_deny(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_valid(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
-    """Return a text that passes ``check``, or report the `SettingsError` that ``check`` raises."""
+    """Return the key's text if it passes ``check``; otherwise report the `SettingsError` that it raises."""
     text = fields.text(key)
     try:
         if text is not None:

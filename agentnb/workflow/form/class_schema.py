@@ -43,7 +43,7 @@ def properties_of(
     """Return the schemas of the keys of one class.
 
     ``keys``: keys by field name; by default those of the class itself. ``by_key``: schemas of keys that are not written as the
-    field types suggest; ``least``: minimum numbers.
+    field types suggest; ``least``: minimum values by key.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
     schemas: dict[str, Any] = {}

@@ -80,8 +80,8 @@ class Fields:
         return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
-        """Return the key's value as a number of at least ``least``, or strictly ``above`` it; ``example``: notation for the
-        message.
+        """Return the key's value as a number of at least ``least``, or strictly ``above`` it; ``example``: notation shown in
+        the message.
         """
 
         def fits(item: Any) -> bool:
@@ -165,7 +165,7 @@ class Fields:
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
-    """Return similar known keys, or advice to quote the text if the key is the part of an unquoted text after a comma."""
+    """Return similar known keys, or advice to quote the text if the key is just what follows a comma in an unquoted text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a string with a comma in quotation marks"
     return suggest_names(key, known)

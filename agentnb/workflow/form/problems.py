@@ -13,7 +13,7 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines, sugges
 from agentnb.tools.builtin.builtin_names import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
-"""Suggested correction; a function if the advice requires a search for names, which is done for only a few problems."""
+"""Suggested correction, or a function that returns it if it requires a search for names (done for only a few problems)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Problem:
         return in_python(self.advice)
 
     def __str__(self) -> str:
-        return self.worded(PYTHON)
+        return self.text_for(PYTHON)
 
-    def worded(self, commands: Commands) -> str:
+    def text_for(self, commands: Commands) -> str:
         """Return the problem with its position, phrased for a surface."""
         text = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
         if not self.line:
@@ -58,7 +58,7 @@ class Problems:
     _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
     def add(self, line: int, message: str, hint: Hint = "", code: str = "") -> None:
-        """Report a problem, which makes the file unusable; with a code, it is only a warning."""
+        """Report a problem, which makes the file unusable, or only a warning if there is a code."""
         self._note(self.warnings if code and not self.strict else self.found, line, message, hint, code)
 
     def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:

@@ -1,7 +1,7 @@
 """Ids of a file's steps, explicit and default, determined before the steps are parsed.
 
-In a branch, a step's id determines its kind: with the id ``back_to_trans``, or that of an earlier step, it is a goto to that
-step.
+In a branch, a step's id can make it a goto: ``back_to_trans``, or the id ``trans`` of an earlier step, jumps to the step
+``trans``.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class StepReader:
         step: Step | None = None
         if kind is not None:
             self._refuse_unknown(fields, kind)
-            text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
+            text = self._required_text(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
             for key in [key for key in TEMPLATES if key in step_keys(kind)]:
                 self._places.add_use(common["path"], key, fields.node_at(key))
             parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # method by kind
@@ -274,7 +274,7 @@ class StepReader:
     def _workflow(self, fields: Fields, common: dict[str, Any], file: str) -> Step:
         return WorkflowStep(**common, file=file, prompt=fields.text("prompt"), inputs=fields.mapping("inputs") or {})
 
-    def _required(self, fields: Fields, key: str, kind: str) -> str | None:
+    def _required_text(self, fields: Fields, key: str, kind: str) -> str | None:
         if fields.node_at(key) is None:
             fields.add("", f"{kind} step requires {key}")
             return None

@@ -26,7 +26,7 @@ MAX_NODES = 500_000
 MAX_REPEATED_CHARACTERS = 4_000_000
 """Maximum characters of texts repeated by aliases."""
 LARGEST = 2**63
-"""Exclusive bound of integers, so that every program that reads a log can represent them."""
+"""Exclusive bound for integers, so that every program that reads a log can represent them."""
 
 _MISPLACED = re.compile(r"expected <block end>, but found '(?:<block|\?|-)")
 QUOTE = 'Put a string that contains ": ", " #", "{", "%" or "*" in quotes'
@@ -229,7 +229,7 @@ class _Builder:
         self._repeated_characters = 0
         self._documents = 0
         self._merges = False
-        """True if the latest event is an unquoted ``<<``, which merges if used as a key."""
+        """True if the latest event is an unquoted ``<<``; as a key, it merges mappings."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1

@@ -35,7 +35,7 @@ class Jump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Await(msgspec.Struct, frozen=True, kw_only=True):
-    """Terms of waiting for several tasks and merging their results."""
+    """How to wait for several tasks and merge their results."""
 
     mode: Mode = "all"
     """``all``: wait until all have ended; any failure is a failure of the wait. ``first``: wait until one has ended, in success

@@ -126,7 +126,7 @@ class _Hands:
         self._called = [*earlier]
         """Results of calls, including those from the action's input."""
         self._seen = 0
-        """Number of these results in the window, which is updated only when a call repeats."""
+        """Number of these results that are already in the window; it is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(earlier)}
         self.is_cut = False
         """True if a question replaced steps."""

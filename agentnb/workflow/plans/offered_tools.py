@@ -19,7 +19,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""Execution of a chat plan's step: by one call of its tool, by an agent with its tools, or by one reply of a model."""
+"""Worker of a chat plan's step: one call of its tool, an agent with its tools, or a single model reply."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
@@ -51,11 +51,11 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
     if plan.form != "chat":
         return plan
 
-    def named(word: str) -> list[str]:
+    def names_for(word: str) -> list[str]:
         of_group = [] if word in known else [name for name in names_in_group(word) if name in known]
         return of_group or [word]
 
-    steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
+    steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(names_for, step.tools)))) for step in plan.steps]
     return structs.replace(plan, steps=tuple(steps))
 
 

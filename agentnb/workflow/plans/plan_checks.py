@@ -46,9 +46,7 @@ def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[R
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
-    """Parse and check like `read_and_check`, for steps that may use only these tools; unlisted built-in tools are not allowed
-    either.
-    """
+    """Like `read_and_check`, for steps that may use only these tools and no other built-in ones."""
     return _check(plan, {spec.name: spec.input_schema for spec in specs})
 
 

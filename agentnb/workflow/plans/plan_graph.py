@@ -119,7 +119,7 @@ def number_of(step: PlanStep, position: int) -> int:
 
 
 def _find_dependencies(plan: PlanSpec) -> dict[int, list[int]]:
-    """Return the dependencies of each step of a chat plan, declared or implied by references in its arguments; all by index."""
+    """Return, by index, the dependencies of each step of a chat plan: declared, or implied by references in its arguments."""
     places: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
         places.setdefault(number_of(step, position), []).append(position)

@@ -92,7 +92,7 @@ def guard_of(value: Any) -> DuplicateGuard | None:
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
     """Add a call and its result to the window, only once per step, however often it was retried."""
     if result["error"] == DUPLICATE:
-        window.blocked(call)
+        window.note_block(call)
         return
     failed = result["error"] is not None
     text = str(result["error"]) if failed else _text(result["result"])

@@ -74,7 +74,7 @@ class WorkflowAgents:
         if "permissions" in self._settings:
             self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
         self.gates = tuple(gates_of(self._settings))
-        """The gates in these settings, for the calls made by steps."""
+        """The gates in these settings; they also check the calls made by steps."""
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()
@@ -240,5 +240,5 @@ def _nested_runs(run: Run, store: ReopeningStore) -> Iterator[Run]:
 
 
 def _is_answered(run: Run, round_: WorkflowRound) -> bool:
-    """True if the model returned a reply or an error, which is logged before the round ends."""
+    """True if the model returned a reply or an error; both are logged before the round ends."""
     return round_.reply is not None or round_.status == "error" or (run.error is not None and round_ is run.open_round)

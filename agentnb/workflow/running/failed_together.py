@@ -12,8 +12,7 @@ from agentnb.errors import WorkflowError
 
 
 def failed_together(run: Run) -> tuple[StepRecord, ...]:
-    """Return the records of the steps that made the run fail, earliest first; a block is replaced by those of its steps that
-    failed.
+    """Return the records of the steps that made the run fail, earliest first. A block is replaced by its failed steps.
 
     Empty for a run that failed for another reason, such as its loop limit.
     """

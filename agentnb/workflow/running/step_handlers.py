@@ -72,7 +72,7 @@ class StepHandlers:
         return await self._questions.ask(attempt, render_text(step.ask, attempt.place.scope), _schema(step))
 
     async def _run_nested(self, attempt: Attempt, runnable: Runnable, prompt: str, before: Run | None = None) -> Run:
-        """Run to completion and return the nested run."""
+        """Run a nested run to completion and return it."""
         run = await self._runs.run(attempt, runnable, prompt, before=before)
         if run.status != "completed":
             raise StepEndedBadly(of_run(run))

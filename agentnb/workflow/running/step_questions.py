@@ -37,8 +37,8 @@ class StepQuestions:
 
         ``call``: the call whose missing arguments are requested.
 
-        If nobody can answer, suspends the run and leaves the question open, if possible, and always for a plan's question.
-        Otherwise, raises `NobodyToAsk`.
+        If nobody can answer, suspends the run with the question open if the run allows it, and always for a plan's question;
+        otherwise raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         caller = None if call is None else judged_call(call, "")

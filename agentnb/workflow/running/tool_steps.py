@@ -30,7 +30,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.running.agents import find_tool
 
 FAILED = frozenset({"tool_error", "failed", "error"})
-"""Failure words that apply to every failed call, to which its error code is added."""
+"""Failure words of every failed call; its error code is added to them."""
 
 
 class ToolSteps:

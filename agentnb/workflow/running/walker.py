@@ -296,7 +296,7 @@ class Walker:
         )
 
     def _in_block(self, node: Node, block: str, values: Any) -> Scope:
-        """Return the scope of a node in a block; if the block's nodes run in sequence, they can also read one another."""
+        """Return the scope of a node in a block. If the block's nodes run in sequence, they can also read one another."""
         decides = isinstance(node.does, Decide)
         scope: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
         return scope

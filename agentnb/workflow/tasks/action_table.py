@@ -26,7 +26,7 @@ class ActionTable:
     """Actions by name, such as ``llm/core:plan``."""
 
     def may_have(self, name: str) -> bool:
-        """True if there is such an action or tool, or an MCP server that might turn out to have it once a run has connected."""
+        """True if an action or tool has this name, or if an MCP server may turn out to have it once a run has connected."""
         return name in self.actions or self.tools.may_have(tool_of_word(name))
 
     def check(self, file: TaskFile) -> None:

@@ -30,7 +30,7 @@ class _Occurrence(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names known only here, or None where a result's fields are in scope, since their names are unknown before the run."""
+    """Names known only here, or None where a result's fields, unknown before the run, are in scope."""
 
 
 class ExpressionPlaces:

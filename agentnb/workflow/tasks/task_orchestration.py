@@ -80,7 +80,7 @@ def task_orchestration(
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
-    """Return a check that the actions' model has a price if a budget needs one, or None if there is no model."""
+    """Return a check that the actions' model has a price if a budget needs one, or None without a model."""
     model = models.get("model")
     if model is None:
         return None

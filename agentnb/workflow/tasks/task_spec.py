@@ -53,7 +53,7 @@ class ApprovalRules:
 
 
 def _names_of(word: str) -> Iterator[str]:
-    """Yield the names, or a pattern for them, that a tool word may mean to a model; the gate sees only such names."""
+    """Yield the names that a model may use for the tools of a word, or a pattern for them; the gate sees only these names."""
     item = server_tools(word)
     if item is None:
         yield registry_name(word)
@@ -93,7 +93,7 @@ class TaskFile:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """Unique tool names of its actions; some may be actions of agentnb."""
+        """Unique tool names of its actions; some may be agentnb actions."""
         return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
 
     @property

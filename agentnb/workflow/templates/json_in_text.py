@@ -39,8 +39,8 @@ def parse_result(result: Any) -> Any:
 
 
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
-    """Resolve the parts of a path from index ``done`` within an output; if the output is text, within the only JSON value in it
-    that has that path.
+    """Resolve the parts of a path from index ``done`` within an output; for text, within the one JSON value in it that has the
+    path.
 
     Raises `PathError`.
     """

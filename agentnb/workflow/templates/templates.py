@@ -131,7 +131,7 @@ class Scope:
         return self.with_names({name: item} if name else {"$item": item, "$index": index})
 
     def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
-        """Return a child scope with the outputs of an open block; of its steps in sequence, only those with these ids."""
+        """Return a child scope with the outputs of an open block; of its sequential steps, only those with these ids."""
         return replace(self, blocks=(*self.blocks, (block, names, run)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
 
 
 def _copy_data(data: Any) -> Any:
-    """Copy plain data through JSON, which takes a tenth of the time of `copy.deepcopy`."""
+    """Copy plain data through JSON, ten times as fast as `copy.deepcopy`."""
     if not isinstance(data, dict | list):
         return data
     try:

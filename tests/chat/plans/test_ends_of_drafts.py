@@ -33,7 +33,7 @@ def again(number: int) -> Any:
     return call(f"call_{number}", execution_mode="draft_only")
 
 
-def test_user_decides_the_latest_draft_and_model_sees_the_decision() -> None:
+def test_user_decides_on_the_latest_draft_and_model_sees_it() -> None:
     reviewed = call("call_0", execution_mode="agent_review")
     replies = [reviewed, TWO, CHANGES, DRAFT, TWO, again(2), TWO, "Shall it run?", again(3), TWO, "And so?", "High."]
     live = waiting(agent(*replies))

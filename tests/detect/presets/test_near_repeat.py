@@ -144,7 +144,7 @@ def test_memory_does_not_grow_with_the_run() -> None:
     detector = NearRepeat()
     story = bash(*[f"touch {'x' * number}" for number in range(100)])
     for round_ in story.run.rounds:
-        assert detector.finished(round_, story.run) == ()
+        assert detector.check_round(round_, story.run) == ()
     assert len(detector._rows) == 16
 
 

@@ -10,12 +10,12 @@ from small_experiments import CHATTY, rows, small, was_called
 
 from agentnb import Experiment, compare, load_traces
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.comparison import Comparison, format_with_limits
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import format_estimate, format_limits
+from agentnb.experiments.views.numbers import format_estimate
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -291,8 +291,10 @@ def test_two_sets_of_recorded_runs_are_paired_by_task(tmp_path: Any) -> None:
     assert comparison.diff("t0") is not None
 
 
-def test_interval_limits_share_decimals_and_never_round_to_zero() -> None:
-    assert format_limits((-0.00701, 0.462)) == "-0.007 to +0.462"
-    assert format_limits((0.0004, 0.462)) == "+0.0004 to +0.462"
-    assert format_limits((-1234.5, 8.25)) == "-1.23e+03 to +8"
-    assert format_limits((0.0, 0.0)) == "0 to 0"
+def test_differences_and_limits_share_decimals_and_never_round_to_zero() -> None:
+    assert format_with_limits(0.25, (-0.00701, 0.462)) == "+0.250 [-0.007, +0.462]"
+    assert format_with_limits(0.25, (0.0004, 0.462)) == "+0.250 [+0.0004, +0.462]"
+    assert format_with_limits(-600.0, (-1234.5, 8.25)) == "-600 [-1234, +8]"
+    assert format_with_limits(0.5, (0.19, 0.75)) == "+0.50 [+0.19, +0.75]"
+    assert format_with_limits(0.0, (0.0, 0.0)) == "0 [0, 0]"
+    assert format_with_limits(0.25, None) == "+0.25"

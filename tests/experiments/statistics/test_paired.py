@@ -177,7 +177,7 @@ number_arms = two_arms(max_tasks=15).filter(lambda arms: any(value not in (0, 1)
 
 
 @examples(200)
-@given(two_arms(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
+@given(two_arms(min_tasks=8), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
 def test_p_value_is_small_exactly_if_interval_excludes_zero(arms: tuple[Values, Values], confidence: float) -> None:
     difference = estimated(*arms, confidence=confidence)
     if difference.interval is not None:

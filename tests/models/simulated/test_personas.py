@@ -227,7 +227,7 @@ def test_options_passed_in_python_are_validated_too(subtests: pytest.Subtests) -
                 SimulatedModel("chatty", **given)
 
 
-def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> None:
+def test_error_for_an_invalid_price_shows_the_syntax(subtests: pytest.Subtests) -> None:
     for price in ["3", "-3/15", "three/15", ""]:
         with subtests.test(price):
             with pytest.raises(

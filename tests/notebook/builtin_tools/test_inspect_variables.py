@@ -148,7 +148,7 @@ def test_variables_are_listed_by_class_size_and_columns(kernel: Kernel, snapshot
     assert kernel.run("print(_shown(names=['frane']))").printed == snapshot("unknown")
 
 
-def test_inspection_never_runs_code_of_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_inspection_never_runs_code_defined_by_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
     cell = kernel.run(TRAPS)
     assert cell.status == "ok", cell.error
     names = kernel.value("','.join(n for n in [*globals()] if type(n) is str and n[0] != '_')").split(",")

@@ -215,7 +215,7 @@ def test_denial_names_its_flag_or_rule() -> None:
 def test_nested_mode_is_the_strictest_and_can_be_reloaded(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
-    assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)
+    assert ApprovalMode.of(both.words) == both == ApprovalMode.from_log(both.words)
     order = ("deny", "ask", "allow")
     for name in MORE:
         tool = BOX.get(name)

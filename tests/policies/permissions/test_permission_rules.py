@@ -37,9 +37,9 @@ def test_rules_are_ordered_and_logged_unchanged() -> None:
     }
     rules = RuleList.of(given)
     assert [(rule.text, rule.verdict) for rule in rules.rules] == [*given.items()] and rules.flags is None
-    assert RuleList.logged(json.loads(json.dumps(rules.as_logged))) == rules
+    assert RuleList.from_log(json.loads(json.dumps(rules.as_logged))) == rules
     flags = RuleList.of(["git", "file_read"])
-    assert flags.flags == {"git", "file_read"} and RuleList.logged(flags.as_logged) == flags
+    assert flags.flags == {"git", "file_read"} and RuleList.from_log(flags.as_logged) == flags
     assert RuleList.of("restricted").flags == {"file_read"}
     assert not RuleList.of(None) and RuleList.of([]) and RuleList.of(rules) is rules
     assert RuleList.parse_typed(["bash(a=b)=allow", "bash = ask"]).as_logged["rules"] == [
@@ -122,7 +122,7 @@ def test_rule_lists_are_concatenated_and_flags_intersected() -> None:
 
 def test_unreadable_logged_rules_forbid_every_flag() -> None:
     for data in (None, 3, {"rules": 3}, {"rules": [["bash"]]}, {"rules": [["bash", "sure"]]}, {"flags": 3}):
-        assert RuleList.logged(data) == RuleList(flags=frozenset()), data
+        assert RuleList.from_log(data) == RuleList(flags=frozenset()), data
 
 
 def test_options_of_unknown_programs_are_refused_in_ask_and_deny(subtests: pytest.Subtests) -> None:

@@ -104,7 +104,7 @@ def test_rule_word_is_known_if_it_may_match_calls(subtests: pytest.Subtests) -> 
 
 
 def test_checked_or_logged_rules_are_not_checked_again() -> None:
-    logged = RuleList.logged(rules("nothing").as_logged)
+    logged = RuleList.from_log(rules("nothing").as_logged)
     assert known_rules(logged, []) is logged
     with pytest.raises(SettingsError, match="'other'"):
         known_rules(logged.then(rules("other")), [])

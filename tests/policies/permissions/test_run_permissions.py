@@ -175,8 +175,8 @@ def test_nested_run_without_a_mode_inherits_its_parents() -> None:
 def test_untrusted_logged_permissions_never_loosen_the_rules(outer: Permissions, inner: Permissions) -> None:
     permissions = inner.within(outer)
     settings = json.loads(json.dumps(permissions.as_logged))
-    again = Permissions.logged(settings, loosens=True)
-    refused = Permissions.logged(settings, loosens=False)
+    again = Permissions.from_log(settings, loosens=True)
+    refused = Permissions.from_log(settings, loosens=False)
     assert not refused.mode.is_auto and not any(layer.allows for layer in refused.layers) and not refused.loosen
     for name, tool in TOOLS.items():
         for subject in ("git log", "rm x"):
@@ -191,12 +191,12 @@ def test_untrusted_logged_permissions_never_loosen_the_rules(outer: Permissions,
 
 def test_unreadable_logged_permissions_are_strict() -> None:
     for settings in ({"approve": 3}, {"approve": "free"}, {"approve": "auto+free"}, {"approve": None}):
-        assert Permissions.logged(settings, loosens=True).mode.words == "ask", settings
+        assert Permissions.from_log(settings, loosens=True).mode.words == "ask", settings
     for rules in (3, {"bash": "allow"}, [3]):
-        read = Permissions.logged({"permissions": rules}, loosens=True)
+        read = Permissions.from_log({"permissions": rules}, loosens=True)
         assert read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"}).flag == "bash", rules
     for confirmed in (3, "bash", {"bash": 1}, [3], ["a b"], [["bash"]]):
-        read = Permissions.logged({"confirm": confirmed}, loosens=True)
+        read = Permissions.from_log({"confirm": confirmed}, loosens=True)
         judged = read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"})
         assert judged.verdict == "ask" and judged.is_confirmed, confirmed
 
@@ -208,7 +208,7 @@ def test_call_requiring_confirmation_never_runs_without_it(
 ) -> None:
     confirming = outer.confirming([Rule.read(name, "ask")])
     for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
-        logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)
+        logged = Permissions.from_log(json.loads(json.dumps(permissions.as_logged)), loosens=True)
         for held in (permissions, logged):
             judgement = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
             assert judgement.verdict == "deny" or (

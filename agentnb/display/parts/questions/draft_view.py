@@ -1,4 +1,4 @@
-"""A plan draft that is waiting for approval: an editable table, and what the plan may do once approved."""
+"""A plan draft awaiting approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     reach = reach_of(plan, specs)
     table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
-        decision_line = tag("div", "said", words(_by_words(record) or _told(asked)))
+        decision_line = tag("div", "said", words(_by_words(record) or _draft_outcome(asked)))
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, decision_line, nested, role="group", aria_label="A draft of a plan")
     parts = [head, _problem(asked), _reasoning(plan), table]
@@ -81,7 +81,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
 
 
 def _by_words(plan: PlanRecord) -> str:
-    """Return the decision on a plan that the person's message made; empty if no message decided on it."""
+    """Return the decision that the person's message made on a plan; empty if no message decided on it."""
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
@@ -100,7 +100,7 @@ def _reasoning(plan: PlanSpec) -> Html:
 
 
 _REFUSED = tag("div", "field-error", data_refused=True, role="alert")
-"""The element, at a step or at the button for adding one, in which the page says why a change was refused."""
+"""The element in which the page says why a change was refused, at a step or at the button for adding one."""
 
 
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:
@@ -192,10 +192,10 @@ def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
         if models
         else "The plan calls no model."
     )
-    return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_left(run)}")])
+    return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_remaining_budget(run)}")])
 
 
-def _left(run: Run) -> str:
+def _remaining_budget(run: Run) -> str:
     """Return the remaining budget of the run."""
     budget, spent = amount(run.settings.get("budget")), run.cost
     so_far = "an unknown amount" if spent is None else dollars(spent)
@@ -206,7 +206,7 @@ def _left(run: Run) -> str:
     return f"{dollars(max(0.0, budget - spent))} of the budget of {dollars(budget)} is left."
 
 
-def _told(asked: AskedQuestion) -> str:
+def _draft_outcome(asked: AskedQuestion) -> str:
     """Return the outcome of the draft."""
     if asked.outcome == "declined":
         return "You rejected it."

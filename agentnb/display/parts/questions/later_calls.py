@@ -1,6 +1,4 @@
-"""The part of a question about a call that can also allow later calls: which calls, their reach, and an explanation in
-words.
-"""
+"""The part of a call's question that can also allow later calls: which ones, how far that reaches, and an explanation."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
 
 
 def _pattern(question: WaitingOnUser, pattern: GrantOffer | None) -> Html:
-    """Return the field for typing a pattern, which appears when that choice is selected; empty if there is no pattern."""
+    """Return the field for typing a pattern, shown when that choice is selected; empty if there is no pattern."""
     if pattern is None:
         return NOTHING
     about = _names(question, "rule", "Pattern (* is any text)")

@@ -22,7 +22,7 @@ from agentnb.display.texts.question_labels import (
     author,
     decision_pieces,
     listed_choices,
-    titled,
+    title_of,
 )
 from agentnb.display.texts.visible_text import visible
 
@@ -39,14 +39,14 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
     A saved card has only the question and the choices as text. ``may_wait``: whether the run can be suspended until answered.
     """
     if asked.outcome != "open":
-        return _closed(asked, None if form.whole else MAX_OF_A_CLOSED_ONE)
+        return _closed_html(asked, None if form.whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
-    title = titled(question, HAD_ASKED if form.over else ASKS)
+    title = title_of(question, HAD_ASKED if form.over else ASKS)
     head = tag("div", "asked", title if question.about is None or form.over else call_title(question.about))
     body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
     is_asked = form.live and not form.over
     call = call_html(question, asked.round, live=is_asked, whole=form.whole)
-    answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
+    answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed_html(question, MAX_LISTED)]
     return tag(
         "div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question for you"
     )
@@ -57,7 +57,7 @@ def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Htm
     return {f"question:{asked_question.question.id}": question_html(asked_question, form) for asked_question in asked}
 
 
-def _closed(asked: AskedQuestion, most: int | None) -> Html:
+def _closed_html(asked: AskedQuestion, most: int | None) -> Html:
     """Return a closed question with its answer, or the reason why it has none. If it concerns a call, the call is
     folded below that line.
     """
@@ -65,9 +65,9 @@ def _closed(asked: AskedQuestion, most: int | None) -> Html:
     if question.kind == "approval" and question.about is not None:
         body = tag("div", "question-asked", words(question_text(question), most))
         return tag("details", "question-closed", tag("summary", "", *_decision(asked, question.about, most)), body)
-    head = tag("div", "quiet", titled(question, ASKED))
+    head = tag("div", "quiet", title_of(question, ASKED))
     body = tag("div", "question-asked", words(question_text(question), most))
-    listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
+    listed = _listed_html(question, MAX_LISTED_OF_A_CLOSED_ONE)
     parts = [head, body, _address(question), listed, _answer(asked, most)]
     return tag("div", "question-closed", *parts, role="group", aria_label="A question for you")
 
@@ -96,6 +96,6 @@ def _address(question: WaitingOnUser) -> Html:
     return address_html(address_of(question), visible(question.url))
 
 
-def _listed(question: WaitingOnUser, most: int) -> Html:
+def _listed_html(question: WaitingOnUser, most: int) -> Html:
     choices = listed_choices(question)
     return tag("div", "quiet", "Answers: ", words(choices, most)) if choices else NOTHING

@@ -1,4 +1,4 @@
-"""A form for any JSON Schema of an object. The input goes to the kernel as text, which parses and checks it."""
+"""A form for any JSON Schema of an object. The input goes as text to the kernel, which parses and checks it."""
 
 from __future__ import annotations
 

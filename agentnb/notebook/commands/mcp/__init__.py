@@ -23,7 +23,7 @@ SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "read": read_command,
     "prompt": prompt_command,
 }
-"""Functions for ``%agent mcp WORD``, which take the session, the shell and the rest of the line."""
+"""Functions for ``%agent mcp WORD``. They take the session, the shell and the rest of the line."""
 
 
 NAMES_FIRST = ("remove", "stop", "accept", "login", "read", "prompt")

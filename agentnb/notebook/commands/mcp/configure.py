@@ -58,7 +58,7 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     ]
     for name in names:
         source = session.servers.configuration.source(name)
-        if session.servers.configuration.known[name] != loaded.named(name):
+        if session.servers.configuration.known[name] != loaded.find(name):
             lines.append(f"{name} keeps its settings: it was {source}. To use the file's settings: %agent mcp remove {name}")
     print(clean("\n".join(lines)))
 
@@ -83,8 +83,8 @@ def _words(line: str) -> list[str]:
 def _read(typed: list[str]) -> MCPServer:
     """Return the server that the words describe.
 
-    Options come before a command, whose own arguments are left unchanged. An address has no arguments, so options may follow
-    it.
+    Options come before a command; the command's own arguments are left unchanged. An address has no arguments, so options may
+    follow it.
     """
     words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False

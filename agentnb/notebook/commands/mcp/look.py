@@ -56,7 +56,7 @@ def stop_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
-    """Return the server with this name, which connects at its first request. Prints a note if it must be started.
+    """Return the server with this name; it connects at its first request. Prints a note if it must be started.
 
     Raises `SettingsError` for an unknown server.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MAX_PRINTED = 20_000
-"""Maximum characters of text that are shown."""
+"""Maximum characters of text shown."""
 READ = "Write: %agent mcp read SERVER URI -o VARIABLE; %agent mcp SERVER lists the resources"
 PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent mcp SERVER lists the prompts"
 

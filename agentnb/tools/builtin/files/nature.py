@@ -1,4 +1,4 @@
-"""Nature of a file call, which is sensitive if the name suggests that the file holds keys."""
+"""Nature of a file call: sensitive if the file's name suggests that it holds keys."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def personal_identity() -> Identity:
 
 
 def is_personal(path: str) -> bool:
-    """True if a path, with links resolved, is in the folder, which may not exist yet."""
+    """True if a path, with links resolved, is in the folder. The folder may not exist yet."""
     return leads_into(path, settings.personal_folder())
 
 

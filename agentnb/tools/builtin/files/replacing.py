@@ -76,7 +76,7 @@ def _replace(context: ToolContext, folder: int, place: ConfinedPath, old: _Old |
 def replace_atomically(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
     """Write a temporary file in an open folder and rename it to ``name`` on exit. On an error, delete it.
 
-    ``mode``: permissions, or None for the default. Bits that run a file as another user are dropped.
+    ``mode``: permissions, or None for the default. The setuid, setgid and sticky bits are dropped.
     """
     temporary = f".{token_hex(8)}.tmp"
     file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)

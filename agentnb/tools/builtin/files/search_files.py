@@ -30,7 +30,7 @@ LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_
 MAX_NOTED = 5
 """Maximum number of skipped files named in a result, per kind."""
 GRACE = 5.0
-"""Seconds between the time limit and killing the process."""
+"""Seconds from the time limit until the process is killed."""
 
 
 class Limits(NamedTuple):

@@ -1,1 +1,1 @@
-"""Git tools, which call the git program."""
+"""Git tools that call the git program."""

@@ -19,7 +19,7 @@ class Git(ToolGroup):
     """The tools ``git_status``, ``git_diff``, ``git_log``, ``git_add``, ``git_commit`` and ``git_branch``. They have no
     settings.
 
-    They call git so that the repository cannot run any program: no hooks, filters, signing, pagers or external diffs.
+    The repository cannot make git run any program: no hooks, filters, signing, pagers or external diffs.
     """
 
     word = "git"

@@ -102,7 +102,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
 
 @cache
 def _death_signal_prefix() -> tuple[str, ...]:
-    """Return a command prefix that ends the command with this process; empty if the system has no such program."""
+    """Return a command prefix that makes the command end when this process does; empty if the system has no such program."""
     words = (shutil.which("setpriv", path=os.defpath) or "", "--pdeathsig", "KILL", "--")
     with suppress(OSError, subprocess.SubprocessError):
         subprocess.run([*words, "true"], capture_output=True, check=True, timeout=SECONDS_TO_CLEAN_UP)

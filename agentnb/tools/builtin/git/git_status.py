@@ -16,7 +16,7 @@ OPERATIONS = {
     "CHERRY_PICK_HEAD": "A cherry-pick is in progress.",
     "REVERT_HEAD": "A revert is in progress.",
 }
-"""Notes by marker file in the git folder."""
+"""Notes about operations in progress, by their marker file in the git folder."""
 
 
 async def git_status(context: ToolContext) -> str:

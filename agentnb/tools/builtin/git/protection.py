@@ -21,7 +21,7 @@ from agentnb.tools.tool import ToolRefused
 OLDEST = (2, 31)
 """Oldest supported version of git, the first to read settings from ``GIT_CONFIG_COUNT``."""
 MAX_NAMES = 2_000
-"""Maximum number of settings with names chosen by the repository; more do not fit into an environment."""
+"""Maximum number of settings whose names the repository chooses; more do not fit into an environment."""
 NOTHING, FAILS, SUCCEEDS = os.devnull, "false", "true"
 SETTINGS = {
     "core.hooksPath": NOTHING,

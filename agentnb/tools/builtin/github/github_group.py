@@ -129,7 +129,7 @@ CHUNK_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """GitHub's API at one address, the only one to which the key is sent."""
+    """GitHub's API at one address. The key is sent only there."""
 
     url: str
     key: settings.Key | None
@@ -183,7 +183,7 @@ class Api:
 
 
 def _read_bounded_answers(requester: Any) -> None:
-    """Limit the size of responses. PyGithub allows another connection class only for the entire process."""
+    """Limit the size of this client's responses; PyGithub's connection class can be replaced only for the entire process."""
     kind = requester._Requester__connectionClass
 
     def connect(*place: Any, **options: Any) -> Any:
@@ -265,7 +265,7 @@ class GitHub(ToolGroup):
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> GitHub:
-        """Return the group with logged settings. Raises `SettingsError` for an untrusted ``url``, which would get the token."""
+        """Recreate the group from logged settings. Raises `SettingsError` for an untrusted ``url``: it would get the token."""
         if logged.get("url") is not None and not is_trusted:
             problem = "The log names a different GitHub server, which would receive the token"
             raise SettingsError(problem, Plain('If you trust the server, pass it yourself: tools=[GitHub(url="...")]'))

@@ -1,4 +1,4 @@
-"""Text of MIME bundles, which are the displays and results of cells."""
+"""Text of MIME bundles: the displays and results of cells."""
 
 from __future__ import annotations
 

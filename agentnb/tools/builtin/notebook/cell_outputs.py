@@ -10,7 +10,7 @@ from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import Output
 
 MAX_CELLS = 300
-"""Maximum number of cells, the most recent ones, whose output is kept."""
+"""Number of recent cells whose output is kept."""
 _ATTRIBUTE = "_agentnb_cell_outputs"
 
 
@@ -45,7 +45,7 @@ class CellOutputs:
         with self._lock:
             return self._running[0] if self._running else None
 
-    def printed(self, message_id: str, text: str) -> None:
+    def note_print(self, message_id: str, text: str) -> None:
         """Append text printed by the cell of this message; ignore other messages."""
         output = self._output(message_id)
         if output is not None:
@@ -90,20 +90,20 @@ def take_outputs(shell: Any) -> CellOutputs:
 
 
 def begin_cell(shell: Any) -> None:
-    """Start capturing the cell that begins."""
+    """Start capturing the output of the cell that is starting."""
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     take_outputs(shell).begin(shell.execution_count - 1, _id_of(parent.get("header")))
 
 
 def end_cell(shell: Any) -> None:
-    """End the capture of the cell."""
+    """Stop capturing the output of the cell."""
     outputs = outputs_of(shell)
     if outputs is not None:
         outputs.end()
 
 
 def leave_outputs(shell: Any) -> None:
-    """Stop capturing and discard the output of earlier cells."""
+    """Stop capturing, and discard the output of earlier cells."""
     outputs = outputs_of(shell)
     if outputs is not None:
         if hasattr(shell.display_pub, "unregister_hook"):
@@ -112,10 +112,10 @@ def leave_outputs(shell: Any) -> None:
 
 
 def note_printed(shell: Any, stream: Any, text: str) -> None:
-    """Append text printed to a stream of the kernel, which identifies its cell."""
+    """Append text printed to a kernel stream; the kernel identifies the cell it came from."""
     outputs = outputs_of(shell)
     if outputs is not None:
-        outputs.printed(_id_of(getattr(stream, "parent_header", None)), text)
+        outputs.note_print(_id_of(getattr(stream, "parent_header", None)), text)
 
 
 def _id_of(header: Any) -> str:

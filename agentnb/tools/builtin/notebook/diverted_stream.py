@@ -9,7 +9,7 @@ from typing import Any
 
 
 class DivertedStream(TextIOBase):
-    """Stream wrapper that offers all text to a function, and writes text that it rejects to the wrapped stream."""
+    """Stream wrapper that offers all text to a function, and writes what the function rejects to the wrapped stream."""
 
     def __init__(self, stream: Any, take: Callable[[str], bool]) -> None:
         self.stream = stream

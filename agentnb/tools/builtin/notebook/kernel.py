@@ -42,7 +42,9 @@ def find_kernel() -> Kernel | None:
 
 
 def the_kernel(tool: str) -> Kernel:
-    """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: its name, for the error."""
+    """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: the tool's name, for the
+    error.
+    """
     kernel = find_kernel()
     if kernel is None:
         advice = (Plain("Run the agent in a notebook, or omit the tool"), Plain("The think tool works anywhere"))

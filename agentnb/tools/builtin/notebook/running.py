@@ -34,7 +34,7 @@ class ToolFunction:
     """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the notebook function behind the tool, which all callers except the code get."""
+        """``own``: the notebook function behind the tool; all callers except the model's code get this function instead."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]
@@ -243,7 +243,7 @@ def _failure_outcome(output: Output, before: list[Any], error: BaseException) ->
 
 
 def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
-    """Append open figures of the code and close them, because the notebook would show them below a later cell."""
+    """Append the figures that the code left open, and close them; otherwise the notebook would show them below a later cell."""
     opened = [figure for figure in open_figures() if not any(figure is figure_before for figure_before in before)]
     for figure in opened:
         if figure is not returned:

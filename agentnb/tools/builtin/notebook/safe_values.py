@@ -23,7 +23,7 @@ from agentnb.core.redaction import redact
 
 MAX_DIGITS = 60
 MAX_BITS = 2_000
-"""Maximum bits of an integer written in digits: Python refuses very long ones."""
+"""Maximum number of bits of an integer that is written in digits: Python refuses very long ones."""
 _SEQUENCES: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -150,7 +150,7 @@ def signature_text(function: types.FunctionType) -> str:
 
 
 def scalar_of_library(value: Any) -> str | None:
-    """Return a number or time of numpy or pandas as text, or None for other values."""
+    """Return a NumPy or pandas number or time as text, or None for other values."""
     kind = type(value)
     numpy, pandas = library("numpy"), library("pandas")
     if any(kind is scalar_type for scalar_type in _scalar_types(numpy)):
@@ -178,7 +178,7 @@ def _scalar_types(numpy: dict[str, Any]) -> list[type]:
 
 
 def _time_text(value: Any) -> str:
-    """Return a time without its zone, whose code would run."""
+    """Return a time without its zone, because formatting the zone would run its code."""
     return f"{value.replace(tzinfo=None).isoformat()}{'' if value.tzinfo is None else ' (with a time zone)'}"
 
 

@@ -1,8 +1,7 @@
-"""Frames, series, indexes and arrays of pandas and numpy as text, recognized by identity and read by their own methods.
+"""Text of pandas and NumPy frames, series, indexes and arrays, recognized by identity and read by their own methods.
 
-A frame may have columns, indexes and cells of other classes, whose code would run if they were read: only their names are
-shown. The underlying arrays are checked before any method is called, and no part is sliced as a frame, which would copy
-``attrs``.
+A frame may have columns, indexes and cells of other classes. Reading these would run their code, so only their names are shown.
+The underlying arrays are checked before any method is called, and no part is sliced as a frame, which would copy ``attrs``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Maximum number of first rows shown."""
+"""Maximum number of rows shown, from the top."""
 MAX_COLUMNS = 30
 """Maximum number of columns listed, and shown with the first rows."""
 MAX_CELL = 40
@@ -114,7 +113,7 @@ def _arrays(value: Any) -> list[Any] | None:
 
 
 def _is_known(array: Any) -> bool:
-    """True if the array and its parts all have numpy or pandas classes."""
+    """True if the array and all its parts are of NumPy or pandas classes."""
     if _is_of(array, "pandas", "Categorical"):
         return _arrays(array.dtype.categories) is not None
     return _is_array(array) or _is_of(array, "pandas.arrays", *_ARRAYS, *_OF_TIMES)

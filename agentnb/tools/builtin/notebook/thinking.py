@@ -1,4 +1,4 @@
-"""``think``: a thought that the log keeps as the argument of the call."""
+"""``think``: records a thought in the log, as the argument of the call."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MAX_ITEMS = 20
 MAX_VALUE = 2_000
 """Maximum number of characters of a value requested by name."""
 MAX_ALL = 30_000
-"""Maximum characters in total."""
+"""Maximum number of characters in total."""
 
 
 def overview(kernel: Kernel) -> str:
@@ -84,7 +84,7 @@ def _line(value: Any) -> str:
 
 
 def _value_suffix(value: Any) -> str:
-    """Return the value for the overview; empty for an unknown class, whose name is already in the line."""
+    """Return the value for the overview; empty for an unknown class, since its name is already in the line."""
     try:
         text = short_text(value)
     except Exception:  # a container changed by another thread

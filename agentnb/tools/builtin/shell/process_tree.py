@@ -30,8 +30,8 @@ def _children_of(number: int) -> list[int]:
 def holders_of(pipes: Collection[int]) -> tuple[int, ...]:
     """Return the other processes that can write to one of these pipes, identified by inode.
 
-    Children of this process are left out: they are forks made by another thread at this moment. As the first process of a
-    container, this process also adopts orphans.
+    Children of this process are left out: they are forks made by another thread at this moment. If this process is the first in
+    a container, they are included, because it also adopts orphans.
     """
     names, own = {f"pipe:[{pipe}]" for pipe in pipes}, os.getpid()
     others = (int(name) for name in _names("") if name.isdigit() and int(name) != own)

@@ -198,7 +198,7 @@ def _walls(program: str, has_network: bool) -> tuple[str, ...]:
 
 
 def _descriptor_of(text: str, stack: ExitStack) -> int:
-    """Return a descriptor with this text as its content."""
+    """Return a file descriptor from which this text can be read."""
     number = os.memfd_create("agentnb")
     stack.callback(os.close, number)
     os.write(number, os.fsencode(text))
@@ -218,7 +218,7 @@ def _end_of(told: int) -> dict[str, int]:
     with suppress(KeyError, OSError):  # already gone
         process = os.pidfd_open(state["child-pid"])
         if not select.select([process], [], [], END_SECONDS)[0]:
-            del state["child-pid"]  # it may still write: discard its changes of git, although the program ran
+            del state["child-pid"]  # it may still write: discard its changes to git data, although the program ran
         os.close(process)
     return state
 

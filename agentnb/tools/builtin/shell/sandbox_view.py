@@ -28,7 +28,7 @@ from agentnb.tools.builtin.shell.sandbox_repository import (
 
 MAX_ENTRIES = 200_000
 MAX_CERTIFICATE_BYTES = 2_000_000
-"""Maximum size of a ``*.pem`` file checked for keys: packages ship certificates, which network access needs."""
+"""Maximum size of a ``*.pem`` file checked for keys. Packages ship certificates in such files for network access."""
 
 
 @dataclass
@@ -46,7 +46,8 @@ class Findings:
 def walk(roots: Iterable[Path], passed_over: Container[str] = ()) -> Findings:
     """Scan folders breadth-first, each once. Links to folders are not followed.
 
-    ``passed_over``: folders that no command can write. Names do not exempt a folder: a command could choose them.
+    ``passed_over``: folders to skip because no command can write to them. No folder is skipped for its name: a command could
+    choose it.
     """
     findings, todo, seen = Findings(), deque(roots), set[Path]()
     remaining = MAX_ENTRIES
@@ -181,7 +182,7 @@ class View:
             self._mounts[path] = ("--symlink", str(program), str(path))
 
     def _may_show(self, folder: Path) -> bool:
-        """True if the folder is not hidden as a whole, so that showing it reveals nothing else."""
+        """True if showing the folder reveals nothing else: it is not the root, and not hidden as a whole."""
         return folder != Path("/") and not self.hides(folder)
 
     def _is_hidden(self, path: Path) -> bool:
@@ -190,7 +191,7 @@ class View:
 
 
 class SandboxView(View):
-    """Mounts of a command's sandbox: its working folder is writable, except for files that programs outside act on."""
+    """Mounts of a command's sandbox: its working folder is writable, except for files that outside programs act on."""
 
     def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
         """``git``: path of the git program, outside the reach of commands."""

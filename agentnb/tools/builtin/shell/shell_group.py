@@ -148,7 +148,7 @@ class Shell(ToolGroup):
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Shell:
-        """Return the group with logged settings. ``network`` is restored only from trusted settings.
+        """Recreate the group from logged settings. ``network`` is restored only from trusted settings.
 
         Raises `SettingsError` if the group had variables: logs do not contain their values.
         """

@@ -46,8 +46,8 @@ async def run_process(
 ) -> ProcessResult:
     """Run a program with a time limit, and kill all processes that it started.
 
-    ``descriptors``: inherited by the program, besides its output; ``kept``: buffer for output and errors as they arrive; the
-    result then has both as its output. Raises `OSError` or `ValueError` if the program cannot start.
+    ``descriptors``: further file descriptors that the program inherits. ``kept``: buffer for output and errors as they arrive;
+    the result then contains both as its output. Raises `OSError` or `ValueError` if the program cannot start.
     """
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
@@ -184,7 +184,7 @@ def _wait_and_settle(process: subprocess.Popen[bytes], ended: asyncio.Future[boo
 
 
 def _has_terminal() -> bool:
-    """True if a program could read from the terminal of this process, where its own prompt would wait forever.
+    """True if a program could prompt on the terminal of this process, and wait there forever.
 
     The program then needs its own session, which starts late on a busy machine; otherwise a process group suffices.
     """

@@ -50,7 +50,7 @@ async def connection_pool(*, is_local: bool) -> Any:
 
 
 class _JudgedConnections:
-    """Network backend of httpcore2 that resolves each name once, checks all its addresses and connects to them."""
+    """Network backend for httpcore2 that resolves each name once, checks all its addresses, and connects only to these."""
 
     def __init__(self, is_local: bool) -> None:
         self._is_local = is_local
@@ -63,7 +63,7 @@ class _JudgedConnections:
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> Any:
-        """Connect to a host. Raises `ToolRefused` for one that is not public."""
+        """Connect to a host. Raises `ToolRefused` if the host is not public."""
         try:
             addresses = await resolve(host, port)
         except (OSError, UnicodeError):

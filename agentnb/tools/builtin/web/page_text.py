@@ -32,7 +32,7 @@ _HIDDEN_STYLE = re.compile(
     re.IGNORECASE,
 )
 _LONG_TAG = re.compile(r"<[^<>]{20000,}>?")
-"""Tags with an embedded picture, or made to fill the parser's memory."""
+"""Tags that embed a picture, or are designed to fill the parser's memory."""
 MAX_LINK_CHARACTERS = 500
 
 

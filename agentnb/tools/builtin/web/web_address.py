@@ -13,7 +13,7 @@ from agentnb.tools.tool import ToolRefused
 PORTS = {"http": 80, "https": 443}
 MAX_URL_CHARACTERS = 4_000
 _UNSAFE = re.compile(r"[\s\\\x00-\x20\x7f]")
-"""Characters that programs, and rules about addresses, interpret in different ways."""
+"""Characters that programs and rules about addresses interpret in different ways."""
 _SAFE_IN_PATH = "%/:@!$&'()*+,;=~"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")

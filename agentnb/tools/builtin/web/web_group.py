@@ -29,7 +29,7 @@ class Web(ToolGroup):
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Web:
-        """Return the group with logged settings. ``local`` is restored only from trusted settings."""
+        """Recreate the group from logged settings. ``local`` is restored only from trusted settings."""
         return cls(local=is_trusted and logged.get("local") is True)
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 Asker: TypeAlias = Callable[[Any], Awaitable[Any]]
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
-"""Answers questions of the current call."""
+"""The asker that answers questions during the current call."""
 MAX_REASON_CHARACTERS = 2_000
 """Maximum number of characters in an error, possibly the server's own text."""
 
@@ -76,7 +76,7 @@ class LiveServer:
         """Askers of the running calls. The last of them answers questions that do not name a call."""
         self.work_dir = work_dir
         self.is_retired = False
-        """True if it must not start again, because nothing would ever stop it."""
+        """True if the server must not start again, because nothing would ever stop it."""
         self._book = book
         self._connection: Connection | None = None
         self._starting = asyncio.Lock()
@@ -91,11 +91,11 @@ class LiveServer:
 
     @property
     def stderr(self) -> tuple[str, ...]:
-        """Last lines of its standard error."""
+        """Last lines of the server's standard error."""
         return () if self._connection is None else self._connection.stderr
 
     async def start(self) -> None:
-        """Connect, unless connected. Raises `ServerFailed` with the end of its standard error."""
+        """Connect, unless connected. Raises `ServerFailed` with the end of the server's standard error."""
         await self._on_loop(self._open)
 
     async def relist(self) -> None:
@@ -146,7 +146,7 @@ class LiveServer:
         await self._on_loop(partial(self._log_in, scope, ask))
 
     async def _on_loop(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the event loop of the connections, which is gone for a retired server."""
+        """Run a coroutine on the event loop of the connections. A retired server no longer has one."""
         self.check_retired()
         return await self._book.run(make)
 

@@ -198,7 +198,7 @@ class Login(_Tokens):
         return self._answer.done()
 
     def take(self, address: str) -> bool:
-        """Accept the final address of the browser. Returns False if it belongs to another login."""
+        """Accept the browser's final address. Returns False if it belongs to another login."""
         url = settings.parse_url(address)
         parameters = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
         if not self._state or not secrets.compare_digest(parameters.get("state", "").encode(), self._state.encode()):

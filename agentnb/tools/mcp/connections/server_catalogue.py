@@ -29,7 +29,7 @@ MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 
 class ServerFacts(NamedTuple):
-    """Facts about a server from the start of its connection."""
+    """Facts about a server, obtained when its connection starts."""
 
     since: datetime
     protocol: str

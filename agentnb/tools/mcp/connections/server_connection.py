@@ -44,7 +44,7 @@ NO_STREAMABLE_HTTP = (400, 404, 405)
 """HTTP statuses with which servers of the older SSE transport refuse a request."""
 NO_SSE = "the older SSE transport, which the installed version of mcp does not support"
 REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
-"""Response body that marks a refused call, which can be repeated, unlike other failures."""
+"""Response body that marks a call as refused: unlike other failed calls, it can be repeated."""
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
 """Maximum seconds without data on an SSE stream."""
@@ -92,7 +92,7 @@ class Connection:
         """Close the connection, and end the program if agentnb started it."""
         self._over.set()
         if not self._ready.done() and not self._is_cancelled:
-            self._is_cancelled = True  # only once: again would cut short the program's shutdown
+            self._is_cancelled = True  # only once: a second time would cut short the program's shutdown
             self._task.cancel()
         await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
         if not self._task.done():
@@ -177,7 +177,7 @@ class Connection:
         )
         async with stdio_client(started, errlog=tail.writer) as (read, write):
             tail.writer.close()  # inherited by the program: the pipe ends with it
-            yield _MessageStream(read, self._ended), write
+            yield _MessageStream(read, self._handle_end), write
 
     @asynccontextmanager
     async def _over_http(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -204,7 +204,7 @@ class Connection:
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
         async with sse_client(*at, auth=await self._authentication()) as (read, write):
-            yield _MessageStream(read, self._ended), write
+            yield _MessageStream(read, self._handle_end), write
 
     async def _authentication(self) -> Any:
         """Return the authentication with the person's login, or None if there is no login, or if they set a header of their
@@ -234,13 +234,13 @@ class Connection:
             response.headers["content-type"] = "application/json"
             self.refusal = refusal_of(response, self.server)
 
-    def _ended(self) -> None:
-        """Handle the end of the server's output: it has died, or this connection is closing."""
+    def _handle_end(self) -> None:
+        """Handle the end of the server's output: the server has died, or this connection is closing."""
         self.is_open = False
         self._over.set()
 
     async def _watch(self, client: Client) -> None:
-        """Watch for tool changes, which servers that use the newer protocol announce only to subscribers."""
+        """Subscribe to tool changes: under the newer protocol, servers announce them only to subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

@@ -1,7 +1,7 @@
 """Stored logins of MCP servers: in the system's keyring if available, otherwise in the person's folder.
 
-Files are named after the address and are in `settings.personal_folder`, which no tool reads. A file also notes if the tokens
-are stored in the keyring.
+Files are named after the address and are in `settings.personal_folder`, which no tool reads. A file also records whether the
+tokens are in the keyring.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     """Address of the MCP server. Each address has its own login."""
     tokens: dict[str, Any]
     client: dict[str, Any]
-    """Client registration of agentnb at the authorization server."""
+    """The client registered for agentnb at the authorization server."""
     metadata: dict[str, Any] = {}
     """Metadata of the authorization server, with its name and token endpoint."""
     resource: dict[str, Any] = {}
@@ -35,7 +35,7 @@ class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: float | None = None
     """Expiry of the access token in seconds since 1970, or None if unknown."""
     names_client: bool = False
-    """True if the person chose the client, which the next login reuses."""
+    """True if the person chose the client; the next login then reuses it."""
 
 
 class _File(msgspec.Struct, frozen=True, omit_defaults=True):
