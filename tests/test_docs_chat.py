@@ -13,6 +13,7 @@ from agentnb import Chat, ContextType
 from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
 from agentnb.chat.context_type import builtin_contexts
 from agentnb.chat.defaults import MAX_CHARACTERS
+from agentnb.chat.plans.planning import MODES, SPEC
 from agentnb.core.run.timeline import CLARIFY_BLANK
 
 TEXT = (Path(__file__).parents[1] / "docs" / "chat.md").read_text(encoding="utf-8")
@@ -59,6 +60,8 @@ def test_chat_page_names_every_key_profile_context_and_limit() -> None:
         *TOOLS,
         *PROFILES,
         *PLAN_RULE,
+        *(argument for argument in SPEC.input_schema["properties"] if argument != "auto_execute"),  # deprecated
+        *MODES,
         *(one.name for one in builtin_contexts()),
         CLARIFY_BLANK,
         f"{MAX_CHARACTERS:,} characters",

@@ -66,3 +66,7 @@ def test_drawing_of_pairs_matches_an_actual_comparison() -> None:
     assert pairs == ["+0" if pair == "0" else pair for *_, pair in drawn] and len(pairs) == 8
     means = [a - b for a, b in zip(*task_means(comparison.units), strict=True)]
     assert means == [float(mean) for mean in re.findall(r"t\d ([-+][.\d]+)", drawing)]
+
+
+def test_page_runs_agents_and_executes_experiments() -> None:
+    assert re.findall(r"\b[Rr]uns? (?:it|the experiment)\b", PAGE) == []

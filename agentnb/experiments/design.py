@@ -61,6 +61,8 @@ class Design:
     """The sandbox of each external agent, by variant."""
     left_out: tuple[str, ...] = ()
     """Files and folders in the tasks' folders that are not copied for the runs."""
+    made: int = 0
+    """Number of runs already made."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -70,7 +72,7 @@ class Design:
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
         walls = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
         walls += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
-        hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
+        hint = [*filter(None, [suggest_next(self)])]
         looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
         lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
         return "\n".join(lines)
@@ -114,7 +116,15 @@ def describe_shape(design: Design) -> str:
     parts = [pluralize(design.tasks, "task") + clusters, pluralize(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
     parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
-    return f"{' x '.join(parts)} = {pluralize(design.cells, 'run')}"
+    made = "" if not design.made else f", {'all' if design.made == design.cells else f'{design.made:,}'} of them made"
+    return f"{' x '.join(parts)} = {pluralize(design.cells, 'run')}{made}"
+
+
+def suggest_next(design: Design) -> str:
+    """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
+    if design.made == design.cells:
+        return "All runs are made: exp.results() shows them"
+    return RUN_A_PILOT if None in (design.cost, design.seconds) else ""
 
 
 def describe_effect(design: Design) -> str:

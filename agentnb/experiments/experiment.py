@@ -195,7 +195,8 @@ class Experiment:
         )
         set_aside = find_maximum(self._bounds(()), read.variants, self._models)
         left_out = left_out_of(task.row for task in read.tasks)
-        return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes, left_out=left_out)
+        design = replace(design, made=len(self._own_rows()), sandboxes=self._sandboxes)
+        return replace(design, budget=self.budget, set_aside=set_aside, left_out=left_out)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, with two repeats each, and estimate variance, cost and time.

@@ -57,18 +57,18 @@ def dry_text(
     for message in request.messages:
         lines += ["", f"--- {message.role} (about {tokens_of_message(message):,}) ---", _message_text(message)]
     lines += ["", f"--- tools (about {tokens_of_tools(request.tools):,}) ---"]
-    tools = [_fold(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools]
+    tools = [
+        f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
+        if tool.name == TODO_TOOL  # its description is long and always the same
+        else tool_text(tool)
+        for tool in request.tools
+    ]
     lines += [*tools, *shown_later(servers)] or ["(none)"]
     if wire is not None:
         fields = msgspec.json.decode(wire)
         lines += ["", "--- other fields ---"]
         lines += [f"{key}={msgspec.json.encode(value).decode()}" for key, value in fields.items() if key not in SHOWN_ABOVE]
     return clean("\n".join(lines))
-
-
-def _fold(tool: ToolSpec) -> str:
-    """Return one line for the todo tool, since its description is long and always the same."""
-    return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 
 def tool_text(tool: ToolSpec) -> str:

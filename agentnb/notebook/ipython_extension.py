@@ -5,6 +5,7 @@ Loading it imports very little of agentnb: each magic, view and command is impor
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -52,7 +53,7 @@ VIEWS = {
     "agentnb.experiments.pilot:Pilot": "agentnb.experiments.views.design_view:pilot",
     "agentnb.experiments.results.comparison:Comparison": "agentnb.experiments.views.comparison_view:comparison",
     "agentnb.experiments.results.comparison:Comparisons": "agentnb.experiments.views.comparison_view:comparisons",
-    "agentnb.experiments.results.experiment_results:Results": "agentnb.experiments.views.results_view:results",
+    "agentnb.experiments.results.experiment_results:Results": "agentnb.notebook.shown_values:results",
     "agentnb.experiments.running.control:Progress": "agentnb.experiments.views.progress_view:progress",
     "agentnb.experiments.running.live_experiment:LiveExperiment": "agentnb.experiments.views.progress_view:live",
     "agentnb.experiments.search.search_result:SearchResult": "agentnb.experiments.search.search_view:search",
@@ -143,6 +144,12 @@ def bare_run(variables: Mapping[str, Any], lines: list[str]) -> list[str]:
     return ["%agent status\n"] if "".join(lines).strip() == USUAL_OUT and USUAL_OUT not in variables else lines
 
 
+def command_help(lines: list[str]) -> list[str]:
+    """Show the help of a command for ``%agent permissions?``: IPython would take the command for a Python name."""
+    match = re.fullmatch(r"(%agent \w+) ?\?+\s*", "".join(lines))
+    return [f"{match[1]} --help\n"] if match else lines
+
+
 def load(shell: InteractiveShell) -> None:
     """Register magics, completion and the display of a `Run`."""
     unload(shell)
@@ -153,7 +160,7 @@ def load(shell: InteractiveShell) -> None:
     for location, kind, name in magics:
         shell.register_magic_function(DeferredMagic(shell, location, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
         undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
-    for transformer in (partial(bare_run, shell.user_ns), blank_body):
+    for transformer in (partial(bare_run, shell.user_ns), blank_body, command_help):
         shell.input_transformers_cleanup.insert(0, transformer)
         undo.append(partial(_remove, shell.input_transformers_cleanup, transformer))
     if shell.Completer is not None:

@@ -238,11 +238,11 @@ class AgentMagics(Magics):
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status | stop [--all] | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
-        tools [NAME] | guidance [NAME] | contexts [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
-        answer [ID] TEXT | delete ID.
+        """Steer and look: %agent status, stop, pause, resume, say, answer, approve, todos, permissions, guidance, contexts,
+        acp, models, tools, key, defaults, history, load, delete, undo, mcp or recover.
 
-        ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
+        ``%agent`` alone says what each does, ``%agent permissions?`` how one is used. Write a task for an agent in a cell that
+        begins with %%agent.
         """
         return command(self.session, self.shell, line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -16,13 +17,14 @@ from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists import plan_view
 from agentnb.display.texts.states import is_going_on
+from agentnb.experiments.views import results_view
+from agentnb.experiments.views.results_view import USUAL_RESULTS
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.cells.begun_cell import begun_cell
 from agentnb.notebook.frontend import is_attended
 from agentnb.runtime.host.live_run import LiveRun
-from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
 
 __all__ = ["run_text"]  # looked up by the views
@@ -53,14 +55,15 @@ def live_html(live: LiveRun) -> str | None:
 live_text = repr
 
 
-def plan_html(plan: Plan) -> str:
-    """Return a plan as HTML."""
-    return plan_view.plan_html(plan, _variable(plan, USUAL_PLAN))
+def _with_variable(view: Callable[[Any, str], str], usual: str) -> Callable[[Any], str]:
+    """Return the view of a value that names the variable of the value, by default the usual one."""
+    return lambda shown: view(shown, _variable(shown, usual))
 
 
-def plan_text(plan: Plan) -> str:
-    """Return a plan as text."""
-    return plan_view.plan_text(plan, _variable(plan, USUAL_PLAN))
+plan_html, plan_text = (_with_variable(view, USUAL_PLAN) for view in (plan_view.plan_html, plan_view.plan_text))
+results_html, results_text = (
+    _with_variable(view, USUAL_RESULTS) for view in (results_view.results_html, results_view.results_text)
+)
 
 
 def workflow_html(workflow: Workflow) -> str:
@@ -87,7 +90,7 @@ def _is_above(run: Run) -> bool:
     return begun_cell(get_ipython()).shown.has_card_of(run.id)
 
 
-def _variable(shown: Run | Plan, usual: str) -> str:
+def _variable(shown: object, usual: str) -> str:
     """Return a notebook variable that holds the value, or else the usual variable of cells."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
     names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]

@@ -183,7 +183,7 @@ def find_history(name: str | history_settings.History, variables: Mapping[str, A
 def find_output(name: str, variables: Mapping[str, Any]) -> Any:
     """Return the type, JSON Schema or `Output` in the variable with this name. Raises `SettingsError` for anything else."""
     value = variables.get(name)
-    if _may_be_output(value):
+    if isinstance(value, type | dict | Output) or get_origin(value) is not None:
         return value
     hint = "Name a variable that holds a dataclass, another type, or a dict with a JSON Schema"
     raise _unusable("--output", name, variables, output_names(variables), hint)
@@ -223,10 +223,6 @@ def _is_likely_output(value: Any) -> bool:
         return isinstance(value.get("type"), str) or "$ref" in value
     written_here = isinstance(value, type) and value.__module__ == "__main__"
     return written_here or isinstance(value, Output)
-
-
-def _may_be_output(value: Any) -> bool:
-    return isinstance(value, type | dict | Output) or get_origin(value) is not None
 
 
 def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:

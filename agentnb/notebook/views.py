@@ -37,7 +37,7 @@ from agentnb.display.texts.event_lines import WorkNames, event_line
 from agentnb.display.texts.labels import clean
 from agentnb.display.texts.question_labels import question_lines
 from agentnb.display.texts.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
-from agentnb.display.texts.states import ending, is_going_on, shown_answer
+from agentnb.display.texts.states import ending, is_going_on, notes, shown_answer
 from agentnb.notebook.widget_tools import view_bundle
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
@@ -180,7 +180,7 @@ class TerminalView:
             self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))
             self._write(f"{head_line(self._run)}\n")
-            self._end_line(ending(self._run))
+            self._end_line("\n".join([*[f"Note: {note}" for note in notes(self._run)], ending(self._run)]))
 
     def _write_notes(self) -> None:
         """Write new lines about retries and compactions in the open round."""

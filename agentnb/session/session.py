@@ -155,6 +155,7 @@ class Session:
             servers=self.servers,
             thread=lambda: self._thread("background"),
             notebook=self.notebook,
+            sets=self.sets,
             experiment=self.take_experiment,
             approval_mode=lambda: self.defaults[APPROVE],
         )

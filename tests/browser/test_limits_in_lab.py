@@ -130,5 +130,5 @@ def test_dead_run_is_recovered_in_a_live_card(lab: Any) -> None:
     shown.get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     lab.wait_done(index)
-    wait_until(lambda: "recovered: once" in lab.output(index).text_content())
+    wait_until(lambda: "resumed: once" in lab.output(index).text_content())
     assert lab.value("run.status, run.times_recovered") == "('cancelled', 1)"

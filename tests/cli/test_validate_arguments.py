@@ -33,7 +33,7 @@ def test_wrong_arguments_are_reported_with_lines_in_every_format(cli: Call, subt
     takes = "It takes station, rows (optional)"
     expected = [
         "fetch: unknown argument staton. Did you mean station?",
-        f'fetch: "station" is missing. {takes}',
+        'fetch: "station" is missing. Add it: the tool takes station, rows (optional)',
         f'fetch: rows: "many" is not of type "integer". {takes}',
         "now: unknown argument zone. It takes no arguments",
         f'fetch: station: [5] is not of type "string". {takes}',

@@ -230,7 +230,7 @@ def test_recovered_run_shows_the_round_of_its_recovery(died: Run) -> None:
     assert run.status == "completed" and [round_.recovered for round_ in run.rounds] == [True, False]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(RECOVERED) == 1 and "interrupted: the kernel died" in shown
-    assert "recovered: once" in words(run_html(run))
+    assert "resumed: once" in words(run_html(run))
     card = LiveCard()
     for event in run.events:
         card.take(event)

@@ -16,6 +16,7 @@ from some_events import of_kind
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -80,6 +81,10 @@ LINES: dict[str, Fact] = {
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
     "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
+    "ended at its question: nobody could answer here, and no store keeps the run for a later answer": (
+        e.RunSuspended,
+        {"why": e.NO_STORE},
+    ),
     "log from elsewhere: you accepted its approvals and answers as yours": (
         e.RunRecovered,
         {"schema": e.SCHEMA, "consent": "taken"},
@@ -92,6 +97,24 @@ def test_each_kind_of_event_has_its_own_line(subtests: pytest.Subtests) -> None:
     for line, (kind, fields) in LINES.items():
         with subtests.test(line):
             assert event_line(kind(seq=1, at=None, run_id="r-1", **fields)) == line  # type: ignore[arg-type]
+
+
+def test_line_of_a_suspension_says_its_end(subtests: pytest.Subtests) -> None:
+    suspended = e.RunSuspended(seq=1, at=None, run_id="r", why="nobody_here")
+    recovered = e.RunRecovered(seq=2, at=None, run_id="r", schema=e.SCHEMA)
+    question = e.QuestionAsked(seq=3, at=None, run_id="r", question=WaitingOnUser("approval", "May I?", {}, "q2"))
+    answers = {
+        "suspended until answered: approve": {"answer": "approve"},
+        "suspended until answered: declined": {"declined": True},
+        "suspended, then resumed": {"withdrawn": True},
+    }
+    for line, fields in answers.items():
+        with subtests.test(line):
+            answered = e.QuestionAnswered(seq=4, at=None, run_id="r", question_id="q1", **fields)  # type: ignore[arg-type]
+            assert AlsoHappened([suspended, recovered, answered]).during(0) == [line]
+            later = AlsoHappened([suspended, recovered, question, answered])
+            assert later.during(0) == ["suspended, then resumed"], "a question asked after the suspension"
+    assert AlsoHappened([suspended]).during(0) == [event_line(suspended)]
 
 
 def test_line_of_a_waiting_call_is_omitted_from_cards() -> None:

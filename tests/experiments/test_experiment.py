@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from property_settings import AT_NIGHT
 from small_experiments import CHATTY, check_line, rows, small
 from waiting import wait_until
 
-from agentnb import Agent, Experiment, Store, Workflow, compare, load_traces, plots, settings, survey, tables
+from agentnb import Agent, Experiment, GuidanceSet, Store, Workflow, compare, load_traces, plots, settings, survey, tables
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, ModelError, SettingsError, StoreError
 from agentnb.experiments.results.experiment_results import OPEN
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, use_host
 
 LONG = 60
 BUT_FOR_TIMES = ["seconds", "at", "run_id", "redone"]
@@ -54,6 +56,25 @@ def test_experiment_folder_has_one_readable_log_per_cell(tmp_path: Path) -> None
     for run_id, outcome, source in zip(read.run_id, read.outcome, read.outcome_from, strict=True):
         assert (outcome, source) == ("passed" if values[run_id] else "failed", "check")
     assert [*survey(tmp_path / "exp").failures.unique()] == [sum(read.outcome == "failed")]
+
+
+def test_design_counts_the_runs_already_made() -> None:
+    experiment = small(6, folder=False)
+    assert experiment.design().made == 0
+    experiment.run_sync(show=False)
+    assert (experiment.design().made, experiment.extend(repeats=1).design().made) == (12, 12)
+
+
+def test_sets_of_the_session_can_be_named_as_variants(subtests: pytest.Subtests) -> None:
+    polite = GuidanceSet.from_markdown("polite", "Please go on.")
+    chances: dict[str, Any] = {"assign": "round", "near_outcome": "followed"}
+    for variants, options in ((["polite", "off"], {}), ({"a": "polite", "b": "off"}, {}), (["polite", "off"], chances)):
+        with subtests.test(str((variants, options))):
+            experiment = Experiment(rows(6), variants, "simulated:disciplined", folder=False, **options)
+            with use_host(Host(sets={"polite": polite})):
+                assert experiment.design().cells
+            with pytest.raises(ExperimentProblems, match="There is no guidance set 'polite'"):
+                replace(experiment).check()
 
 
 def test_second_run_repeats_no_cell(tmp_path: Path) -> None:

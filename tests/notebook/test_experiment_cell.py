@@ -133,6 +133,8 @@ def test_guidance_cell_writes_a_set_for_a_variant(kernel: Any) -> None:
     cell = kernel.run(f"%%experiment --as exp --design\n{YAML.replace('{guidance: matrix}', 'short')}")
     assert cell.status == "ok", cell.error
     assert kernel.value("exp.variants['with'].name") == "short"
+    named = kernel.run("Experiment(rows, ['short', 'off'], 'simulated:disciplined', folder=False).design()")
+    assert named.status == "ok", named.error
 
 
 def test_design_option_shows_the_design_without_running(kernel: Any) -> None:

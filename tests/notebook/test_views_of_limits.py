@@ -10,7 +10,7 @@ import pytest
 from marked_logs import own_run
 from scripted_runs import look
 
-from agentnb import Agent, History, Run, Store, ToolCall, Workflow, recover
+from agentnb import Agent, History, Plan, Run, Store, ToolCall, Workflow, recover
 from agentnb.core.log.events import RunFinished, RunRecovered
 from agentnb.display.texts.round_notes import RECOVERED, RESUMED
 from agentnb.models import ScriptedModel
@@ -74,6 +74,14 @@ def test_terminal_reports_a_run_that_waited_as_resumed(
             assert again.status == "completed"
             out = capsys.readouterr().out
             assert RECOVERED not in out and "the kernel died" not in out and RESUMED in out
+
+
+def test_terminal_notes_how_a_run_without_a_store_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan.read({"steps": [{"name": "look", "args": {"n": 1}}], "elicitation": {"message": "Which?"}})
+    run = plan.run_sync(tools=[look], watch=TerminalView())
+    out = capsys.readouterr().out
+    assert run.is_suspended and "Note: This run has no store" in out and "answer=FUNCTION" in out
+    assert "%agent answer" not in out
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])

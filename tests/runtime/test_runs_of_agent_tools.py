@@ -218,7 +218,7 @@ def test_approval_mode_allows_agent_tools_but_judges_their_runs(subtests: pytest
         live = outer(helper(ToolCall("write"), "Done.", tools=[write])).start("Go.", RunOptions(approval_mode="ask"))
         wait_until(lambda: live.run.waiting or live.done)
         (question,) = live.run.waiting
-        assert question.message.startswith("May write run")
+        assert question.message.startswith("May the tool write run")
         live.answer("approve", question.id)
         assert live.result(PATIENCE).status == "completed"
 

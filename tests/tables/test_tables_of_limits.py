@@ -158,11 +158,11 @@ def test_run_list_names_the_limit_of_a_recovered_run(tmp_path: Path) -> None:
     asyncio.run(recover(run.id, tools=[add], model=Summing(calls(9)), store=store))
     (one,) = store.summaries()
     text = history_text([one], "")
-    assert "Limit reached: $0.50 " in text and text.endswith("(recovered)")
+    assert "Limit reached: $0.50 " in text and text.endswith("(resumed)")
     html = history_html([one], "", lambda run_id: run_list_html([]))  # type: ignore[arg-type, return-value]
-    assert "Limit reached: $0.50" in html and ">recovered<" in html
-    assert "Limit reached: $0.50" in run_list_html([one]) and "recovered" in run_list_html([one])
-    assert matches(one, ["budget"]) and matches(one, ["recovered", "limit reached"]) and not matches(one, ["max_rounds"])
+    assert "Limit reached: $0.50" in html and ">resumed<" in html
+    assert "Limit reached: $0.50" in run_list_html([one]) and "resumed" in run_list_html([one])
+    assert matches(one, ["budget"]) and matches(one, ["resumed", "limit reached"]) and not matches(one, ["max_rounds"])
     assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
 
 

@@ -125,7 +125,7 @@ def test_suspended_step_keeps_its_mode_when_answered(tmp_path: Path) -> None:
     for done in (["look"], ["look", "write a"]):
         assert run.status == "waiting_on_user" and tools.done == done
         (question,) = run.waiting
-        assert question.kind == "approval" and question.message.startswith("May write run?")
+        assert question.kind == "approval" and question.message.startswith("May the tool write run?")
         answers = {question.id: "approve"}
         run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
     assert (run.status, tools.done) == ("completed", ["look", "write a", "write b"])
@@ -173,9 +173,11 @@ class Cleaner:
         self.tools = [tool(clean, effects=effects) if effects else clean]
 
     async def answer(self, question: Any) -> Any:
-        self.asked.append(question.message.removeprefix("May ").partition(" ")[0])
+        self.asked.append(question.message.removeprefix("May the tool ").partition(" ")[0])
         paths = {"clean": "one", "remove": "two"}
-        return next(({"edit": {"path": paths[name]}} for name in paths if f"May {name} run" in question.message), "deny")
+        return next(
+            ({"edit": {"path": paths[name]}} for name in paths if f"May the tool {name} run" in question.message), "deny"
+        )
 
 
 def test_rerun_call_keeps_only_its_own_approval(tmp_path: Path, subtests: pytest.Subtests) -> None:

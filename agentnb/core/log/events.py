@@ -377,11 +377,14 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
         return self.user_message if self.by_person else None
 
 
+NO_STORE = "no_store"
+
+
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):
     """The run waits for the person without a process: its log is closed; an answer resumes it."""
 
     why: str = ""
-    """``nobody_here``, or ``asked`` if the person suspended the run."""
+    """``nobody_here``, ``asked`` if the person suspended the run, or ``no_store``: it cannot be resumed."""
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):

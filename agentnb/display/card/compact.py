@@ -37,7 +37,8 @@ def compact_html(run: Run) -> Html:
     """Return state, prompt, answer, todos, a line for each of the most recent rounds, and the command that shows the entire
     run.
     """
-    return inline_css(tag("div", "compact", _head(run), *compact_pieces(run)))
+    figures = tag("span", "meta", first_line(", ".join(meta(run)), 200))
+    return inline_css(tag("div", "compact", tag("div", "compact-head", state_html(run), " ", figures), *compact_pieces(run)))
 
 
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
@@ -56,10 +57,6 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
         _rounds(run),
         hint if stored and run.events else NOTHING,
     ]
-
-
-def _head(run: Run) -> Html:
-    return tag("div", "compact-head", state_html(run), " ", tag("span", "meta", first_line(", ".join(meta(run)), 200)))
 
 
 def _answer(run: Run) -> Html:

@@ -32,7 +32,7 @@ def page_html(run: Run) -> str:
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
     cut_note = f"{LEFT_OUT}. The log has the full texts: load_trace opens this page, and "
-    note = tag("p", "quiet", cut_note, log) if _is_cut(run) else NOTHING
+    note = tag("p", "quiet", cut_note, log) if any(length > most for length, most in _lengths(run)) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
     return page_of(title, tag("main", "", note, card, tag("p", "quiet", origin)), packed)
 
@@ -51,11 +51,6 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
     )
     body = tag("body", "page", *content)
     return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
-
-
-def _is_cut(run: Run) -> bool:
-    """True if the page truncates any text of the run."""
-    return any(length > most for length, most in _lengths(run))
 
 
 def _lengths(run: Run) -> Iterator[tuple[int, int]]:

@@ -61,7 +61,8 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
     for run_round in reversed(rounds):
         questions = [question for question in run.questions_of(run_round.index) if question.outcome != "open"]  # shown above
         also_lines = also.during(run_round.index)
-        has_details = _is_remarkable(run_round) or user_messages.during(run_round.index) or questions or also_lines
+        is_remarkable = any(line.at_once for line in round_notes(run_round))
+        has_details = is_remarkable or user_messages.during(run_round.index) or questions or also_lines
         if run_round.index == answer and not (has_details or len(run.rounds) > 1):
             continue
         anchor = round_anchor(run.id, run_round.index)
@@ -116,10 +117,6 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     save = tag("code", "command", 'save_trace(run, "run.html")')
     load = tag("code", "command", in_notebook((LoadRun(clean(short_id(run.id))),)))
     return tag("div", "list quiet", f"{', '.join(cuts)}. The log has all rounds: ", load, ", then ", save)
-
-
-def _is_remarkable(run_round: WorkflowRound) -> bool:
-    return any(line.at_once for line in round_notes(run_round))
 
 
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:

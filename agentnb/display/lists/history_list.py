@@ -18,6 +18,8 @@ WIDTH, WIDTH_WITH_OUTCOME = 26, 44
 """Width, in characters, of a state and of a state with an outcome in a line of text."""
 MAX_NOTEBOOK = 60
 """Maximum characters shown of a notebook's name in a list."""
+RESUMED = "resumed"
+"""The remark on a run that another process resumed: its own had died, or the run was suspended."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
@@ -48,17 +50,16 @@ def list_title(found: Sequence[RunSummary], *, count: int, folder: str, most: in
 
 
 def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
-    """True if every word occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
+    """True if every word occurs in the run's state, outcome, resumption, model, tags, notebook or prompt.
 
     ``outcome``: match only runs with this outcome.
     """
-    recovered = "recovered" if one.recovered else ""
     words_of = (
         one.status,
         status_words(one),
         outcome_words(one.assessment),
         one.stop_reason,
-        recovered,
+        RESUMED if one.recovered else "",
         one.model,
         *one.tags,
         one.notebook,
@@ -69,12 +70,10 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 
 def _remarks(summary: RunSummary) -> list[str]:
-    """Return the applicable remarks: ``recovered``, ``2 nested`` (the number of nested runs), and its notebook."""
+    """Return the applicable remarks: ``resumed``, ``2 nested`` (the number of nested runs), and its notebook."""
     notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
     return [
-        *filter(
-            None, ("recovered" if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook)
-        )
+        *filter(None, (RESUMED if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook))
     ]
 
 

@@ -13,7 +13,7 @@ from agentnb.display.lists.server_words import (
     server_count,
     state_of,
 )
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS, marked_html
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
@@ -26,7 +26,7 @@ MAX_TEXT_LINES = 3
 
 def server_list_html(rows: list[ListedServer], hint: str) -> Html:
     """Return the list. ``hint``: the next command."""
-    shown = [_row(row) for row in rows[:MAX_SERVERS]]
+    shown = [tag("div", "server-row", server_head_html(row), problem_html(row), stderr_html(row)) for row in rows[:MAX_SERVERS]]
     omitted = len(rows) - len(shown)
     more = tag("div", "server-row", f"{omitted:,} more") if omitted > 0 else NOTHING
     foot = tag("div", "server-hint", hint)
@@ -66,10 +66,6 @@ def problem_html(row: ListedServer) -> Html:
     """Return why starting the server failed."""
     problem = problem_words(row)
     return tag("div", "server-problem", problem) if problem else NOTHING
-
-
-def _row(row: ListedServer) -> Html:
-    return tag("div", "server-row", join_html(server_head_html(row), problem_html(row), stderr_html(row)))
 
 
 # As text

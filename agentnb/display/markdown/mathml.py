@@ -114,7 +114,8 @@ def _serialize(element: Element, depth: int, before: str = "", after: str = "") 
     name = "mrow" if boxed else element.tag
     if depth > MAX_DEPTH or name not in ELEMENTS or len(element) != _CHILDREN.get(name, len(element)):
         raise NotShownError
-    opening = f"<{name}{_class(boxed)}{_attributes(name, element)}>"
+    css_class = f' class="{PREFIX}{BOXED}"' if boxed else ""
+    opening = f"<{name}{css_class}{_attributes(name, element)}>"
     if name in TOKENS:
         content = escape(_text(element), quote=False)
     else:
@@ -130,10 +131,6 @@ def _blank(element: Element, child: Element) -> str:
     """Return a blank that separates the text of a script, fraction or name from what follows; browsers ignore it."""
     is_sign = child.tag in TOKENS and len(unescape(child.text or "")) < 2
     return "" if is_sign or element.tag not in _ROWS or child.tag in ("mn", "mspace", "mrow") else " "
-
-
-def _class(boxed: bool) -> str:
-    return f' class="{PREFIX}{BOXED}"' if boxed else ""
 
 
 def _attributes(name: str, element: Element) -> str:

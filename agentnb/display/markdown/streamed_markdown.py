@@ -114,7 +114,7 @@ class Blocks:
         starts = [0, *(first for _, first, _ in blocks[1:])]
         if blocks and _is_final(blocks[-1], lines):
             starts.append(len(lines))
-        settled = [_of_lines(lines[first:after]) for first, after in pairwise(starts)]
+        settled = [fragment(_join_lines(lines[first:after])) for first, after in pairwise(starts)]
         if settled:
             self._start(_join_lines(lines[starts[-1] :]) + self._tail[end:])
             self._saw_an_end()  # for the open block, so that its lines are not checked again
@@ -136,10 +136,6 @@ def _is_final(block: tuple[str, int, int], lines: list[str]) -> bool:
     if kind == "fence":
         return after - 1 > first and _closes(lines[after - 1], _fence(lines[first]))
     return kind not in _CROSSES_BLANK_LINES and not lines[-1].strip(" \t")
-
-
-def _of_lines(lines: list[str]) -> Html:
-    return fragment(_join_lines(lines))
 
 
 def _join_lines(lines: list[str]) -> str:

@@ -212,7 +212,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("model", first_line(run.model, 100)),
         ("context", _context(run)),
         ("guidance", used),
-        ("recovered", times(run.times_recovered) if run.times_recovered else ""),
+        ("resumed", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
         ("gaps", filled_gaps(run)),
         ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),

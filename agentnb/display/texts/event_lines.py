@@ -8,9 +8,21 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import work_events as w
-from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted, ToolsOffered
+from agentnb.core.log.events import (
+    NO_STORE,
+    AnyEvent,
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    RoundStarted,
+    RunRecovered,
+    RunSuspended,
+    ToolAdmitted,
+    ToolsOffered,
+)
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
+from agentnb.core.questions import choice_in_words
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
@@ -96,6 +108,8 @@ class AlsoHappened:
         self._index = 0
         self._tools: Sequence[ToolSpec] | None = None
         self._names = WorkNames()
+        self._suspended: tuple[list[str], int] | None = None
+        """Place of the line of the last suspension, until its end is known."""
         for event in events:
             self.take(event)
 
@@ -107,17 +121,30 @@ class AlsoHappened:
         elif type(event) in SHOWN and (line := event_line(event, self._tools, self._names)):
             lines = self._by_round.setdefault(self._index, [])
             if len(lines) < MAX_LINES:
+                self._suspended = (lines, len(lines)) if isinstance(event, RunSuspended) else self._suspended
                 lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
         if isinstance(event, ToolsOffered):
             self._tools = event.tools
+        if self._suspended and (end := _end_of_suspension(event)):
+            lines, place = self._suspended
+            lines[place] = end
+        if isinstance(event, QuestionAsked | QuestionAnswered):
+            self._suspended = None
 
     def during(self, index: int) -> Sequence[str]:
         """Return the lines of this round. Lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
         return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
+
+
+def _end_of_suspension(event: AnyEvent) -> str:
+    if isinstance(event, QuestionAnswered) and not event.withdrawn:
+        answer = "declined" if event.declined else choice_in_words(event.answer)
+        return first_line(clean(f"suspended until answered: {answer}"), MAX_LINE_CHARACTERS)
+    return "suspended, then resumed" if isinstance(event, RunRecovered) else ""
 
 
 def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
@@ -220,10 +247,6 @@ def _grant_given(event: w.GrantGiven) -> str:
     return f"{calls} allowed"
 
 
-def _reply_given(event: w.ReplyGiven) -> str:
-    return "reply without a model"
-
-
 def _guidance_drawn(event: w.GuidanceDrawn) -> str:
     round_words = "" if event.round is None else f" for round {event.round + 1}"
     return f"guidance {event.set} drawn{round_words}, with a probability of {event.propensity:.3g}"
@@ -244,11 +267,15 @@ _CONSENT = {
     "refused": "log from elsewhere: its approvals and answers do not count",
 }
 _REASONS = {"mcp_servers": "MCP servers"}
-_WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
+_SUSPENDED = {
+    "nobody_here": "suspended until you answer: nobody could answer here",
+    "asked": "suspended until you answer: you chose Later",
+    NO_STORE: "ended at its question: nobody could answer here, and no store keeps the run for a later answer",
+}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
-    RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
+    RunSuspended: lambda event: _SUSPENDED.get(event.why, "suspended until you answer"),
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
@@ -259,7 +286,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
     w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} withdrawn",
     w.ContextShifted: _context_shifted,
-    w.ReplyGiven: _reply_given,
+    w.ReplyGiven: lambda _: "reply without a model",
     w.OtherEvent: _other,
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {

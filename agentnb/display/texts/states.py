@@ -24,7 +24,7 @@ from agentnb.advice import (
     with_advice,
 )
 from agentnb.agent.from_log import names_of_tools
-from agentnb.core.log.events import CompactionStarted, RetryScheduled
+from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
 from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
@@ -259,7 +259,8 @@ def _doing(run: Run, hears: bool) -> str:
     if open_calls and run.agent_state == "executing_tool":
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
     if current.is_compacting and pending_retry(run) is None:
-        return f"Summarizing {pluralize(_being_replaced(run), 'message')}"
+        replaced = next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
+        return f"Summarizing {pluralize(replaced, 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
 
 
@@ -285,11 +286,6 @@ def pending_retry(run: Run) -> RetryScheduled | None:
     """Return the pending retry, if any."""
     last = run.events[-1] if run.events else None
     return last if isinstance(last, RetryScheduled) else None
-
-
-def _being_replaced(run: Run) -> int:
-    """Return the number of messages that the summary in progress is to replace."""
-    return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
 
 
 def limit_words(name: str, value: float) -> str:
@@ -485,7 +481,7 @@ def _next_step(run: Run) -> AnyAdvice | None:
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
         return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
-    if run.is_suspended:
+    if run.is_suspended and getattr(run.events[-1], "why", "") != NO_STORE:  # without a store, a note says how to be asked
         return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
     return None
 

@@ -163,10 +163,6 @@ def _models(node: Node, names: Names) -> Any:
     return models or None
 
 
-def _checks(node: Node, names: Names) -> list[Any]:
-    return [_check(item, names) for item in _items(node)]
-
-
 def _check(node: Node, names: Names) -> Any:
     if not isinstance(node, MappingNode):
         return names.check(plain(node), node.line)
@@ -199,6 +195,6 @@ _READERS: dict[str, Callable[[Node, Names], Any]] = {
     "agent": _agent,
     "models": _models,
     "primary": _check,
-    "checks": _checks,
+    "checks": lambda node, names: [_check(item, names) for item in _items(node)],
     "approve": _approve,
 }

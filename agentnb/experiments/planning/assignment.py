@@ -14,6 +14,7 @@ from agentnb.guidance.draws import ASSIGN, RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.policies.policy_sets import NAMED, OWN_POLICY
+from agentnb.runtime.host.host import host_here
 
 DRAWN = "drawn"
 """Name of the single arm in experiments that draw by round, where each run meets all sets."""
@@ -103,7 +104,7 @@ def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | No
         )
         return None
     try:
-        return find_set(definition)
+        return find_set(definition, host_here().sets)
     except AgentnbError as error:
         problems.append(f"Variant {name}: {error}")
         return None

@@ -129,7 +129,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
     declared = [
         name for variant in variants if isinstance(variant.work, Workflow) for name in model_names(variant.work.declared)
     ]
-    for model in _once([*models, *own, *declared]):
+    for model in {name_of(model): model for model in (*models, *own, *declared)}.values():
         try:
             _check_usable(model)
         except MissingKey as error:
@@ -187,7 +187,3 @@ def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks:
     used: list[str | Model | None] = [*models] or [variant.model for variant in variants]
     used += [check.function.model for check in checks if isinstance(check.function, AskedCheck)]
     return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)
-
-
-def _once(models: Iterable[str | Model]) -> list[str | Model]:
-    return [*{name_of(model): model for model in models}.values()]

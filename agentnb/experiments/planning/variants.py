@@ -20,6 +20,7 @@ from agentnb.policies.permissions.permission_rules import NO_RULES, RuleList
 from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.policy_sets import PolicySet
 from agentnb.policies.run_limits import LIMITS
+from agentnb.runtime.host.host import host_here
 from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.workflow.workflow import Workflow
 
@@ -197,7 +198,7 @@ def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
     if isinstance(definition, Agent):
         return {}, None, ""
     if isinstance(definition, str | GuidanceSet):
-        return {"guidance": find_set(definition)}, None, ""
+        return {"guidance": find_set(definition, host_here().sets)}, None, ""
     if isinstance(definition, Mapping):
         settings = {str(key): value for key, value in definition.items()}
         template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))

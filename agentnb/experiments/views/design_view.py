@@ -11,7 +11,6 @@ from agentnb.experiments.design import (
     AROUND,
     DRAWS,
     NOT_COPIED,
-    RUN_A_PILOT,
     Design,
     describe_effect,
     describe_looks,
@@ -20,6 +19,7 @@ from agentnb.experiments.design import (
     describe_shape,
     explain_ground,
     list_sandboxes,
+    suggest_next,
 )
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.experiment_tasks import list_names
@@ -37,13 +37,13 @@ def design_html(design: Design) -> Html:
         describe_shape(design),
         sentence_html(_effect(design)),
         facts_html(_design_facts(design)),
-        hint_html(_hint(design)),
+        hint_html(suggest_next(design)),
     )
 
 
 def design_text(design: Design) -> str:
     """Render a design as text."""
-    hint = [_hint(design)] if _hint(design) else []
+    hint = [*filter(None, [suggest_next(design)])]
     return text_of([f"Design · {describe_shape(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
 
 
@@ -86,10 +86,6 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
 def _names(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
-
-
-def _hint(design: Design) -> str:
-    return RUN_A_PILOT if design.cost is None or design.seconds is None else ""
 
 
 def _pilot_about(pilot: Pilot) -> str:

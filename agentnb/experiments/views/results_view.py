@@ -18,14 +18,19 @@ from agentnb.experiments.views.layout import (
 )
 from agentnb.experiments.views.numbers import UNKNOWN, total_money
 
+USUAL_RESULTS = "results"
+"""The variable of ``%%experiment``."""
 MAX_REASONS = 12
 MAX_OF_A_REASON = 160
 NO_DIFFERENCE = "Each interval describes a single variant and says nothing about differences"
 COVERED = "Differences between variants are hidden until all runs are complete"
 
 
-def results_html(results: Results) -> Html:
-    """Render the variants with their runs and means, the reasons why runs are incomplete, and all notes."""
+def results_html(results: Results, variable: str = USUAL_RESULTS) -> Html:
+    """Render the variants with their runs and means, the reasons why runs are incomplete, and all notes.
+
+    ``variable``: the variable that holds the results.
+    """
     reasons = [[str(count), first_line(reason, MAX_OF_A_REASON)] for reason, count in _reasons(results)]
     failed = table_html(["runs", "did not complete because"], reasons, numbers=(0,)) if reasons else ""
     return view_html(
@@ -35,15 +40,15 @@ def results_html(results: Results) -> Html:
         table_html(*means_of(results), numbers=range(1, 5)),
         failed,
         notes_html(results.notes),
-        hint_html(_hint(results)),
+        hint_html(_hint(results, variable)),
     )
 
 
-def results_text(results: Results) -> str:
-    """Render the results as text."""
+def results_text(results: Results, variable: str = USUAL_RESULTS) -> str:
+    """Render the results as text; ``variable`` as for `results_html`."""
     reasons = [f"  {count} did not complete: {first_line(reason, MAX_OF_A_REASON)}" for reason, count in _reasons(results)]
     lines = [f"Results · {_about(results)}", _sentence(results), *table_text(*means_of(results)), *reasons]
-    return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results)])
+    return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results, variable)])
 
 
 def _about(results: Results) -> str:
@@ -92,14 +97,14 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
     return [(end_words(reason), count) for reason, count in results.failures.items()][:MAX_REASONS]
 
 
-def _hint(results: Results) -> str:
+def _hint(results: Results, variable: str) -> str:
     if results.is_covered:
         return "To complete the missing runs: await exp.run()"
     if results.is_by_round:
-        return "Short-term effects of each guidance set: lift(results)"
+        return f"Short-term effects of each guidance set: lift({variable})"
     if len(results.variants) < 2:
-        return "All rows: results.table()"
+        return f"All rows: {variable}.table()"
     if results.look is not None and not results.look.is_last:
-        return f"Compare at this look: compare(results). To continue to the next look: await exp.run(). {NO_DIFFERENCE}"
+        return f"Compare at this look: compare({variable}). To continue to the next look: await exp.run(). {NO_DIFFERENCE}"
     a, b = results.variants[1], results.variants[0]
-    return f"Compare: compare(results, {a!r}, {b!r}). {NO_DIFFERENCE}"
+    return f"Compare: compare({variable}, {a!r}, {b!r}). {NO_DIFFERENCE}"

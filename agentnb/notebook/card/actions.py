@@ -22,7 +22,6 @@ from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.approvals import ALWAYS, DENY, is_of_draft
-from agentnb.detect.run import Run
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.parts.questions.answer_controls import CANCEL_QUESTION
@@ -59,7 +58,8 @@ def _saw(live: LiveRun, message: Message) -> Html:
 
 def _all(live: LiveRun, message: Message) -> Html:
     """Return the complete form of a result that was shown only in part."""
-    record = _record(live.run, str(message["call"]))
+    records = (record for item in reversed(live.run.rounds) for record in item.records)
+    record = next((record for record in records if record.call.id == str(message["call"])), None)
     return NOTHING if record is None else tool_body_html(record, whole=True)
 
 
@@ -78,10 +78,6 @@ def _edit_form(live: LiveRun, message: Message) -> Html:
 
 def _open_question(live: LiveRun, question_id: str) -> WaitingOnUser | None:
     return next((item for item in live.run.waiting if item.id == question_id), None)
-
-
-def _record(run: Run, call_id: str) -> Any:
-    return next((record for item in reversed(run.rounds) for record in item.records if record.call.id == call_id), None)
 
 
 def _choose(live: LiveRun, message: Message) -> None:

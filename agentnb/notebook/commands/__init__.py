@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from inspect import getdoc
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -58,6 +59,9 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
                 Plain("Write a task in a cell that begins with %%agent"),
             ),
         )
+    if arguments.strip() == "--help":
+        print(f"%agent {name} {getdoc(COMMANDS[name])}")
+        return None
     if name not in VERBATIM:
         arguments = shell.var_expand(arguments)
     return COMMANDS[name](session, shell, arguments.strip())
@@ -76,13 +80,12 @@ def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: pause the newest run or experiment, or the given one, before its next round or run"""
     live = find_live(session, rest)
+    live.pause()
     if isinstance(live, Control):
-        live.pause()
         running = live.progress.running
         first = f": {pluralize(running, 'run')} {'finishes' if running == 1 else 'finish'} first" if running else ""
         print(f"Experiment {live.id} is pausing{first}. %agent resume continues it")
         return
-    live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
     print(f"Run {live.run_id} will pause before its next {unit}. %agent resume continues it")
 
@@ -121,7 +124,11 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list what is always allowed, allow RULE in this session, or withdraw one"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list what is always allowed, allow RULE in this session, or withdraw one
+
+    A rule is the name of a tool, or a pattern of its calls, such as bash(git status *). Only an answer to a question
+    saves a rule: %agent answer always in project: RULE.
+    """
     print(permissions_command(session, rest, shell.user_ns))
 
 
@@ -189,7 +196,10 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live runs stay, waiting ones go only by ID"""
+    """ID ... | --older-than 30d | --failed [--yes]: delete runs after confirmation; live runs stay, waiting ones go only by ID
+
+    --yes: do not ask, for frontends without input such as nbconvert.
+    """
     print(delete_command(session, shell, _words(rest)))
 
 

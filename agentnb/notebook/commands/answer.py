@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 from IPython.core.interactiveshell import InteractiveShell
+from msgspec.structs import replace
 
+from agentnb.advice import AnswerRun
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
 from agentnb.core.run.approvals import APPROVE, answerable_later
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
+from agentnb.display.texts.states import next_step
 from agentnb.errors import SettingsError
 from agentnb.notebook.cells.notebook_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
@@ -31,7 +34,7 @@ DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
 """Kinds of questions that an approval can answer."""
 MAX_OF_RUNS = 5
-"""Maximum waiting runs named in a message; any others are counted."""
+"""Maximum waiting runs or questions listed in a message."""
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -53,7 +56,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     if not waiting_id and (waiting_id := session.only_suspended()):
         text = rest  # it does not name a run: all of it belongs to the answer
     if not waiting_id:
-        _check_not_several(session)
+        _check_not_several(session, rest)
         live = session.waiting_for_answer()
         print(_answer_live(live, live.run.waiting[0], rest))
         return None
@@ -80,8 +83,9 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
         problem = f"{word!r} is not waiting for your approval" if word else "Nothing is waiting for your approval"
         raise SettingsError(problem, "%agent status shows what is running")
     if len(matches) > 1 and matches[0] not in live:
-        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in matches)
-        raise SettingsError(f"{len(matches)} questions are waiting for your approval: {ids}", "Say which: %agent approve ID")
+        asked = [(question.call_id if question.kind == DRAFT else run_id, question) for run_id, question in matches]
+        problem = f"{len(matches)} questions are waiting for your approval. {_list_questions(asked)}"
+        raise SettingsError(problem, f"Say which: %agent approve {asked[0][0]}")
     run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
 
@@ -120,16 +124,18 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
     return matches[0] if matches else ""
 
 
-def _check_not_several(session: Session) -> None:
-    """Raise `SettingsError`, listing each run's question, if several runs are suspended and no live run is waiting."""
+def _check_not_several(session: Session, text: str) -> None:
+    """Raise `SettingsError`, listing each run's question, if several runs are suspended and no live run is waiting.
+
+    ``text``: the answer as typed, for the command that names a run.
+    """
     suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended_ids()]
     if len(suspended) > 1:
-        runs = map(session.store.load, suspended[:MAX_OF_RUNS])
-        asked = "; ".join(": ".join([run.id, *map(_question_line, run.waiting[:1])]) for run in runs)
-        more = f"; and {len(suspended) - MAX_OF_RUNS:,} more" if len(suspended) > MAX_OF_RUNS else ""
-        raise SettingsError(
-            f"{len(suspended):,} runs are waiting for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
-        )
+        runs = [*map(session.store.load, suspended[:MAX_OF_RUNS])]
+        asked = _list_questions([(run.id, run.waiting[0]) for run in runs])
+        step = cast(AnswerRun, next_step(runs[0]))  # each is suspended
+        command = replace(step, run=suspended[0], text=text, lead="Say which")
+        raise SettingsError(f"{len(suspended):,} runs are waiting for an answer. {asked}", command)
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
@@ -177,10 +183,9 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
     if named is not None:
         return named, answer.strip()
     if len(waiting) > 1:
-        asked = "; ".join(f"{question.id}: {_question_line(question)}" for question in waiting)
-        raise SettingsError(
-            f"Run {run_id} has several open questions. {asked}", f"Say which: %agent answer {run_id} {waiting[0].id} TEXT"
-        )
+        asked = _list_questions([(question.id, question) for question in waiting])
+        command = f"%agent answer {run_id} {waiting[0].id} {text or 'TEXT'}"
+        raise SettingsError(f"Run {run_id} has several open questions. {asked}", f"Say which: {command}")
     return waiting[0], text
 
 
@@ -204,6 +209,11 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
         raise SettingsError(
             f"The command does not answer the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
         )
+
+
+def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]]) -> str:
+    """Return the first few questions as text, each after its id or that of its run."""
+    return "; ".join([f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions[:MAX_OF_RUNS]])
 
 
 def _question_line(question: WaitingOnUser) -> str:

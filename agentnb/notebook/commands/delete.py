@@ -14,8 +14,8 @@ from agentnb.notebook.frontend import asker
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
 
-FAILED, OLDER_THAN = "--failed", "--older-than"
-OPTIONS = (FAILED, OLDER_THAN)
+FAILED, OLDER_THAN, YES = "--failed", "--older-than", "--yes"
+OPTIONS = (FAILED, OLDER_THAN, YES)
 USAGE = f"Write: %agent delete ID ..., {OLDER_THAN} 30d, or {FAILED}"
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 MAX_SHOWN = 20
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     """Delete the runs that the words specify, with their nested runs, after confirmation; return a report."""
-    chosen, kept = _choose(session, _parse(session, words))
+    chosen, kept = _choose(session, _parse(session, [word for word in words if word != YES]))
     if not chosen:
         return "\n".join(filter(None, ["No runs were deleted", kept]))
     runs = [run for family in chosen for run in family]
@@ -45,15 +45,14 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     if len(chosen) > MAX_SHOWN:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
     print("\n".join(filter(None, [*lines, kept])))
+    if YES in words:
+        return _delete(session, chosen)
     ask = asker(shell)
     if ask is None:
-        raise SettingsError(
-            "Nothing was deleted: this frontend cannot ask for confirmation", "Run the command in an open notebook"
-        )
+        again = f"To delete without a question: %agent delete {' '.join(words)} {YES}"
+        raise SettingsError("Nothing was deleted: nobody can confirm it in this frontend", again)
     reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
-    if reply.strip().lower() not in ("y", "yes"):
-        return "Nothing was deleted"
-    return _delete(session, chosen)
+    return _delete(session, chosen) if reply.strip().lower() in ("y", "yes") else "Nothing was deleted"
 
 
 def _delete(session: Session, chosen: list[list[RunSummary]]) -> str:

@@ -29,7 +29,7 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
         run,
         guidance=find_guidance(options.guidance, session, variables) if options.guidance else None,
         policy=options.policy or None,
-        detect=_detectors(options.detect, variables),
+        detect=variables.get(options.detect, options.detect) or None,
         limits={} if options.max_rounds is None else {"max_rounds": options.max_rounds},
         workflow_mode=True if options.workflow_mode else None,
     )
@@ -51,11 +51,6 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
     except StoreError as error:
         hint = suggest_names(name, [*FILES, *run_names(variables)])
         raise SettingsError(f"There is no run, file or example {name!r}", hint) from error
-
-
-def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the detectors in a variable, the name of a preset, or None if no name is given."""
-    return variables.get(name, name) or None
 
 
 def replay_words_after(before: list[str], fragment: str, session: Session, variables: Mapping[str, Any]) -> list[str]:

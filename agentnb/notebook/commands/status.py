@@ -34,7 +34,7 @@ def status_lines(session: Session) -> list[str]:
     lines += _changed_todos(session)
     stored = list(families_known_here(session))
     newest_first = [family[0] for family in stored]
-    lines = lines or _left_behind(session, newest_first) or [_none_yet(session)]
+    lines = lines or _left_behind(session, newest_first) or [ONLY_PYTHON if session.has_hosted else NOTHING]
     lines += _suspended_lines(newest_first, {run.id for run in runs})
     lines += _costs(session, stored)
     if session.budget.limit is not None:
@@ -71,10 +71,6 @@ def _costs(session: Session, stored: Iterable[list[RunSummary]]) -> list[str]:
     notebook = f"{_money(notebook_cost)} in {clean(session.notebook)}" if session.notebook else ""
     costs = ", ".join(filter(None, [f"{_money(today)} today", notebook, f"{_money(folder)} in {session.store.shown_folder}"]))
     return [f"Cost: {costs}" + (f" ({pluralize(unknown, 'run')} without a known price)" if unknown else "")]
-
-
-def _none_yet(session: Session) -> str:
-    return ONLY_PYTHON if session.has_hosted else NOTHING
 
 
 def default_lines(session: Session, keys: Collection[str]) -> list[str]:

@@ -44,14 +44,9 @@ def find_live(session: Session, part_of_id: str) -> LiveRun | Control:
     """Return the newest live run or experiment, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.newest()
-    matches = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
-    return matches[0] if len(matches) == 1 else live_run(session, part_of_id)
-
-
-def live_run(session: Session, part_of_id: str) -> LiveRun:
-    """Return the newest live run, or the one whose id contains ``part_of_id``."""
-    if not part_of_id:
-        return session.current()
+    experiments = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
+    if len(experiments) == 1:
+        return experiments[0]
     matches = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
     if len(matches) != 1:
         ids = ", ".join(live.run_id for live in session.running())

@@ -151,12 +151,12 @@ def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
     """Return the dotted names of functions with this name in objects and modules that variables hold."""
     if not name.isidentifier() or name.startswith("_"):
         return []
-    names = (f"{variable}.{name}" for variable, value in _public(variables) if _has_function(value, name))
+    names = (
+        f"{variable}.{name}"
+        for variable, value in _public(variables)
+        if not _is_a(value, PLAIN) and _is_function(_attribute(value, name))
+    )
     return [*islice(names, MAX_PROPOSED)]
-
-
-def _has_function(value: Any, name: str) -> bool:
-    return not _is_a(value, PLAIN) and _is_function(_attribute(value, name))
 
 
 def _is_function(value: Any) -> bool:

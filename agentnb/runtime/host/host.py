@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
@@ -14,6 +14,7 @@ from agentnb.core.forks import after_fork
 if TYPE_CHECKING:
     from agentnb.core.log.stores import RunStore, Watcher
     from agentnb.detect.run import Run
+    from agentnb.guidance.sets import GuidanceSet
     from agentnb.models.transport.connections import CallLimits
     from agentnb.runtime.budget import Spending
     from agentnb.runtime.host.live_run import LiveRun
@@ -81,6 +82,8 @@ class Host:
     """Prints a question before any run starts, and returns the line that the person types, or None if nobody is present."""
     servers: Servers | None = None
     """MCP servers of the session, whose connections outlive individual runs."""
+    sets: Mapping[str, GuidanceSet] | None = None
+    """Guidance sets written in the session, by name."""
     limits: CallLimits | None = None
     """Limiters of model calls; by default, those of the process."""
 

@@ -97,7 +97,7 @@ class LiveRun:
             raise SettingsError(f"Run {self.run_id} is not waiting for approval", "To hold it: live.pause()")
         if not self._is_kept:
             raise SettingsError(
-                f"Run {self.run_id} is in memory only", "To suspend runs, store them: RunOptions(store=Store())"
+                f"Run {self.run_id} is in memory only", "To suspend runs, store them: RunOptions(store=Store(FOLDER))"
             )
         self._answered.update(unanswered)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
@@ -212,7 +212,7 @@ class LiveRun:
         if match is None:
             problem = "is not waiting for an answer" if question_id is None else f"has no open question {question_id}"
             hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
-            if self.run.is_suspended:
+            if self.run.is_suspended and self._is_kept:
                 hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
             raise SettingsError(f"Run {self.run_id} {problem}", hint)
         return match

@@ -69,7 +69,8 @@ def model_code() -> ModelCode | None:
     """Return the model's code that is calling, in any thread, or None for other callers."""
     code = _current.get()
     if code is None and _of_file:
-        code = _on_stack() or _of_unknown_thread()  # the code may have left its context
+        on_stack = (code for caller in _callers() if (code := _of_file.get(caller.co_filename)) is not None)
+        code = next(on_stack, None) or _of_unknown_thread()  # the code may have left its context
     return None if code is None or code.is_over else code
 
 
@@ -79,11 +80,6 @@ def _callers() -> Iterator[CodeType]:
     while frame is not None:
         yield frame.f_code
         frame = frame.f_back
-
-
-def _on_stack() -> ModelCode | None:
-    """Return the model's code that has a function on the call stack, if any."""
-    return next((code for caller in _callers() if (code := _of_file.get(caller.co_filename)) is not None), None)
 
 
 def _is_left_behind() -> bool:

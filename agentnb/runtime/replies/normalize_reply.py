@@ -92,16 +92,12 @@ def _with_ids(message: Message, run: Run) -> Message:
         if type(part) is ToolCall:
             call_id = part.id
             is_taken = not call_id or call_id in used or run.has_call_id(call_id)
-            if is_taken or ("." in call_id and _may_be_of_inner(call_id, message)):
+            # The tool of another call in the reply may make a call with this id.
+            if is_taken or ("." in call_id and any(call_id.startswith(f"{call.id}.") for call in message.calls if call.id)):
                 call_id = _fresh_id(run, used)
                 parts = (*parts[:index], replace(part, id=call_id), *parts[index + 1 :])
             used.add(call_id)
     return message if parts is message.parts else replace(message, parts=parts)
-
-
-def _may_be_of_inner(call_id: str, message: Message) -> bool:
-    """Return whether the tool of another call in the reply may make a call with this id."""
-    return any(call_id.startswith(f"{call.id}.") for call in message.calls if call.id)
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

@@ -214,7 +214,7 @@ class Lifecycle:
             self._log_late_commands()
             self.settle()
             self.log_nested_usage()
-            self.log.emit(e.RunSuspended, why=suspended.why)
+            self.log.emit(e.RunSuspended, why=suspended.why if self.log.store is not None else e.NO_STORE)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
                 self.log.begin(first)

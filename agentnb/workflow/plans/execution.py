@@ -60,9 +60,12 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     hands = _Hands(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
         results.append(await ask_question(call, "plan", plan.id or "plan", plan.question))
+        hands.is_cut = bool(plan.steps)
     else:
         await call.walk(compile_plan(plan, call.path, hands.known, call.tools), hands)
         results += await hands.end()
+    if hands.is_cut:
+        call.warn_without_planner(plan.id)
     call.return_plain()
     return {"results": results, "elicitation": None, "transcript": call.input.get("transcript")}
 
@@ -125,6 +128,8 @@ class _Hands:
         self._seen = 0
         """Number of these results that are already in the window; it is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(earlier)}
+        self.is_cut = False
+        """True if a question replaced steps."""
 
     async def do(self, execution: Execution) -> None:
         """Run a step and store its result."""
@@ -170,6 +175,7 @@ class _Hands:
         return self._result(position, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, position: int) -> StepResult:
+        self.is_cut = position + 1 < len(self._plan.steps)
         return await ask_question(self._call, str(position), self._ids[position], does.question)
 
     async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:
@@ -189,6 +195,7 @@ class _Hands:
         if key is not None:
             if missing := _missing(tool.spec.input_schema, call.arguments):
                 message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
+                self.is_cut = True
                 question = PlanQuestion(message=message, schema=missing)
                 return await ask_question(self._call, str(position), self._ids[position], question, call)
             if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):

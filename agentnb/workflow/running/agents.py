@@ -59,7 +59,8 @@ class WorkflowAgents:
         self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
         self._given = given
-        self.toolbox = Toolbox(tools).with_words(_words(spec))
+        of_agents = (name for agent in spec.agents.values() for name in agent.tools)
+        self.toolbox = Toolbox(tools).with_words([*names_of_tool_steps(walk_all(spec.steps)), *of_agents])
         self._model = model
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
@@ -189,11 +190,6 @@ def find_tool(name: str, toolbox: Toolbox) -> Tool:
     if tool is None:
         raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [item.spec.name for item in toolbox]))
     return tool
-
-
-def _words(spec: WorkflowSpec) -> list[str]:
-    """Return the tool words used by the steps and agents of a file."""
-    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for agent in spec.agents.values() for name in agent.tools)]
 
 
 def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel:

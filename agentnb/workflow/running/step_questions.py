@@ -14,7 +14,9 @@ from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.step_runner import StepRunner
 
-HOW_TO_ANSWER = "Use answer=FUNCTION, or store=Store(FOLDER) with suspend=True to answer later with recover(run, answers=...)"
+HOW_TO_ANSWER = (
+    'Use answer=FUNCTION, or store=Store(".agentnb/runs") with suspend=True to answer later with recover(run, answers=...)'
+)
 
 
 class StepQuestions:

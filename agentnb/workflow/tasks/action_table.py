@@ -46,11 +46,7 @@ class ActionTable:
                 note_no_tool(name, own, problems, *location, what=problem, actions=self.actions)
             elif checks_arguments and (tool := self.tools.get(name)) is not None:
                 name, schema = tool.spec.name, tool.spec.input_schema
-                check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)
+                check_arguments(name, schema, call.args, lambda text: "$" in text, problems, where, node.line)
         for name in file.approval.tool_names:
             if not table.tools.may_have(name):
                 note_no_tool(name, own, problems, file.approval.line, "approval")
-
-
-def _has_expressions(text: str) -> bool:
-    return "$" in text

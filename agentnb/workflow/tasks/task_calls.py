@@ -180,6 +180,15 @@ class ActionCall:
         if plan_id not in log.run.plans:
             log.emit(PlanProposed, plan_id=plan_id, plan=plan)
 
+    def warn_without_planner(self, plan_id: str | None) -> None:
+        """Warn that a question replaced steps of a plan, unless a planner made it and continues with the answer."""
+        log = self._calls.steps.log
+        if plan_id not in log.run.plans:
+            log.warn_once(
+                "A question ends a plan: the steps that it replaced did not run",
+                "Write the answer into the plan and run it again",
+            )
+
     def check_plans(self, key: str) -> None:
         """Raise an error if the run has reached its maximum number of plans, unless a dead process began this model call."""
         steps, most = self._calls.steps, self._calls.max_plans

@@ -55,6 +55,12 @@ def test_hidden_results_show_no_means() -> None:
     assert "mean" not in results_text(results) + results_html(results)
 
 
+def test_next_command_names_the_variable_with_the_results() -> None:
+    for results in (results_of({"off": [0, 1]}), results_of({"off": [0, 1], "on": [1, 1]})):
+        for shown in (results_text(results, "found"), results_html(results, "found")):
+            assert "found" in shown and "results" not in shown.partition("primary")[2]
+
+
 def test_design_states_knowns_and_how_to_learn_the_rest(snapshot: Snapshot, subtests: Any) -> None:
     unknown = replace(DESIGN, cost=None, seconds=None, minimum_effect=None, assumption="unknown", unseeded=())
     no_effect = replace(DESIGN, minimum_effect=None, assumption="any_rate")
@@ -68,6 +74,8 @@ def test_design_states_knowns_and_how_to_learn_the_rest(snapshot: Snapshot, subt
         "no possible effect": no_effect,
         "a budget": replace(DESIGN, budget=5.0, set_aside=0.25),
         "a budget before a pilot": replace(DESIGN, budget=5.0),
+        "some runs made": replace(unknown, made=30),
+        "all runs made": replace(unknown, made=120),
     }
     for name, design in cases.items():
         with subtests.test(name):

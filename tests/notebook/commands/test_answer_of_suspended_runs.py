@@ -92,7 +92,7 @@ def test_answer_needs_an_id_if_several_runs_wait(kernel: Any) -> None:
     assert f"2 runs are waiting for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, (
         refused.error
     )
-    assert refused.error.endswith(f"%agent answer {second} TEXT")
+    assert refused.error.endswith(f"%agent answer {second} approve")
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"
     assert kernel.value("run, first.status, second.status, wrote") == "('another', 'completed', 'completed', ['a'])"

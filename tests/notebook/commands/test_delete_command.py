@@ -131,10 +131,12 @@ def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -
         "--older-than": "--older-than needs an age, got nothing",
         "--fail": "has no option --fail. Did you mean --failed?",
         "nothing": "There is no run 'nothing'",
-        run_id: "Nothing was deleted: this frontend cannot ask for confirmation. Run the command in an open notebook",
+        run_id: "Nothing was deleted: nobody can confirm it in this frontend. "
+        f"To delete without a question: %agent delete {run_id} --yes",
     }.items():
         with subtests.test(words):
             assert expected in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
+    assert "1 run deleted" in clean.run(f"%agent delete {run_id} --yes").printed and run_id not in ids(clean)
 
 
 def test_status_shows_costs_of_today_the_notebook_and_the_folder(clean: Kernel) -> None:

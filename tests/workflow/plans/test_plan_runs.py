@@ -12,6 +12,7 @@ from plan_examples import PLANS, fetch, planned, results, steps, tables_compare,
 from task_examples import HERE, ScriptedTools, cut, loaded, run_of
 
 from agentnb import Deny, Plan, Store, ToolCall, Workflow, recover, tool
+from agentnb.advice import AnswerRun
 from agentnb.core.log.events import RetryScheduled, ToolStarted
 from agentnb.core.log.work_events import ModelCalled, StepAttempted
 from agentnb.core.messages import Message, Text
@@ -19,7 +20,8 @@ from agentnb.core.messages import ToolCall as Call
 from agentnb.core.plans.plan_steps import TOOL
 from agentnb.core.questions import NoAnswer
 from agentnb.core.usage import Usage
-from agentnb.errors import SettingsError, WorkflowError
+from agentnb.display.texts.states import next_step
+from agentnb.errors import SettingsError, StoreError, WorkflowError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
@@ -227,7 +229,24 @@ def test_each_question_and_answer_reaches_the_planner_once(subtests: pytest.Subt
             assert [result for result, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
             assert json.loads(results(run)[-1][1]) == {"action": "accept", "content": content}
             assert [result["name"] for result in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
-            assert run.questions[0].question.kind == "elicitation"
+            assert run.questions[0].question.kind == "elicitation" and run.warnings == ()
+
+
+def test_question_without_a_planner_says_that_steps_did_not_run(subtests: pytest.Subtests) -> None:
+    asks = {"type": "elicitation", "content": "For which day?"}
+    cases: dict[str, tuple[dict[str, Any], bool]] = {
+        "missing arguments": ({"steps": [{"name": "tides_fetch", "args": {}}]}, True),
+        "of the plan": ({"steps": [fetch("brest")], "elicitation": {"message": "For which day?"}}, True),
+        "of a step": ({"steps": [asks, fetch("brest")]}, True),
+        "of the last step": ({"steps": [fetch("brest"), asks]}, False),
+        "of a plan without steps": ({"steps": [], "elicitation": {"message": "For which day?"}}, False),
+    }
+    for name, (data, warns) in cases.items():
+        with subtests.test(name):
+            answer = answering({"station": "brest"} if name == "missing arguments" else "today")
+            run = Plan.read(data).run_sync(tools=[tides_fetch], show=False, answer=answer)
+            assert (run.status, results(run)[-1][0]) == ("completed", "elicitation")
+            assert ["did not run. Write the answer into the plan" in warning for warning in run.warnings] == [True] * warns
 
 
 @pytest.mark.req("R1.43", "R1.44")
@@ -269,6 +288,9 @@ def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     assert (nobody.status, [question.message for question in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
     assert ["This run has no store" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
     assert run.warnings == ()
+    assert (next_step(nobody), isinstance(next_step(run), AnswerRun)) == (None, True), "without a store no answer resumes it"
+    with pytest.raises(StoreError, match=r"is not in .* recover\(run, store=Store\(FOLDER\)\)"):
+        asyncio.run(recover(run, answers={question.id: {"feet": True}}))
 
 
 @pytest.mark.req("R1.29", "R1.50")

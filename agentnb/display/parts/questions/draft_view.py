@@ -63,7 +63,8 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     parts = [head, _problem(asked), _reasoning(plan), table]
     parts += [_add(plan)] if is_asked else []
     parts.append(_reach(run, plan, reach))
-    parts += approval_controls(asked.question, may_wait=True) if is_asked else [_how_to_answer(form)]
+    answers = NOTHING if form.over else tag("div", "quiet", f"Answers: {APPROVE}, {DENY}")
+    parts += approval_controls(asked.question, may_wait=True) if is_asked else [answers]
     return tag("div", "question", *parts, role="group", aria_label="A draft of a plan")
 
 
@@ -215,7 +216,3 @@ def _draft_outcome(asked: AskedQuestion) -> str:
     if choice.approved:
         return "You approved it." if asked.by == "person" else "Your function approved it."
     return f"You rejected it: “{choice.reason}”" if choice.reason else "You declined it."
-
-
-def _how_to_answer(form: Form) -> Html:
-    return NOTHING if form.over else tag("div", "quiet", f"Answers: {APPROVE}, {DENY}")

@@ -30,7 +30,7 @@ def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
         return NOTHING
     is_edit = question.kind == "approval"
     whole = "The arguments, as JSON" if is_edit else "Your answer, as JSON"
-    note = tag("div", "form-help", HIDDEN_KEY) if is_edit and _holds_mask(form) else NOTHING
+    note = tag("div", "form-help", HIDDEN_KEY) if is_edit and MASK in str(form.initial) else NOTHING
     send = tag("button", "button primary", "Approve with these arguments" if is_edit else "Answer", type="submit")
     return fields_html(
         form, question.id, whole, [note, tag("div", "buttons", send, *others)], data_do=FORM, data_id=question.id
@@ -47,10 +47,6 @@ def fields_html(form: QuestionForm, name: str, whole: str, ending: Sequence[Html
     error = _error() if fields[0].key != WHOLE else NOTHING
     *notes, buttons = ending
     return tag("form", "form", *shown, *notes, error, buttons, novalidate=True, **about)
-
-
-def _holds_mask(form: QuestionForm) -> bool:
-    return MASK in str(form.initial)
 
 
 def _field(field: FormField, question_id: str, whole: str) -> Html:
