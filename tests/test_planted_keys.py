@@ -273,7 +273,7 @@ def said_to_the_card(bench: Bench) -> None:
     run = bench.run("Done.")
     for event in run.events[:2]:
         card.take(event)
-    card.asked("say", f"use {KEY}")
+    card.note_command("say", f"use {KEY}")
     bench.see("live card", card.whole())
     bench.see("log in memory", "[key]" in json.dumps(card.whole()) and "[key]")
 

@@ -83,10 +83,10 @@ def test_output_streams_live_without_prints_of_watchers(
     async def speak() -> None:
         call = current_call.get()
         assert call is not None
-        assert call.printed("<one>\n") and call.printed("2%\r") and call.printed(f"3% {KEY[:12]}")
+        assert call.note_print("<one>\n") and call.note_print("2%\r") and call.note_print(f"3% {KEY[:12]}")
         while len(texts) < 2:
             await asyncio.sleep(0)
-        assert call.printed(KEY[12:])
+        assert call.note_print(KEY[12:])
 
     agent = Agent(ScriptedModel([ToolCall("speak"), "Done."]), tools=[speak], todos=False)
     run = agent.run_sync("go", watch=Shows())
