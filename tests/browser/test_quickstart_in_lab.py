@@ -56,4 +56,4 @@ def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     wait_until(lambda: "Stopped by you" in lab.cell(index).inner_text())
     index = lab.write_last("%%agent -m simulated:disciplined\nhello")
     lab.start_active()
-    lab.cell(index).get_by_text("no language model").first.wait_for(timeout=60_000)
+    lab.cell(index).get_by_text("not a language model").first.wait_for(timeout=60_000)

@@ -33,6 +33,7 @@ MAX_WAITS = 10
 """Maximum number of deaths of workers while a cell seems to be waiting, which do not count against it: news of a death may
 overtake the message that the cell has started.
 """
+REPEATED = "Dask ran the cell again: its worker died before the result was fetched"
 AHEAD = 2
 """Number of cells per thread submitted to a Dask cluster, so that the next one is queued before the last result arrives."""
 
@@ -53,6 +54,8 @@ class _Attempt:
     has_begun: bool = False
     spent: float = 0.0
     """US dollars reported so far."""
+    repeated: tuple[float, ...] = ()
+    """US dollars spent by each earlier execution, if Dask has repeated the cell."""
 
 
 class InPool:
@@ -118,7 +121,9 @@ class InPool:
             del self._under_way[run_id]
             self._spending.pay(job.cell.key, result.spent - attempt.spent)
             self._keep(run_id, result)
-            return CellRun(result.row, None if result.events is None else Run.from_events(result.events))
+            self._record_repeated(attempt)
+            row = replace(result.row, redone="again") if attempt.repeated else result.row
+            return CellRun(row, None if result.events is None else Run.from_events(result.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
     async def close(self) -> None:
@@ -174,6 +179,8 @@ class InPool:
             if message["kind"] == "paid":
                 self._spending.pay("", value)
         elif message["kind"] == "began":
+            if attempt.has_begun:
+                attempt.repeated, attempt.spent = (*attempt.repeated, attempt.spent), 0.0
             attempt.has_begun = True
         elif message["kind"] == "paid":
             attempt.spent += value
@@ -197,10 +204,17 @@ class InPool:
             with self._streamed.ending(run_id) as run_ids:
                 self._records.put_aside(run_ids)
                 log_id = run_id if run_id in run_ids else ""
-        if why:
-            spent = attempt.spent if self._dask else None  # a plain pool reports no spending
-            row = row_of_death(self._work, attempt.job, why)
-            self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
+        self._record_repeated(attempt)
+        if why:  # a plain pool reports no start, and no spending
+            self._record_lost(attempt.job, why, attempt.spent if attempt.has_begun else None, log_id)
+
+    def _record_repeated(self, attempt: _Attempt) -> None:
+        for spent in attempt.repeated:
+            self._record_lost(attempt.job, REPEATED, spent)
+
+    def _record_lost(self, job: Job, why: str, spent: float | None, log_id: str = "") -> None:
+        row = row_of_death(self._work, job, why)
+        self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
 
 
 def threads_of(pool: Any) -> int:

@@ -11,6 +11,7 @@ SET = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.comm.timeouts.connect": "120s",  # a busy machine starts workers slowly
+    "distributed.deploy.lost-worker-timeout": "1h",  # else a worker killed again after 15 s is never replaced
 }
 
 

@@ -19,9 +19,10 @@ from small_experiments import check_line, small
 from agentnb import Experiment, settings
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.experiment_folder import ROWS, Memory
+from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.engine import InKernel
-from agentnb.experiments.running.pool_worker import HERE, problem_here
+from agentnb.experiments.running.pool_worker import HERE, CellResult, problem_here
 from agentnb.experiments.running.pools import InPool
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.runtime.host.host import Host, use_host
@@ -217,3 +218,20 @@ def test_cost_of_an_abandoned_attempt_counts_against_the_budget() -> None:
         pool._hear({"attempt": "given-up", "kind": "paid", "value": 0.25})
         pool._hear({"attempt": "given-up", "kind": "began", "value": None})
     assert spending.spent == 0.25 and not pool.waiting
+
+
+def test_cell_repeated_by_dask_keeps_a_row_for_each_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = InPool._run
+
+    async def run_twice(pool: InPool, job: Job) -> CellResult:
+        for dollars in (0.25, 0.5):
+            for kind, value in (("began", None), ("paid", dollars)):
+                pool._hear({"attempt": job.run_id, "kind": kind, "value": value})
+        return await run(pool, job)
+
+    monkeypatch.setattr(InPool, "_run", run_twice)
+    with ThreadPoolExecutor(1) as threads:
+        results = small(1, executor=threads).run_sync(show=False)
+    attempts = results.attempts
+    assert [*attempts["status"]].count("lost") == 2 and {*attempts[attempts["status"] == "lost"]["cost"]} == {0.25}
+    assert [row.redone for row in results.rows] == ["again"] * 2
