@@ -96,7 +96,7 @@ def test_limited_run_shows_a_final_answer_and_next_command(lab: Any) -> None:
     shown = lab.output(index)
     wait_until(lambda: shown.locator(".agentnb-answer strong", has_text="far").is_visible())
     command = shown.locator(".agentnb-next-step code")
-    typed = "TYPED"
+    typed = "%%agent --continue -t essay doze -m model --budget 0.1"
     wait_until(lambda: command.inner_text() == typed)
     later = lab.write_last(f"{typed}\nGo on.")
     lab.run(later)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import nbformat
@@ -174,6 +175,8 @@ def test_run_list_contains_only_its_own_runs(quickstart: Any) -> None:
 def test_stored_outputs_are_up_to_date(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    if path.stem == "11_any_agent" and (absent := [agent for agent in ("opencode", "kimi") if which(agent) is None]):
+        pytest.skip(f"{' and '.join(absent)}: not installed here; make test runs the notebook with a stand-in")
     old = changed(stored, path)
     if old:  # kernels pass on messages of a busy machine on standard error, which do not recur
         old &= changed(stored, path)
