@@ -6,7 +6,7 @@
 PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3.11 python; do \
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 BIN := .venv/bin
-WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/[01]*.ipynb)))
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
@@ -80,7 +80,7 @@ check: .venv/test
 # The hundreds of processes that tests start find modules compiled, and tests rewritten, also where Python is told to keep nothing.
 test nightly breaks changed-breaks: export PYTHONDONTWRITEBYTECODE :=
 
-# Four workers, each with whole files: a file's tests share what is slow to start, and many wait. The first time the type checker
+# Three workers for two cores, each with whole files: a file's tests share what is slow to start, and many wait. The first time the type checker
 # keeps one core busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
 test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
 	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \

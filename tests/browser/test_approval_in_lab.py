@@ -89,6 +89,7 @@ def test_approving_later_calls_explains_each_choice(lab: Any) -> None:
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
 
 
+@pytest.mark.nightly("by day tests of the kernel type patterns")
 def test_typed_pattern_is_granted_or_refused_with_the_reason(lab: Any) -> None:
     index, question = asked(lab, "pattern", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
@@ -106,6 +107,7 @@ def test_typed_pattern_is_granted_or_refused_with_the_reason(lab: Any) -> None:
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
 
 
+@pytest.mark.nightly("by day a call is shown in full")
 def test_long_call_opens_at_the_top_with_answers_visible(lab: Any) -> None:
     index, question = asked(lab, "long", LONG)
     row, title = question.locator(".agentnb-answers"), question.get_by_text("Create src/long.py")

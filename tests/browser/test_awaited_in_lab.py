@@ -63,6 +63,7 @@ def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
 
+@pytest.mark.nightly("by day an awaited run is shown, and cards with nested runs are drawn")
 def test_nested_run_is_shown_in_its_call_live_and_saved(lab: Any) -> None:
     index = shared(
         lab,
@@ -83,6 +84,7 @@ def test_nested_run_is_shown_in_its_call_live_and_saved(lab: Any) -> None:
     lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
 
 
+@pytest.mark.nightly("by day tests of the kernel draw the line")
 def test_eight_concurrent_runs_share_one_expandable_line(lab: Any) -> None:
     index = shared(
         lab,

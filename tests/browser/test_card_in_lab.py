@@ -219,6 +219,7 @@ def test_second_view_shows_the_complete_run_until_the_end(lab: Any) -> None:
     nothing_is_left(lab)
 
 
+@pytest.mark.nightly("by day the newest ipykernel is interrupted")
 def test_old_ipykernel_card_says_how_to_interrupt(lab: Any, kernels: Any) -> None:
     index = opened(lab, "six", NAP, GO, kernel=kernels("6.31.0"))
     lab.start(index)

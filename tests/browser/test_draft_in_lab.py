@@ -105,6 +105,7 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
     nothing_is_left(lab)
 
 
+@pytest.mark.nightly("by day a draft is edited and approved")
 def test_draft_is_declined_with_reason_or_approved_with_text(lab: Any) -> None:
     index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
     draft.get_by_role("button", name="Reject…").click()

@@ -70,6 +70,7 @@ def test_table_fills_in_without_a_card_and_reads_as_text(lab: Any) -> None:
     lab.theme("Light")
 
 
+@pytest.mark.nightly("by day tests of the box and of its messages stop it without a browser")
 def test_experiment_box_can_be_stopped_after_a_page_reload(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     setup = SETUP.replace("'first'", "'later'").replace("'rest'", "'later'")
@@ -107,6 +108,7 @@ def test_experiment_box_reports_that_its_kernel_was_restarted(lab: Any) -> None:
     lab.page.evaluate("() => window.restarted")
 
 
+@pytest.mark.nightly("by day a card with a stuck kernel shows it")
 def test_pressing_stop_with_a_stuck_kernel_shows_a_message(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'unstuck'").replace("'rest'", "'unstuck'"), EXPERIMENT])
@@ -128,6 +130,7 @@ def ground_level(figure: Any) -> int:
     return int(Image.open(BytesIO(figure.screenshot())).convert("L").getpixel((3, 3)))
 
 
+@pytest.mark.nightly("by day the pictures of plots are compared")
 def test_figure_uses_dark_colours_on_a_dark_page(lab: Any) -> None:
     lab.share(["from agentnb import load_trace, plots", "plots.timeline(load_trace('complex-fails'))"])
     lab.run_above(1)

@@ -117,6 +117,7 @@ def test_form_can_be_filled_and_shows_errors_at_fields(lab: Any) -> None:
     nothing_is_left(lab)
 
 
+@pytest.mark.nightly("by day a form is filled in")
 @pytest.mark.req("KX.5")
 def test_form_can_be_declined_or_cancelled_with_a_button(lab: Any) -> None:
     for label, outcome, told in (
@@ -132,6 +133,7 @@ def test_form_can_be_declined_or_cancelled_with_a_button(lab: Any) -> None:
         nothing_is_left(lab)
 
 
+@pytest.mark.nightly("by day tests of the question read the address")
 @pytest.mark.req("KX.5")
 def test_address_is_shown_in_full_and_opens_only_on_click(lab: Any) -> None:
     url = f"{lab.url}/api/status?token=t&why=agentnb"

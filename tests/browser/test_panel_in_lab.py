@@ -112,6 +112,7 @@ def test_panel_starts_and_stops_runs_while_the_kernel_is_busy(lab: Any) -> None:
     is_clean(lab)
 
 
+@pytest.mark.nightly("by day a form shows errors at its fields")
 def test_form_error_is_beside_the_button_and_keeps_the_input(lab: Any) -> None:
     form = opened(lab)
     before = runs(lab).count()
@@ -133,6 +134,7 @@ def test_form_error_is_beside_the_button_and_keeps_the_input(lab: Any) -> None:
     is_clean(lab)
 
 
+@pytest.mark.nightly("by day text typed in a card survives reloads")
 def test_reloaded_page_keeps_input_and_offers_new_functions(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("half a thought")
@@ -175,6 +177,7 @@ def test_panel_is_usable_by_keyboard_and_at_any_width(lab: Any) -> None:
     wait_until(lambda: listed.bounding_box()["x"] == started.bounding_box()["x"])
 
 
+@pytest.mark.nightly("by day tests of the saved panel read the hint")
 def test_notebook_shows_a_hint_and_the_run_without_kernel(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("- `nap(600)`")

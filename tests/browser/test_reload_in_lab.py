@@ -52,6 +52,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     return shown
 
 
+@pytest.mark.nightly("by day a page keeps its content when the kernel ends")
 def test_run_spanning_a_reload_or_closing_is_saved_completely(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)

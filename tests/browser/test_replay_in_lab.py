@@ -81,6 +81,7 @@ def test_failed_replay_shows_one_line_in_the_card(lab: Any, card: Any) -> None:
     assert lab.errors() == [] and lab.complaints() == []
 
 
+@pytest.mark.nightly("by day tests of the saved card read the command")
 def test_card_without_a_kernel_names_the_command(fresh_lab: Any) -> None:
     lab = fresh_lab
     lab.open(lab.write("replayed.ipynb", [SETUP, CELL]))

@@ -94,6 +94,7 @@ FOLD = """run => run.querySelectorAll('details').forEach(one => {
 UNFOLD = "run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })"
 
 
+@pytest.mark.nightly("by day a saved run is read without a kernel")
 def test_untrusted_run_does_not_overflow_its_output_area(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
     lab.open_untrusted(saved.name)
     for width in (1400, 700):

@@ -40,6 +40,7 @@ def test_server_tool_asks_for_approval_and_shows_its_form(lab: Any) -> None:
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 
 
+@pytest.mark.nightly("by day a server asks in JupyterLab, and a cell logs in without a browser")
 def test_login_shows_a_link_and_a_masked_field_or_question(lab: Any) -> None:
     no_keyring = "import os\nos.environ['PYTHON_KEYRING_BACKEND'] = 'keyring.backends.null.Keyring'"
     with ProtectedServer() as docs:

@@ -73,6 +73,7 @@ def test_workflow_is_shown_as_a_graph_live_and_saved(lab: Any) -> None:
     wait_until(lambda: again.locator(".agentnb-graph").evaluate(PLACES) == places)
 
 
+@pytest.mark.nightly("by day the graph of a workflow is drawn in JupyterLab")
 def test_every_word_in_a_graph_is_readable_on_any_background(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     spec = spec_of(BRANCH)
     paths = [node.path for node in drawing_of(spec).all_nodes]

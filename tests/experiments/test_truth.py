@@ -35,6 +35,7 @@ def alarms(one: Comparison) -> bool:
     return one.p_value is not None and one.p_value < 0.05
 
 
+@pytest.mark.nightly("by day intervals cover in simulated worlds")
 @pytest.mark.slow("thirty experiments of three arms, whose runs are really made")
 def test_intervals_cover_known_differences_and_equal_sets_rarely_differ() -> None:
     found = [small(TASKS, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False) for seed in SEEDS]

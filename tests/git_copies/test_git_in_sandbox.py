@@ -87,6 +87,7 @@ def bash(folder: Path, command: str) -> str:
     return call_bash(SHELL, folder, command).text
 
 
+@pytest.mark.nightly("by day git works in the sandbox, and its traps do nothing")
 @pytest.mark.slow("26 repositories, each once in the sandbox and once outside")
 def test_sandboxed_git_has_the_same_effect_as_outside(work: Path, subtests: pytest.Subtests) -> None:
     for case, command in SEQUENCES.items():

@@ -57,6 +57,7 @@ def sorted_table(results: Any) -> pd.DataFrame:
     return table.drop(columns=OF_THIS_RUN).sort_values(["task", "variant"]).reset_index(drop=True)
 
 
+@pytest.mark.nightly("by day notebook 09 compares processes and a cluster with the kernel")
 @pytest.mark.slow("worker processes of two pools")
 def test_pools_produce_the_same_table_and_logs_as_the_kernel(
     tmp_path: Path, cluster: Any, processes: Executor, subtests: Any

@@ -93,6 +93,7 @@ searched(small_search(folder=sys.argv[1], propose=propose_or_die, agent={{"tools
 """
 
 
+@pytest.mark.nightly("by day killed experiments resume")
 @pytest.mark.slow("searches in processes that are killed")
 def test_killed_search_resumes_without_paying_twice_for_a_cell(tmp_path: Path, subtests: pytest.Subtests) -> None:
     script = KILLED.format(paths=[str(Path(__file__).parents[2] / "support")])

@@ -157,6 +157,7 @@ def used(kernel: Kernel) -> str:
     return cell.error or kernel.value("said(run)")
 
 
+@pytest.mark.nightly("by day each way is tried without a kernel")
 @pytest.mark.slow("a kernel, and a real server that is started five times")
 def test_every_way_to_configure_a_server_works(clean: Kernel) -> None:
     def again() -> str:

@@ -30,6 +30,7 @@ def started(kernel: Kernel) -> int:
     return process
 
 
+@pytest.mark.nightly("by day servers end with processes that are killed")
 @pytest.mark.req("R2.25")
 def test_server_ends_when_its_kernel_restarts_dies_or_stops(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
