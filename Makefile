@@ -80,8 +80,8 @@ check: .venv/test
 # The hundreds of processes that tests start find modules compiled, and tests rewritten, also where Python is told to keep nothing.
 test nightly breaks changed-breaks: export PYTHONDONTWRITEBYTECODE :=
 
-# Three workers for two cores, each with whole files: a file's tests share what is slow to start, and many wait. The first time the type checker
-# keeps one core busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
+# Three workers for two cores, each with whole files: a file's tests share what is slow to start, and many wait. The first time the
+# type checker keeps one core busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
 test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
 	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \
 	$(MAKE) --no-print-directory check && wait && $(BIN)/python -m pytest --browser $(WORKERS)
