@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from small_experiments import CHATTY, check_line, rows, small
 from waiting import wait_until
 
@@ -168,17 +169,17 @@ def test_extensions_are_noted_once_after_the_first_run(tmp_path: Path) -> None:
     assert not [note for note in small(2).extend(repeats=1).run_sync(show=False).notes if "extended" in note]
 
 
-def test_second_retry_before_a_run_is_refused(tmp_path: Path) -> None:
+def test_second_retry_before_a_run_is_refused(tmp_path: Path, snapshot: Snapshot) -> None:
     model = ScriptedModel([ModelError("down")], repeat=True)
     experiment = small(2, {"a": {"model": model}}, models=None, primary="answered", folder=tmp_path / "exp")
-    assert repr(experiment) == f"Experiment {experiment.id}: 0 of 2 runs made"
+    assert repr(experiment) == snapshot("not run", ID=experiment.id)
     experiment.run_sync(show=False)
-    assert repr(experiment.retry("once")) == f"Experiment {experiment.id}: 2 of 2 runs made. 2 runs to repeat: run it again"
+    assert repr(experiment.retry("once")) == snapshot("marked", ID=experiment.id)
     with pytest.raises(SettingsError, match="already marked"):
         experiment.retry("twice")
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
-    assert repr(small(0)) == "Experiment with 1 problem: check() lists them"
+    assert repr(small(0)) == snapshot("no tasks")
 
 
 def test_runs_ended_by_a_limit_cannot_be_retried() -> None:
