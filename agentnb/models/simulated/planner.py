@@ -89,7 +89,7 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 def last_words(observation: Observation) -> str:
     """Return the answer, a short one if it has already answered and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
-        text = listless(len(observation.plan))
+        text = listless(len(observation.plan), observation.tools)
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
@@ -181,12 +181,11 @@ def _update(marks: Iterable[Mark]) -> ToolCall:
 
 def introduction(tools: Iterable[ToolSpec]) -> str:
     """Return the answer to a prompt without a list."""
-    names = ", ".join(f"`{tool.name}`" for tool in tools) or "none"
     return (
         "I am agentnb's simulated model, not a language model, and nothing leaves this machine. "
         "I follow a list: write one item per step, with the call in backticks and literal arguments, for example "
         '- Load the table with `load("data.csv")`. '
-        f"My tools: {names}. "
+        f"{_tool_names(tools)} "
         "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
         "A server on your own machine needs no key: ollama:NAME."
     )
@@ -199,10 +198,14 @@ def plan_report(result: Mapping[str, Any]) -> str:
     return "\n\n".join(str(line)[:MAX_OF_A_RESULT] for line in lines)
 
 
-def listless(items: int) -> str:
+def listless(items: int, tools: Iterable[ToolSpec]) -> str:
     """Return the answer to a list whose items contain no calls."""
     which = "1 item, which contains no call" if items == 1 else f"{items} items, none of which contains a call"
-    return f"The list has {which} in backticks of one of my tools."
+    return f"The list has {which} in backticks of one of my tools. {_tool_names(tools)}"
+
+
+def _tool_names(tools: Iterable[ToolSpec]) -> str:
+    return f"My tools: {', '.join(f'`{tool.name}`' for tool in tools) or 'none'}."
 
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:

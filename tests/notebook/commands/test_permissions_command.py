@@ -54,7 +54,7 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
         ("allow", "needs a rule"),
-        ("allow bash(", "Invalid permission rule"),
+        ("allow bash(", "Write the name of a tool, with a pattern in brackets"),
     ):
         assert words in kernel.run(f"%agent permissions {line}").error
 
