@@ -354,5 +354,6 @@ def test_status_lists_waiting_runs_of_any_age(tmp_path: Path) -> None:
     for _ in range(25):
         Agent(ScriptedModel(["Fine."])).start("go", RunOptions(store=desk.store)).result(LONG)
     lines = status_lines(Session(desk.store))
-    assert f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT" in lines
+    at = lines.index(f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT")
+    assert lines[at + 1].startswith("It asks: May write run?")
     assert f"To discard a waiting run: %agent delete {run.id}" in lines

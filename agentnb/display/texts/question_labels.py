@@ -333,7 +333,9 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(question: WaitingOnUser) -> str:
-    choices = brief_choices(question)
+    fields = question.schema.get("properties")
+    form = ", ".join(f'"{name}": ...' for name in fields) if isinstance(fields, dict) else ""
+    choices = brief_choices(question) or (form and f"{{{form}}}")
     return clean(f" ({first_line(choices, MAX_LISTED)})") if choices else ""
 
 

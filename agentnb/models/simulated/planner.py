@@ -130,7 +130,7 @@ def _review(observation: Observation) -> Move:
     finished = [entry for entry in open_entries if _is_finished(observation, entry)]
     others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
-    why = f"it contains no call in backticks of one of my tools: {_names(observation.tools)}"
+    why = f"it contains no call in backticks of one of my tools ({_names(observation.tools)})"
     more = [(entry, "blocked", why) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
     marks = _close_finished(observation, finished, [*more, *begun])
@@ -201,7 +201,7 @@ def plan_report(result: Mapping[str, Any]) -> str:
 def listless(items: int, tools: Iterable[ToolSpec]) -> str:
     """Return the answer to a list whose items contain no calls of these tools."""
     which = "1 item, which contains no call" if items == 1 else f"{items} items, none of which contains a call"
-    return f"The list has {which} in backticks of one of my tools: {_names(tools)}."
+    return f"The list has {which} in backticks of one of my tools ({_names(tools)})."
 
 
 def _names(tools: Iterable[ToolSpec]) -> str:
