@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.display.texts.question_labels import question_lines
-from agentnb.errors import SettingsError
+from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
@@ -103,7 +104,8 @@ def _suspended_lines(session: Session, newest_first: Iterable[RunSummary], told:
     for name in waiting:
         if name not in told:
             lines.append(f"Run {name} is waiting for your answer: %agent answer {name} TEXT")
-            lines += question_lines(session.store.load(name)) if len(lines) <= MAX_QUESTIONS else []
+            with suppress(AgentnbError):  # its log is damaged, or was just deleted
+                lines += question_lines(session.store.load(name)) if len(lines) <= MAX_QUESTIONS else []
     return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
