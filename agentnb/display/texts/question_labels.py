@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
-from agentnb.errors import SettingsError
+from agentnb.errors import AgentnbError, SettingsError
 from agentnb.key_files import is_key_file
 from agentnb.policies.permissions.path_rules import with_tilde
 from agentnb.policies.permissions.run_permissions import Permissions
@@ -76,6 +76,8 @@ _SUBJECTS = ("The agent", "It")
 """The beginnings of titles that are replaced by the asker, if that is not the agent itself."""
 MAX_LISTED = 400
 """Maximum characters of the choices in a line of text."""
+MAX_WITH_QUESTIONS = 10
+"""Maximum number of suspended runs whose questions are listed: each takes reading its log."""
 MAX_OF_A_CALL = 100_000
 """Maximum characters of a question's call in the text of a run."""
 MAX_PATTERN = 300
@@ -172,6 +174,19 @@ def question_lines(run: Run) -> list[str]:
         if call := call_text(item):
             lines += [*(["About this call:"] if item.about else []), cut(call, MAX_OF_A_CALL)]
     return lines
+
+
+def suspended_lines(ids: Sequence[str], told: Collection[str], load: Callable[[str], Run]) -> Iterator[str]:
+    """Yield a line about each suspended run that is not among those ``told``, with its questions, and how to drop one.
+
+    ``ids``: of the suspended runs, newest first; ``load``: reads the log of a run, for the newest ones.
+    """
+    for place, run_id in enumerate(run_id for run_id in ids if run_id not in told):
+        yield f"Run {run_id} is waiting for your answer: %agent answer {run_id} TEXT"
+        with suppress(AgentnbError):  # its log is damaged, or was just deleted
+            yield from question_lines(load(run_id)) if place < MAX_WITH_QUESTIONS else ()
+    if ids:
+        yield f"To discard a waiting run: %agent delete {ids[0]}"
 
 
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:

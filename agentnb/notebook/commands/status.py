@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
-from agentnb.display.texts.question_labels import question_lines
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.display.texts.question_labels import suspended_lines
+from agentnb.errors import SettingsError
 from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
 
-MAX_QUESTIONS = 20
-"""Number of lines about suspended runs after which their questions are left out: each needs its log."""
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
 ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have ended; your code has the results"
@@ -39,7 +36,8 @@ def status_lines(session: Session) -> list[str]:
     stored = list(families_known_here(session))
     newest_first = [family[0] for family in stored]
     lines = lines or _left_behind(session, newest_first) or [ONLY_PYTHON if session.has_hosted else NOTHING]
-    lines += _suspended_lines(session, newest_first, {run.id for run in runs})
+    waiting = [run.id for run in newest_first if run.can_be_answered]
+    lines += suspended_lines(waiting, {run.id for run in runs}, session.store.load)
     lines += _costs(session, stored)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
@@ -94,19 +92,6 @@ def _left_behind(session: Session, newest_first: Sequence[RunSummary]) -> list[s
 def _elsewhere(session: Session, one: RunSummary) -> str:
     """Return the notebook in which the run was started, if it is not this one."""
     return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
-
-
-def _suspended_lines(session: Session, newest_first: Iterable[RunSummary], told: set[str]) -> list[str]:
-    """Return a line about each suspended run, of any age, that has not been mentioned yet, the questions of the newest, and
-    how to drop one.
-    """
-    waiting, lines = [run.id for run in newest_first if run.can_be_answered], []
-    for name in waiting:
-        if name not in told:
-            lines.append(f"Run {name} is waiting for your answer: %agent answer {name} TEXT")
-            with suppress(AgentnbError):  # its log is damaged, or was just deleted
-                lines += question_lines(session.store.load(name)) if len(lines) <= MAX_QUESTIONS else []
-    return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
 def _explain_setting(session: Session, key: str, value: str) -> str:

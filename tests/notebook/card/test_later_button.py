@@ -104,7 +104,7 @@ def test_unseen_question_of_a_step_suspends_the_run(tmp_path: Path, subtests: py
 
     workflow = Workflow.from_yaml("workflow: [{id: colour, type: human, ask: Which?}]")
     plan = Plan.read("steps: [{type: tool, name: weigh, args: {}}]")
-    asks = {"human step": workflow.start, "plan": partial(plan.start, tools=[weigh])}
+    asks: dict[str, Any] = {"human step": workflow.start, "plan": partial(plan.start, tools=[weigh])}
     for name, start in asks.items():
         with subtests.test(name):
             view = CardView(OpenWidgets(), blocks=True)
