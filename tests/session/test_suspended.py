@@ -363,7 +363,7 @@ def test_status_lists_waiting_runs_of_any_age(tmp_path: Path) -> None:
 def test_damaged_log_leaves_the_other_suspended_runs_listed(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write())
-    first, second, *rest = suspended_lines(["gone", run.id], (), desk.store.load)
+    first, second, *rest = suspended_lines(["gone", run.id], desk.store.load)
     assert first.startswith("Run gone is waiting") and second.startswith(f"Run {run.id} is waiting") and rest
-    most = [*suspended_lines([run.id] * 2 * MAX_WITH_QUESTIONS, (), desk.store.load)]
+    most = [*suspended_lines([run.id] * 2 * MAX_WITH_QUESTIONS, desk.store.load)]
     assert sum(line.startswith("It asks: ") for line in most) == MAX_WITH_QUESTIONS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -176,17 +176,15 @@ def question_lines(run: Run) -> list[str]:
     return lines
 
 
-def suspended_lines(ids: Sequence[str], told: Collection[str], load: Callable[[str], Run]) -> Iterator[str]:
-    """Yield a line about each suspended run that is not among those ``told``, with its questions, and how to drop one.
+def suspended_lines(ids: Iterable[str], load: Callable[[str], Run]) -> Iterator[str]:
+    """Yield a line about each suspended run, newest first, followed by its questions for the newest ones.
 
-    ``ids``: of the suspended runs, newest first; ``load``: reads the log of a run, for the newest ones.
+    ``load``: reads the log of a run.
     """
-    for place, run_id in enumerate(run_id for run_id in ids if run_id not in told):
-        yield f"Run {run_id} is waiting for your answer: %agent answer {run_id} TEXT"
+    for place, run_id in enumerate(ids):
+        yield in_notebook((AnswerRun(run_id, lead=f"Run {run_id} is waiting for your answer"),))
         with suppress(AgentnbError):  # its log is damaged, or was just deleted
             yield from question_lines(load(run_id)) if place < MAX_WITH_QUESTIONS else ()
-    if ids:
-        yield f"To discard a waiting run: %agent delete {ids[0]}"
 
 
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
