@@ -48,7 +48,7 @@ def check_arguments(
                 else [hint for argument in mismatch.unexpected if (hint := suggest_names(argument, properties))]
             )
             line = line_at if isinstance(line_at, int) else line_at(mismatch.where)
-            problems.add(line, f"{where}: {name}: {problem}", closest[0] if closest else _signature(schema, mismatch.keyword))
+            problems.add(line, f"{where}: {name}: {problem}", closest[0] if closest else _signature(schema, mismatch))
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
@@ -59,10 +59,10 @@ def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
     )
 
 
-def _signature(schema: dict[str, Any], violated: str) -> str:
+def _signature(schema: dict[str, Any], mismatch: SchemaError) -> str:
     required = schema.get("required", [])
     names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
-    subject = "Add it: the tool" if violated == "required" else "It"
+    subject = "The tool" if mismatch.where else "Add it: the tool" if mismatch.keyword == "required" else "It"
     return f"{subject} takes {', '.join(names) or 'no arguments'}"
 
 

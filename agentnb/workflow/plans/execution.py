@@ -175,7 +175,7 @@ class _Hands:
         return self._result(position, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, position: int) -> StepResult:
-        self.is_cut = position + 1 < len(self._plan.steps)
+        self.is_cut = any(step.type != "noop" for step in self._plan.steps[position + 1 :])
         return await ask_question(self._call, str(position), self._ids[position], does.question)
 
     async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:

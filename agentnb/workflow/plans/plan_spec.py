@@ -24,7 +24,7 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
     intention: str | None = None
     steps: tuple[PlanStep, ...] = ()
     elicitation: PlanQuestion | None = None
-    """Question to ask before any step runs."""
+    """Question to ask instead of running the steps."""
     reasoning: str | None = None
     """Rationale of a chat plan."""
     form: PlanForm = "planner"
@@ -32,7 +32,7 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> PlanQuestion | None:
-        """Question for the person before the steps, or None."""
+        """Question for the person, asked instead of the steps, or None."""
         return None if self.elicitation is None or self.elicitation.is_empty else self.elicitation
 
     @property
