@@ -20,7 +20,8 @@ USUAL_OUT = "run"
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The options of the cell or command that started a run, as typed. Commands that continue the run repeat them."""
 
-    surface: Literal["notebook", "shell"] = "notebook"
+    surface: Literal["notebook", "shell", "python"] = "notebook"
+    """``python`` is never logged: a run that Python started has no invocation."""
     out: str = ""
     """The variable that receives the run."""
     model: str = ""
@@ -32,6 +33,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     """The option ``--approve``, except ``auto``: a command never repeats a permission."""
     rules: tuple[str, ...] = ()
     """The permission rules, except those that allow."""
+    allowed: bool = False
+    """True if the person typed ``--approve auto`` or a rule that allows."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
@@ -335,10 +338,11 @@ AnyAdvice: TypeAlias = (
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
 """Advice as callers pass it: a string is plain advice; an empty string means none."""
-Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order, or
-plain advice instead."""
+Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str | Plain, ...] | Plain | None]]
+"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order
+with plain text after them, or plain advice instead."""
 THEN = ", then "
+CONTINUE_IN_PYTHON = "agent.run(PROMPT, continue_from=run)"
 
 
 class Command(str):
@@ -384,7 +388,12 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
     if command is None:
         return []
     typed_commands = (command,) if isinstance(command, str) else command
-    command_pieces = [piece for part in typed_commands if part for piece in (THEN, Command(part))][1:]
+    command_pieces = [
+        piece
+        for part in typed_commands
+        if part
+        for piece in ((part.text,) if isinstance(part, Plain) else (THEN, Command(part)))
+    ][1:]
     lead = f"{advice.lead}: " if advice.lead and command_pieces else advice.lead
     return [piece for piece in (lead, *command_pieces, advice.rest) if piece]
 
@@ -424,16 +433,21 @@ def replay_call(advice: ReplayRun) -> str:
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
+def rerun_call(advice: RerunSteps) -> str:
+    """Return the expression that reruns a workflow from a step."""
+    return f"wf.run(rerun_from={'STEP' if advice.step == 'STEP' else repr(advice.step)}, of=run)"
+
+
 def login_command(advice: LogInToServer) -> str:
     """Return the command for logging in to a server: always a notebook command, since a person is needed."""
     return f"%agent mcp login {advice.words}"
 
 
 PYTHON: Commands = {
-    TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
-    ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
+    TryAgain: lambda _: CONTINUE_IN_PYTHON,
+    ContinueRun: lambda _: CONTINUE_IN_PYTHON,
     StartAgain: lambda _: "a run without continue_from",
-    RerunSteps: lambda one: f"wf.run(rerun_from={'STEP' if one.step == 'STEP' else repr(one.step)}, of=run)",
+    RerunSteps: rerun_call,
     RecoverRun: lambda one: f"await recover({one.run!r})",
     AnswerRun: _answer,
     StopRun: lambda _: "live.stop()",

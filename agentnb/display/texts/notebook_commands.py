@@ -70,17 +70,36 @@ def _options(typed: a.Invocation) -> str:
     return "".join(f" {option} {value}" for option, value in (*values.items(), *rules) if value)
 
 
-def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
+def _left_out(by: a.Invocation | None) -> list[a.Plain]:
+    """Return a note if the cell had options that commands never repeat."""
+    note = a.Plain(" (options that allow calls are not repeated: add them yourself)")
+    return [note] if _cell_options(by).allowed else []
+
+
+def _is_python(by: a.Invocation | None) -> bool:
+    return by is not None and by.surface == "python"
+
+
+def _try_again(advice: a.TryAgain) -> tuple[str | a.Plain, ...]:
+    if _is_python(advice.by):
+        return (a.CONTINUE_IN_PYTHON,)
+    return (f"%%agent --continue{_again(advice)}", *_left_out(advice.by))
+
+
+def _continue(advice: a.ContinueRun) -> tuple[str | a.Plain, ...]:
+    if _is_python(advice.by):
+        return (*_session_budget(advice), a.CONTINUE_IN_PYTHON)
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
     run_id = f" {advice.run}" if advice.run else ""
-    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}")
+    command = f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}"
+    return (*opens, *_session_budget(advice), command, *_left_out(advice.by))
 
 
-def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:
-    return (
-        *_session_budget(advice),
-        f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}",
-    )
+def _rerun(advice: a.RerunSteps) -> tuple[str | a.Plain, ...]:
+    if _is_python(advice.by):
+        return (*_session_budget(advice), a.rerun_call(advice))
+    command = f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}"
+    return (*_session_budget(advice), command, a.Plain(" above the workflow's text"), *_left_out(advice.by))
 
 
 def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
@@ -128,7 +147,7 @@ OPTIONS: a.Commands = {
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,
-    a.TryAgain: lambda one: f"%%agent --continue{_again(one)}",
+    a.TryAgain: _try_again,
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
     a.RerunSteps: _rerun,

@@ -148,7 +148,7 @@ def _at_look(comparison: Comparison) -> str:
 def _ground(comparison: Comparison) -> str:
     if not isinstance(comparison.of_completed, Difference):
         return " The difference rests on runs that hit a limit or failed: too few pairs completed."
-    return " The difference comes from runs that hit a limit or failed: completed runs show none."
+    return " Completed runs alone do not show it: it comes from runs that hit a limit or failed."
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:

@@ -38,11 +38,13 @@ class _Scope(NamedTuple):
     tools: tuple[Tool, ...]
     names: tuple[str, ...]
     servers: tuple[str, ...]
+    offered: tuple[str, ...]
+    """The names that errors list: those of tools, and those passed as text, but no helper's."""
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> _Scope:
         """Return the scope of toolboxes, tools, agents, functions and names."""
-        tools, names, servers = list[Tool](), list[str](), list[str]()
+        tools, names, servers, values = list[Tool](), list[str](), list[str](), [*values]
         for value in _reachable(values):
             if isinstance(value, ServerTools):
                 servers.append(value.name)
@@ -50,7 +52,9 @@ class _Scope(NamedTuple):
                 names.append(value)
             else:
                 tools.append(value)
-        return cls(tuple(tools), (*[tool.spec.name for tool in tools], *names), tuple(servers))
+        tool_names = [tool.spec.name for tool in tools]
+        offered = dict.fromkeys([*(value for value in values if isinstance(value, str)), *tool_names])
+        return cls(tuple(tools), (*tool_names, *names), tuple(servers), tuple(offered))
 
     def check_brackets(self, rules: Iterable[Rule]) -> None:
         """Raise `SettingsError` for brackets that are invalid for one of the tools."""
@@ -72,10 +76,11 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     names, every = (*scope.names, *ALWAYS_KNOWN), (*scope.servers, *servers)
     for rule in unchecked:
         if not _is_known(rule, names, every):
-            words = [*names, *[PREFIX + name for name in every]]
+            offered = (*scope.offered, *[PREFIX + name for name in every])
+            near = suggest_similar(rule.tools, (*offered, *ALWAYS_KNOWN))
             problem = f"The rule {rule.text!r} does not match any tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else suggest_names(rule.tools, words))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near or suggest_names(rule.tools, offered or ALWAYS_KNOWN))
     return rules.as_checked
 
 
@@ -139,9 +144,9 @@ def _within(value: Any, module: str) -> Iterable[Any]:
     if isinstance(value, FunctionTool | AgentTool):
         return (Toolbox([value]),)
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        return [item for item in (value.values() if isinstance(value, dict) else value) if not isinstance(item, str)]
+        return _not_text(value.values() if isinstance(value, dict) else value)
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
-        return vars(value).values() if isinstance(value, type) else _used_values(value)
+        return _not_text(vars(value).values()) if isinstance(value, type) else _used_values(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
 
 
@@ -157,4 +162,9 @@ def _used_values(function: FunctionType) -> Iterator[Any]:
         inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         codes += inner
         yield from [code_object.co_name for code_object in inner]
-    yield from [value for value in cells if not isinstance(value, str)]
+    yield from _not_text(cells)
+
+
+def _not_text(values: Iterable[Any]) -> list[Any]:
+    """Return the values that are not text: text inside of code is not a name of a tool."""
+    return [value for value in values if not isinstance(value, str)]
