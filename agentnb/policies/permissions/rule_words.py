@@ -39,22 +39,23 @@ class _Scope(NamedTuple):
     names: tuple[str, ...]
     servers: tuple[str, ...]
     offered: tuple[str, ...]
-    """The names that errors list: those of tools, and those passed as text, but no helper's."""
+    """The names that errors list, without those of helpers."""
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> _Scope:
         """Return the scope of toolboxes, tools, agents, functions and names."""
-        tools, names, servers, values = list[Tool](), list[str](), list[str](), [*values]
-        for value in _reachable(values):
+        tools, names, servers, offered = list[Tool](), list[str](), list[str](), dict[str, None]()
+        for value, is_offered in _reachable(values):
             if isinstance(value, ServerTools):
                 servers.append(value.name)
-            elif isinstance(value, str):
-                names.append(value)
-            else:
+                continue
+            name = value if isinstance(value, str) else value.spec.name
+            names.append(name)
+            if is_offered:
+                offered[name] = None
+            if not isinstance(value, str):
                 tools.append(value)
-        tool_names = [tool.spec.name for tool in tools]
-        offered = dict.fromkeys([*(value for value in values if isinstance(value, str)), *tool_names])
-        return cls(tuple(tools), (*tool_names, *names), tuple(servers), tuple(offered))
+        return cls(tuple(tools), tuple(names), tuple(servers), tuple(offered))
 
     def check_brackets(self, rules: Iterable[Rule]) -> None:
         """Raise `SettingsError` for brackets that are invalid for one of the tools."""
@@ -77,10 +78,10 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     for rule in unchecked:
         if not _is_known(rule, names, every):
             offered = (*scope.offered, *[PREFIX + name for name in every])
-            near = suggest_similar(rule.tools, (*offered, *ALWAYS_KNOWN))
+            near = suggest_similar(rule.tools, (*offered, *names)) or suggest_names("", offered or ALWAYS_KNOWN)
             problem = f"The rule {rule.text!r} does not match any tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near or suggest_names(rule.tools, offered or ALWAYS_KNOWN))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near)
     return rules.as_checked
 
 
@@ -116,8 +117,13 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
     )
 
 
-def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
-    """Yield tools, servers and names, including those of agents used as tools or by the code of tools."""
+def _reachable(scope: Iterable[Any]) -> Iterator[tuple[Tool | ServerTools | str, bool]]:
+    """Yield tools, servers and names, including those of agents used as tools or by the code of tools.
+
+    With each, False if it is a plain function that may be no tool: one in the scope itself, or used by code.
+    """
+    scope = [*scope]
+    direct = {id(value) for value in scope}
     pending, seen = [(value, "") for value in scope], dict[int, Any]()
     while pending:
         value, module = pending.pop()
@@ -125,14 +131,16 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
             continue
         seen[id(value)] = value
         if isinstance(value, Toolbox):
-            yield from value
+            yield from [(tool, True) for tool in value]
         elif (item := server_tools(value)) is not None:
-            yield item
+            yield item, True
         elif isinstance(value, str):
-            yield value
+            yield value, not module
         function = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(function, FunctionType):
-            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
+            is_tool = MARK in function.__dict__
+            name = function.__dict__[MARK].spec.name if is_tool else function.__name__
+            yield name, is_tool or not (module or id(value) in direct)
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
         pending += [(inner, used_in) for inner in _within(function, module)]
 

@@ -53,8 +53,10 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
         ("withdraw 9", "9 is not in the list"),
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
+        ("deny bash", '%%agent --rule "bash=deny"'),
+        ("ask bash", '%%agent --rule "bash=deny"'),
         ("allow", "needs a rule"),
-        ("allow bash(", "Invalid permission rule"),
+        ("allow bash(", "Invalid permission rule: 'bash('. Write the name of a tool, or a name with a pattern in brackets"),
     ):
         assert words in kernel.run(f"%agent permissions {line}").error
 
