@@ -342,7 +342,6 @@ Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str | Plain
 """A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order
 with plain text after them, or plain advice instead."""
 THEN = ", then "
-CONTINUE_IN_PYTHON = "agent.run(PROMPT, continue_from=run)"
 
 
 class Command(str):
@@ -433,21 +432,16 @@ def replay_call(advice: ReplayRun) -> str:
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
-def rerun_call(advice: RerunSteps) -> str:
-    """Return the expression that reruns a workflow from a step."""
-    return f"wf.run(rerun_from={'STEP' if advice.step == 'STEP' else repr(advice.step)}, of=run)"
-
-
 def login_command(advice: LogInToServer) -> str:
     """Return the command for logging in to a server: always a notebook command, since a person is needed."""
     return f"%agent mcp login {advice.words}"
 
 
 PYTHON: Commands = {
-    TryAgain: lambda _: CONTINUE_IN_PYTHON,
-    ContinueRun: lambda _: CONTINUE_IN_PYTHON,
+    TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
+    ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
     StartAgain: lambda _: "a run without continue_from",
-    RerunSteps: rerun_call,
+    RerunSteps: lambda one: f"wf.run(rerun_from={'STEP' if one.step == 'STEP' else repr(one.step)}, of=run)",
     RecoverRun: lambda one: f"await recover({one.run!r})",
     AnswerRun: _answer,
     StopRun: lambda _: "live.stop()",

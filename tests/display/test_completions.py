@@ -49,8 +49,12 @@ REFUSED: Fact = (
 NOT_THERE = "the text is not in conf.yaml\nRead it"
 
 
-def ended(  # noqa: B006
-    code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, error: str = NOT_THERE, **end: Any
+def ended(
+    code: str = "",
+    facts: list[Fact] = [],  # noqa: B006
+    assessment: Assessment | None = None,
+    error: str = NOT_THERE,
+    **end: Any,
 ) -> Run:
     """Return a run that edits a file, has these events, and answers."""
     text = error if code else "changed"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable
 from shlex import quote
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -76,19 +77,19 @@ def _left_out(by: a.Invocation | None) -> list[a.Plain]:
     return [note] if _cell_options(by).allowed else []
 
 
-def _is_python(by: a.Invocation | None) -> bool:
-    return by is not None and by.surface == "python"
+def _in_python(advice: a.ContinueRun | a.RerunSteps | a.TryAgain) -> list[Any]:
+    """Return the expression for a run that Python started, because no command of a notebook reaches it."""
+    by = advice.by
+    return [a.PYTHON[type(advice)](advice)] if by is not None and by.surface == "python" else []
 
 
 def _try_again(advice: a.TryAgain) -> tuple[str | a.Plain, ...]:
-    if _is_python(advice.by):
-        return (a.CONTINUE_IN_PYTHON,)
-    return (f"%%agent --continue{_again(advice)}", *_left_out(advice.by))
+    return (*_in_python(advice),) or (f"%%agent --continue{_again(advice)}", *_left_out(advice.by))
 
 
 def _continue(advice: a.ContinueRun) -> tuple[str | a.Plain, ...]:
-    if _is_python(advice.by):
-        return (*_session_budget(advice), a.CONTINUE_IN_PYTHON)
+    if in_python := _in_python(advice):
+        return (*_session_budget(advice), *in_python)
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
     run_id = f" {advice.run}" if advice.run else ""
     command = f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}"
@@ -96,8 +97,8 @@ def _continue(advice: a.ContinueRun) -> tuple[str | a.Plain, ...]:
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str | a.Plain, ...]:
-    if _is_python(advice.by):
-        return (*_session_budget(advice), a.rerun_call(advice))
+    if in_python := _in_python(advice):
+        return (*_session_budget(advice), *in_python)
     command = f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}"
     return (*_session_budget(advice), command, a.Plain(" above the workflow's text"), *_left_out(advice.by))
 

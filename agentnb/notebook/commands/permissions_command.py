@@ -12,7 +12,6 @@ from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
-from agentnb.policies.permissions.permission_rules import VERDICTS
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.runtime.questions.saved_rules import SavedRules, saved_rules, withdraw_saved
@@ -22,7 +21,7 @@ from agentnb.settings import agent_mode
 VERBS = ("allow", "withdraw")
 ADD = "To allow calls in this session: %agent permissions allow RULE"
 SAVE = "To save a rule, answer a question with it: %agent answer always in project: RULE"
-RESTRICT = 'Rules that ask or deny belong to a run: %%agent --rule "bash=deny", or Agent(permissions={"bash": "deny"})'
+NO_COMMAND = 'Write allow or withdraw. To deny or ask, give the run a rule: %%agent --rule "bash=deny"'
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells was running"}
 """The origin of a grant that was not made in answer to a question."""
 
@@ -43,8 +42,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
-        advice = RESTRICT if verb in VERDICTS else suggest_names(verb, VERBS)
-        raise SettingsError(f"%agent permissions has no command {verb!r}", advice)
+        raise SettingsError(f"%agent permissions has no command {verb!r}", NO_COMMAND)
     if verb and not rule:
         raise SettingsError(
             f"%agent permissions {verb} needs a rule", f"For example: %agent permissions {verb} bash(git status *)"

@@ -32,30 +32,31 @@ ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
 """Words allowed in all rules."""
 
 
+class _Helper(str):
+    """The name of a plain function that may be no tool: rules may use it, but errors do not list it."""
+
+    __slots__ = ()
+
+
 class _Scope(NamedTuple):
     """Everything that a run's calls may reach."""
 
     tools: tuple[Tool, ...]
     names: tuple[str, ...]
     servers: tuple[str, ...]
-    offered: tuple[str, ...]
-    """The names that errors list, without those of helpers."""
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> _Scope:
         """Return the scope of toolboxes, tools, agents, functions and names."""
-        tools, names, servers, offered = list[Tool](), list[str](), list[str](), dict[str, None]()
-        for value, is_offered in _reachable(values):
+        tools, names, servers = list[Tool](), list[str](), list[str]()
+        for value in _reachable(values):
             if isinstance(value, ServerTools):
                 servers.append(value.name)
-                continue
-            name = value if isinstance(value, str) else value.spec.name
-            names.append(name)
-            if is_offered:
-                offered[name] = None
-            if not isinstance(value, str):
+            elif isinstance(value, str):
+                names.append(value)
+            else:
                 tools.append(value)
-        return cls(tuple(tools), tuple(names), tuple(servers), tuple(offered))
+        return cls(tuple(tools), (*[tool.spec.name for tool in tools], *names), tuple(servers))
 
     def check_brackets(self, rules: Iterable[Rule]) -> None:
         """Raise `SettingsError` for brackets that are invalid for one of the tools."""
@@ -77,8 +78,9 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     names, every = (*scope.names, *ALWAYS_KNOWN), (*scope.servers, *servers)
     for rule in unchecked:
         if not _is_known(rule, names, every):
-            offered = (*scope.offered, *[PREFIX + name for name in every])
-            near = suggest_similar(rule.tools, (*offered, *names)) or suggest_names("", offered or ALWAYS_KNOWN)
+            offered = dict.fromkeys([name for name in scope.names if not isinstance(name, _Helper)])
+            words = [*offered, *[PREFIX + name for name in every]]
+            near = suggest_similar(rule.tools, [*words, *names]) or suggest_names("", words or ALWAYS_KNOWN)
             problem = f"The rule {rule.text!r} does not match any tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
             raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near)
@@ -117,30 +119,29 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
     )
 
 
-def _reachable(scope: Iterable[Any]) -> Iterator[tuple[Tool | ServerTools | str, bool]]:
+def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
     """Yield tools, servers and names, including those of agents used as tools or by the code of tools.
 
-    With each, False if it is a plain function that may be no tool: one in the scope itself, or used by code.
+    Names of functions passed directly or used by code are `_Helper`, unless marked as tools.
     """
-    scope = [*scope]
-    direct = {id(value) for value in scope}
     pending, seen = [(value, "") for value in scope], dict[int, Any]()
+    direct = {id(value) for value, _ in pending}
     while pending:
         value, module = pending.pop()
         if id(value) in seen:
             continue
         seen[id(value)] = value
         if isinstance(value, Toolbox):
-            yield from [(tool, True) for tool in value]
+            yield from value
         elif (item := server_tools(value)) is not None:
-            yield item, True
+            yield item
         elif isinstance(value, str):
-            yield value, not module
+            yield _Helper(value) if module else value
         function = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(function, FunctionType):
-            is_tool = MARK in function.__dict__
-            name = function.__dict__[MARK].spec.name if is_tool else function.__name__
-            yield name, is_tool or not (module or id(value) in direct)
+            is_helper = module or id(value) in direct
+            name = _Helper(function.__name__) if is_helper else function.__name__
+            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else name
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
         pending += [(inner, used_in) for inner in _within(function, module)]
 
@@ -152,9 +153,9 @@ def _within(value: Any, module: str) -> Iterable[Any]:
     if isinstance(value, FunctionTool | AgentTool):
         return (Toolbox([value]),)
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        return _not_text(value.values() if isinstance(value, dict) else value)
+        return [item for item in (value.values() if isinstance(value, dict) else value) if not isinstance(item, str)]
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
-        return _not_text(vars(value).values()) if isinstance(value, type) else _used_values(value)
+        return vars(value).values() if isinstance(value, type) else _used_values(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
 
 
@@ -170,9 +171,4 @@ def _used_values(function: FunctionType) -> Iterator[Any]:
         inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         codes += inner
         yield from [code_object.co_name for code_object in inner]
-    yield from _not_text(cells)
-
-
-def _not_text(values: Iterable[Any]) -> list[Any]:
-    """Return the values that are not text: text inside of code is not a name of a tool."""
-    return [value for value in values if not isinstance(value, str)]
+    yield from [value for value in cells if not isinstance(value, str)]
