@@ -122,10 +122,9 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
 def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
     """Yield tools, servers and names, including those of agents used as tools or by the code of tools.
 
-    Names of functions passed directly or used by code are `_Helper`, unless marked as tools.
+    The name of a function that is not marked as a tool is a `_Helper`.
     """
     pending, seen = [(value, "") for value in scope], dict[int, Any]()
-    direct = {id(value) for value, _ in pending}
     while pending:
         value, module = pending.pop()
         if id(value) in seen:
@@ -139,9 +138,7 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
             yield _Helper(value) if module else value
         function = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(function, FunctionType):
-            is_helper = module or id(value) in direct
-            name = _Helper(function.__name__) if is_helper else function.__name__
-            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else name
+            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else _Helper(function.__name__)
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
         pending += [(inner, used_in) for inner in _within(function, module)]
 

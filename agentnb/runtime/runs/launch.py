@@ -215,7 +215,7 @@ class PendingRun:
         context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
         if (rules := context.options.permissions) is not None:
-            known_rules(rules, (self,), () if servers is None else servers.configuration.known)
+            known_rules(rules, self.rule_scope, () if servers is None else servers.configuration.known)
         self.check()
         if recovered is not None:
             changed = changed_servers(recovered, () if context.servers is None else context.servers.items)
