@@ -114,11 +114,10 @@ def pytest_collection_finish() -> None:
     atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
 
 
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Give a worker whole files, and one of them all of the architecture: its files share the syntax trees of the package."""
     scheduling = LoadFileScheduling(config, log)
-    scheduling._split_scope = _unit  # type: ignore[method-assign]  # what xdist's documentation tells to override
+    scheduling._split_scope = _unit  # type: ignore[method-assign]  # its documentation says to override it
     return scheduling
 
 

@@ -208,6 +208,10 @@ def test_readme_commands_exist() -> None:
         assert f"\nmake {target} " in written and f"\n{target}:" in makefile
     extras = re.search(r'pip install -e "\.\[([\w,]+)\]"', written)
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
+    installed = {
+        requirement.partition(">")[0] for name in extras[1].split(",") for requirement in PROJECT["optional-dependencies"][name]
+    }
+    assert installed >= {"cloudpickle", "loky"}  # for the notebook of experiments: executor="processes"
 
 
 def test_files_named_in_the_architecture_exist(subtests: pytest.Subtests) -> None:

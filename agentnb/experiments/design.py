@@ -17,7 +17,7 @@ from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
-RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+RUN_A_PILOT = "A pilot estimates what is unknown: await EXPERIMENT.pilot(5)"
 BY_ROUND = "by_round"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
@@ -123,7 +123,7 @@ def describe_shape(design: Design) -> str:
 def suggest_next(design: Design) -> str:
     """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
     if design.made == design.cells:
-        return "All runs are made: exp.results() shows them"
+        return "All runs are made: EXPERIMENT.results() shows them"
     return RUN_A_PILOT if None in (design.cost, design.seconds) else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -70,7 +70,7 @@ SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_s
 """Settings that are checked individually."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Experiment:
     """Compares variants on the same tasks: every task runs under every variant, in random order, whether or not runs fail.
 
@@ -124,11 +124,11 @@ class Experiment:
     propensities: Mapping[str, float] | None = None
     near_outcome: str | None = None
     looks: int | Sequence[float] | None = None
-    _original: Experiment | None = field(default=None, repr=False, compare=False)
+    _original: Experiment | None = None
     """The experiment that this object extends."""
-    _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
+    _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = ()
     """The extensions of the original, each with its additional tasks and repeats."""
-    _source: str = field(default="", repr=False, compare=False)
+    _source: str = ""
     """The YAML source; empty for an experiment written in Python."""
 
     def __post_init__(self) -> None:
@@ -137,6 +137,14 @@ class Experiment:
                 object.__setattr__(self, name, tuple(value))
         if self.folder is not None and self.folder is not False and not isinstance(self.folder, str | Path):
             raise SettingsError(f"folder={self.folder!r} is not a folder", "Give a path, or False for memory only")
+
+    def __repr__(self) -> str:
+        if self._read.problems:
+            return f"Experiment with {pluralize(len(self._read.problems), 'problem')}: check() lists them"
+        plan, rows = self._plan, self._own_rows()
+        marked = len(_find_retries(plan, rows)) if plan else 0
+        again = f". {pluralize(marked, 'run')} to repeat: run it again" if marked else ""
+        return f"Experiment {self.id}: {len(rows):,} of {pluralize(sum(map(len, self._schedules)), 'run')} made{again}"
 
     # Before anything runs
 
@@ -237,7 +245,7 @@ class Experiment:
         """Like `run`, for scripts and for code that cannot await. An interrupt stops it; call it again to continue."""
         return self.start(watch=watch, show=show).wait()
 
-    def extend(self, *, tasks: Any = None, repeats: int = 0) -> Experiment:
+    def extend(self, tasks: Any = None, *, repeats: int = 0) -> Experiment:
         """Return the experiment with more tasks or repeats. After the first run, every result reports this as a deviation."""
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
@@ -250,17 +258,17 @@ class Experiment:
         return replace(self, _original=self._original or self, _more=(*self._more, (more, repeats)))
 
     def retry(self, reason: str) -> Experiment:
-        """Mark the incomplete runs to be attempted again by the next `run`; all results report the reason."""
+        """Mark the runs that the provider, a kill or a person ended for `run` to repeat; all results report the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
         plan, rows = self._plan, self._own_rows()
         marked = {} if plan is None else _find_retries(plan, rows)
-        failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
+        failed = tuple([key for key, row in rows.items() if row.is_lost and key not in marked])
         if plan is None or not failed:
             problem = (
                 "All failed runs are already marked for a retry" if marked else "The experiment has no failed runs to retry"
             )
-            raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
+            raise SettingsError(problem, "Run the experiment" if marked else "A run that reached a limit counts as it is")
         self._records.keep_plan(add_note(plan, "retried", f"{pluralize(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
 
@@ -271,7 +279,7 @@ class Experiment:
         """
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
-            raise SettingsError("The experiment has not started", "Run it: await exp.run(), or exp.run_sync()")
+            raise SettingsError("The experiment has not started", "Run it: await EXPERIMENT.run(), or EXPERIMENT.run_sync()")
         look = self._look_at(rows)
         total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
@@ -426,7 +434,7 @@ class Experiment:
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
-            raise SettingsError(f"pilot() needs a number of tasks, got {n!r}", "Write await exp.pilot(5)")
+            raise SettingsError(f"pilot() needs a number of tasks, got {n!r}", "Write await EXPERIMENT.pilot(5)")
         count = len(self._read.tasks)
         places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
         return self._schedule(places, 2, is_pilot=True)

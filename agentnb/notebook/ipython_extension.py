@@ -280,8 +280,8 @@ def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
     """Remove the view of a type. After first use, IPython stores it under the type itself."""
     formatter.deferred_printers.pop(named, None)
-    for open_host in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
-        del formatter.type_printers[open_host]
+    for viewed in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
+        del formatter.type_printers[viewed]
 
 
 def unload(shell: InteractiveShell) -> None:

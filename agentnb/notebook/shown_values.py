@@ -56,7 +56,7 @@ live_text = repr
 
 
 def _with_variable(view: Callable[[Any, str], str], usual: str) -> Callable[[Any], str]:
-    """Return the view of a value that names the variable of the value, by default the usual one."""
+    """Return the view of a value that names a variable that holds the value."""
     return lambda shown: view(shown, _variable(shown, usual))
 
 
@@ -91,7 +91,7 @@ def _is_above(run: Run) -> bool:
 
 
 def _variable(shown: object, usual: str) -> str:
-    """Return a notebook variable that holds the value, or else the usual variable of cells."""
+    """Return a notebook variable that holds the value, the usual one if several do, or else a word to replace."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
     names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
-    return usual if usual in names or not names else names[0]
+    return usual if usual in names else [*names, usual.upper()][0]

@@ -99,7 +99,9 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
         """Guards that would have caught a failure here, as text; may be empty."""
         had = {guidance.cell for guidance in self.next_recorded}
         corrective = dict.fromkeys(
-            guidance.cell for guidance in self.next_guidance if guidance.cell in CORRECTIVE and guidance.cell not in had
+            f"reminds ({guidance.cell})"
+            for guidance in self.next_guidance
+            if guidance.cell in CORRECTIVE and guidance.cell not in had
         )
         blocked = dict.fromkeys(f"blocks {judged.call.name} ({judged.rule})" for judged in self.judged_calls if judged.blocked)
         decided = []
@@ -241,7 +243,7 @@ def _outcome_sentence(run: Run) -> str:
         return "The recording has no rounds."
     rounds = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
     if run.stop_reason is None:
-        return f"The recording has {rounds} and no end."
+        return f"The recording has {rounds} and does not say how the run ended."
     open_count = len(open_todos(run.todos))
     with_open = f", with {open_count} todo{'s' * (open_count != 1)} open" if open_count else ""
     return f"The run ended after {rounds} ({run.stop_reason}){with_open}."

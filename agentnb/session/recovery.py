@@ -168,7 +168,7 @@ def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, 
         raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Pass a run, its id, or the path of its log")
     if isinstance(run, Run):
         run_store = store or default_store()[0]
-        if run.id not in run_store.ids():
+        if not run_store.has(run.id):
             where = "Name its folder: recover(run, store=Store(FOLDER)). A run that was started without a store is not kept"
             raise StoreError(f"Run {run.id} is not in {run_store.shown_folder}", where)
         return run_store, run.id

@@ -89,7 +89,7 @@ def test_approving_later_calls_explains_each_choice(lab: Any) -> None:
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
 
 
-@pytest.mark.nightly("by day tests of the kernel type patterns")
+@pytest.mark.nightly("by day tests of saved rules answer with patterns")
 def test_typed_pattern_is_granted_or_refused_with_the_reason(lab: Any) -> None:
     index, question = asked(lab, "pattern", BASH)
     question.get_by_role("button", name="Also allow later calls").click()

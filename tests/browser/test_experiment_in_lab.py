@@ -108,7 +108,6 @@ def test_experiment_box_reports_that_its_kernel_was_restarted(lab: Any) -> None:
     lab.page.evaluate("() => window.restarted")
 
 
-@pytest.mark.nightly("by day a card with a stuck kernel shows it")
 def test_pressing_stop_with_a_stuck_kernel_shows_a_message(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'unstuck'").replace("'rest'", "'unstuck'"), EXPERIMENT])
@@ -130,7 +129,7 @@ def ground_level(figure: Any) -> int:
     return int(Image.open(BytesIO(figure.screenshot())).convert("L").getpixel((3, 3)))
 
 
-@pytest.mark.nightly("by day the pictures of plots are compared")
+@pytest.mark.nightly("by day tests of figures read the dark colours")
 def test_figure_uses_dark_colours_on_a_dark_page(lab: Any) -> None:
     lab.share(["from agentnb import load_trace, plots", "plots.timeline(load_trace('complex-fails'))"])
     lab.run_above(1)

@@ -134,7 +134,7 @@ def test_form_error_is_beside_the_button_and_keeps_the_input(lab: Any) -> None:
     is_clean(lab)
 
 
-@pytest.mark.nightly("by day text typed in a card survives reloads")
+@pytest.mark.nightly("by day tests of the panel send its input")
 def test_reloaded_page_keeps_input_and_offers_new_functions(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("half a thought")

@@ -81,7 +81,7 @@ LINES: dict[str, Fact] = {
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
     "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
-    "ended at its question: nobody could answer here, and no store keeps the run for a later answer": (
+    "ended at its question: no store keeps the run for a later answer": (
         e.RunSuspended,
         {"why": e.NO_STORE},
     ),

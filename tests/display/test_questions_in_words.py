@@ -37,6 +37,8 @@ def test_possible_answers_follow_the_question(subtests: pytest.Subtests) -> None
         ({"type": "boolean"}, " (yes, no)"),
         ({"type": "integer"}, ""),
         ({"enum": "x"}, ""),
+        ({"type": "object", "properties": {"by": {"type": "string"}, "top": {}}}, ' ({"by": ..., "top": ...})'),
+        ({"type": "object", "properties": ["by"]}, ""),
     ]:
         with subtests.test(schema=schema):
             assert question_lines(run_of(asked(schema=schema))) == [f"It asks: Which?{told}"]

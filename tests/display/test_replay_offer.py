@@ -34,7 +34,7 @@ def judged(outcome: str, status: str = "completed") -> Run:
 
 
 def limited() -> Run:
-    return _run(ToolCall("add", {"a": 1}), "x", max_rounds=1)
+    return _run(ToolCall("add", {"a": 1}), "x", max_rounds=1, guidance="off")
 
 
 def offer(run: Run, commands: Commands = NOTEBOOK) -> str:
@@ -45,6 +45,8 @@ def offer(run: Run, commands: Commands = NOTEBOOK) -> str:
 def test_only_failed_runs_with_rounds_offer_a_replay(subtests: pytest.Subtests) -> None:
     cases = {
         "limit": (limited(), True),
+        "limit, other policy": (_run(ToolCall("add", {"a": 1}), "x", max_rounds=1, policy="minimal"), True),
+        "limit, had matrix": (_run(ToolCall("add", {"a": 1}), "x", max_rounds=1), False),
         "provider": (_run(ToolCall("add", {"a": 1}), RuntimeError("no")), False),
         "failed task": (judged("failed"), True),
         "failed task, cancelled": (judged("failed", "cancelled"), True),

@@ -252,7 +252,7 @@ def test_changed_experiment_is_refused_in_its_folder(tmp_path: Path, snapshot: A
 def test_extending_after_the_first_run_is_a_recorded_deviation(tmp_path: Path) -> None:
     experiment = small(3, folder=tmp_path / "exp")
     experiment.run_sync(show=False)
-    more = experiment.extend(tasks=[{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
+    more = experiment.extend([{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
     results = more.run_sync(show=False)
     assert len(results.rows) == 3 * 2 + 1 * 2 + 4 * 2
     assert any("extended by 1 task and 1 repeat" in note for note in results.notes)

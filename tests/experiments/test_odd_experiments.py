@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from small_experiments import CHATTY, check_line, rows, small
 from waiting import wait_until
 
 from agentnb import Agent, Experiment, Workflow, compare, tool
-from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.errors import ExperimentProblems, ModelError, SettingsError
+from agentnb.models import ScriptedModel
 
 DISCIPLINED = "simulated:disciplined"
 
@@ -167,14 +169,24 @@ def test_extensions_are_noted_once_after_the_first_run(tmp_path: Path) -> None:
     assert not [note for note in small(2).extend(repeats=1).run_sync(show=False).notes if "extended" in note]
 
 
-def test_second_retry_before_a_run_is_refused(tmp_path: Path) -> None:
-    experiment = small(2, agent={"tools": [check_line], "max_rounds": 1}, primary="answered", folder=tmp_path / "exp")
+def test_second_retry_before_a_run_is_refused(tmp_path: Path, snapshot: Snapshot) -> None:
+    model = ScriptedModel([ModelError("down")], repeat=True)
+    experiment = small(2, {"a": {"model": model}}, models=None, primary="answered", folder=tmp_path / "exp")
+    assert repr(experiment) == snapshot("not run", ID=experiment.id)
     experiment.run_sync(show=False)
-    experiment.retry("once")
+    assert repr(experiment.retry("once")) == snapshot("marked", ID=experiment.id)
     with pytest.raises(SettingsError, match="already marked"):
         experiment.retry("twice")
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
+    assert repr(small(0)) == snapshot("no tasks")
+
+
+def test_runs_ended_by_a_limit_cannot_be_retried() -> None:
+    experiment = small(2, agent={"tools": [check_line], "max_rounds": 1}, primary="answered", folder=False)
+    assert {row.status for row in experiment.run_sync(show=False).rows} == {"limited"}
+    with pytest.raises(SettingsError, match=r"no failed runs to retry\. A run that reached a limit counts as it is"):
+        experiment.retry("more luck")
 
 
 def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:

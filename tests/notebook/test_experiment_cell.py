@@ -229,3 +229,5 @@ def test_every_kind_of_experiment_view_is_displayed(kernel: Any) -> None:
     for expression, expected in kinds.items():
         result = kernel.run(expression).result
         assert result["text/plain"].startswith(expected) and "agentnb-exp" in result["text/html"], expression
+    assert "compare(results, 'with'" in kernel.run("results").result["text/plain"]
+    assert "compare(RESULTS, 'with'" in kernel.run("exp.results()").result["text/plain"]

@@ -19,6 +19,7 @@ from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import DENIED
 from agentnb.display.texts.labels import SHORT_ID
+from agentnb.display.texts.question_labels import MAX_WITH_QUESTIONS, suspended_lines
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.permissions_command import permissions_command
@@ -354,5 +355,15 @@ def test_status_lists_waiting_runs_of_any_age(tmp_path: Path) -> None:
     for _ in range(25):
         Agent(ScriptedModel(["Fine."])).start("go", RunOptions(store=desk.store)).result(LONG)
     lines = status_lines(Session(desk.store))
-    assert f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT" in lines
+    at = lines.index(f"Run {run.id} is waiting for your answer: %agent answer {run.id} TEXT")
+    assert lines[at + 1].startswith("It asks: May write run?")
     assert f"To discard a waiting run: %agent delete {run.id}" in lines
+
+
+def test_damaged_log_leaves_the_other_suspended_runs_listed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended_ids(write())
+    first, second, *rest = suspended_lines(["gone", run.id], desk.store.load)
+    assert first.startswith("Run gone is waiting") and second.startswith(f"Run {run.id} is waiting") and rest
+    most = [*suspended_lines([run.id] * 2 * MAX_WITH_QUESTIONS, desk.store.load)]
+    assert sum(line.startswith("It asks: ") for line in most) == MAX_WITH_QUESTIONS

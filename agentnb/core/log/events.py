@@ -378,10 +378,11 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
 
 
 NO_STORE = "no_store"
+"""Why a run was suspended without a log: it cannot be resumed."""
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):
-    """The run waits for the person without a process: its log is closed; an answer resumes it."""
+    """The run waits for the person without a process: its log is closed; an answer resumes it, unless it has no store."""
 
     why: str = ""
     """``nobody_here``, ``asked`` if the person suspended the run, or ``no_store``: it cannot be resumed."""

@@ -13,9 +13,11 @@ FAILED_ENDS = frozenset({"limited", "stopped"})
 
 
 def is_offered(run: Run) -> bool:
-    """True if the run ended badly or failed its task, and has rounds to replay."""
+    """True if the run ended badly or failed its task, without ``matrix`` guidance and policy, and has rounds to replay."""
     has_failed = run.status in FAILED_ENDS or (not run.should_continue and run.outcome == "failed")
-    return has_failed and bool(run.rounds) and not works_in_steps(run)
+    policy, words = (run.settings.get(key) or {} for key in ("policy", "guidance"))
+    has_matrix = policy.get("name") == words.get("set") == "matrix"
+    return has_failed and bool(run.rounds) and not (has_matrix or works_in_steps(run))
 
 
 def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:

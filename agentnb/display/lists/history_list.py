@@ -18,7 +18,7 @@ WIDTH, WIDTH_WITH_OUTCOME = 26, 44
 """Width, in characters, of a state and of a state with an outcome in a line of text."""
 MAX_NOTEBOOK = 60
 """Maximum characters shown of a notebook's name in a list."""
-RESUMED = "resumed"
+REMARK = "resumed"
 """The remark on a run that another process resumed: its own had died, or the run was suspended."""
 
 
@@ -59,7 +59,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
         status_words(one),
         outcome_words(one.assessment),
         one.stop_reason,
-        RESUMED if one.recovered else "",
+        REMARK if one.recovered else "",
         one.model,
         *one.tags,
         one.notebook,
@@ -73,7 +73,7 @@ def _remarks(summary: RunSummary) -> list[str]:
     """Return the applicable remarks: ``resumed``, ``2 nested`` (the number of nested runs), and its notebook."""
     notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
     return [
-        *filter(None, (RESUMED if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook))
+        *filter(None, (REMARK if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook))
     ]
 
 

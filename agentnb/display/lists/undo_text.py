@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.messages import ToolCall
 from agentnb.display.texts.labels import clean, first_line, pluralize
-from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
+from agentnb.rerun.undo.undoing import CHANGED, UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100
 """Maximum calls listed, and maximum characters of each."""
@@ -54,7 +54,8 @@ def _file(file: UndoneFile) -> str:
     name = first_line(file.path, MAX_CALL)
     if file.why_not is None:
         return f"  {DONE[file.action]}: {name}"
-    why = WHY[file.why_not] + (f": {file.detail}" if file.detail else "")
+    joint = "; its copy from before the run: " if file.why_not in CHANGED else ": "
+    why = WHY[file.why_not] + (f"{joint}{file.detail}" if file.detail else "")
     if file.action == "none":
         return f"  Not touched: {name} ({why})"
     return f"  {DONE[file.action]}: {name}, but not its first changes ({why})"

@@ -120,8 +120,9 @@ class AlsoHappened:
             self._index = event.index
         elif type(event) in SHOWN and (line := event_line(event, self._tools, self._names)):
             lines = self._by_round.setdefault(self._index, [])
+            if isinstance(event, RunSuspended):
+                self._suspended = (lines, len(lines)) if len(lines) < MAX_LINES else None
             if len(lines) < MAX_LINES:
-                self._suspended = (lines, len(lines)) if isinstance(event, RunSuspended) else self._suspended
                 lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
@@ -270,7 +271,7 @@ _REASONS = {"mcp_servers": "MCP servers"}
 _SUSPENDED = {
     "nobody_here": "suspended until you answer: nobody could answer here",
     "asked": "suspended until you answer: you chose Later",
-    NO_STORE: "ended at its question: nobody could answer here, and no store keeps the run for a later answer",
+    NO_STORE: "ended at its question: no store keeps the run for a later answer",
 }
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
-from agentnb.errors import SettingsError
+from agentnb.errors import AgentnbError, SettingsError
 from agentnb.key_files import is_key_file
 from agentnb.policies.permissions.path_rules import with_tilde
 from agentnb.policies.permissions.run_permissions import Permissions
@@ -76,6 +76,8 @@ _SUBJECTS = ("The agent", "It")
 """The beginnings of titles that are replaced by the asker, if that is not the agent itself."""
 MAX_LISTED = 400
 """Maximum characters of the choices in a line of text."""
+MAX_WITH_QUESTIONS = 10
+"""Maximum number of suspended runs whose questions are listed: each takes reading its log."""
 MAX_OF_A_CALL = 100_000
 """Maximum characters of a question's call in the text of a run."""
 MAX_PATTERN = 300
@@ -172,6 +174,17 @@ def question_lines(run: Run) -> list[str]:
         if call := call_text(item):
             lines += [*(["About this call:"] if item.about else []), cut(call, MAX_OF_A_CALL)]
     return lines
+
+
+def suspended_lines(ids: Iterable[str], load: Callable[[str], Run]) -> Iterator[str]:
+    """Yield a line about each suspended run, newest first, followed by its questions for the newest ones.
+
+    ``load``: reads the log of a run.
+    """
+    for place, run_id in enumerate(ids):
+        yield in_notebook((AnswerRun(run_id, lead=f"Run {run_id} is waiting for your answer"),))
+        with suppress(AgentnbError):  # its log is damaged, or was just deleted
+            yield from question_lines(load(run_id)) if place < MAX_WITH_QUESTIONS else ()
 
 
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
@@ -333,7 +346,9 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(question: WaitingOnUser) -> str:
-    choices = brief_choices(question)
+    fields = question.schema.get("properties")
+    form = ", ".join(f'"{name}": ...' for name in fields) if isinstance(fields, dict) else ""
+    choices = brief_choices(question) or (form and f"{{{form}}}")
     return clean(f" ({first_line(choices, MAX_LISTED)})") if choices else ""
 
 

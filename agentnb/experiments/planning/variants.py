@@ -203,6 +203,8 @@ def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
         settings = {str(key): value for key, value in definition.items()}
         template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
         _check_names(settings)
+        if isinstance(name := settings.get("guidance"), str):
+            settings["guidance"] = find_set(name, host_here().sets)
         if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
         return settings, template, home

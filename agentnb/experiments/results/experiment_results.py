@@ -118,7 +118,7 @@ class Results:
         if self.is_covered:
             raise SettingsError(
                 f"The experiment is not done ({pluralize(self.missing, 'run')} missing): variants stay hidden",
-                "Run it to completion, or look anyway: exp.results(peek=True). Every result will report the look",
+                "Run it to completion, or look anyway: EXPERIMENT.results(peek=True). Every result will report the look",
             )
 
     @property
@@ -137,7 +137,7 @@ class Results:
         if self.is_by_round:
             raise SettingsError(
                 "The guidance sets were drawn for each round: no run used only one of them",
-                "For the effect of each set on the near outcome: lift(results)",
+                "For the effect of each set on the near outcome: lift(RESULTS)",
             )
 
     def run(self, run_id: str) -> Run:
@@ -155,7 +155,7 @@ class Results:
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError("These results do not belong to an experiment that can be reported", "Use exp.results()")
+            raise SettingsError("These results do not belong to an experiment that can be reported", "Use EXPERIMENT.results()")
         return self.writer(self, path, primary)
 
     @property
@@ -224,7 +224,7 @@ class Results:
         if self.is_covered:
             lines.append("Differences between variants are hidden until the end")
         elif len(self.variants) > 1:
-            lines.append("Compare two variants: compare(results, A, B)")
+            lines.append("Compare two variants: compare(RESULTS, A, B)")
         return "\n".join(lines)
 
 

@@ -34,7 +34,7 @@ def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) 
         yield f"the primary was frozen as {frozen}, and {primary} was chosen later"
     if comparisons == 1 and variants > 2:
         text = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
-        yield f"{text}, with an unadjusted p value; compare(results) adjusts all of them (Holm)"
+        yield f"{text}, with an unadjusted p value; compare(RESULTS) adjusts all of them (Holm)"
 
 
 def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:

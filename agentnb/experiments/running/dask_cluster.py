@@ -71,7 +71,7 @@ class DaskCluster:
         self._data = first
 
     def submit(self, job: Job, keeps_logs: bool) -> Any:
-        """Submit a cell to be run once, with a new key for each attempt so that no worker gets it again."""
+        """Submit an attempt at a cell under a key of its own. Dask repeats it only if its result is lost with the worker."""
         key = (self._topic, job.run_id)
         arguments = (self._data, job, keeps_logs, self._topic, self._workers)
         return self._client.submit(run_cell_on_dask, *arguments, key=key, pure=False, retries=0)

@@ -46,6 +46,8 @@ class CellResult(NamedTuple):
     """The logs of the run and its nested runs, by run id."""
     spent: float
     """US dollars spent."""
+    execution: str = ""
+    """Name of the execution that produced it, on Dask."""
 
 
 def run_cell_here(
@@ -83,16 +85,18 @@ def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, worker
     """
     from distributed import get_client
 
-    client = get_client()
+    client, execution = get_client(), uuid4().hex
 
     def tell(kind: str, value: Any = None) -> None:
-        client.log_event(topic, {"attempt": job.run_id, "kind": kind, "value": value})
+        client.log_event(topic, {"attempt": job.run_id, "execution": execution, "kind": kind, "value": value})
 
     async def until_stopped(cell: Coroutine[Any, Any, CellRun], tail: LogTail) -> CellRun:
         return await _report_until_stopped(cell, tail, partial(tell, "log"), _stop_of(client, topic))
 
     tell("began")
-    return run_cell_here(data, job, keeps_logs, partial(tell, "paid"), _limits(client, topic, workers), until_stopped)
+    pay = partial(tell, "paid")
+    result = run_cell_here(data, job, keeps_logs, pay, _limits(client, topic, workers), until_stopped)
+    return result._replace(execution=execution)
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ MAX_WAITS = 10
 overtake the message that the cell has started.
 """
 REPEATED = "Dask ran the cell again: its worker died before the result was fetched"
+"""Error of an execution that Dask repeated by itself."""
 AHEAD = 2
 """Number of cells per thread submitted to a Dask cluster, so that the next one is queued before the last result arrives."""
 
@@ -51,11 +52,8 @@ class _Attempt:
     """A cell submitted to the pool. Further details are available only with Dask."""
 
     job: Job
-    has_begun: bool = False
-    spent: float = 0.0
-    """US dollars reported so far."""
-    repeated: tuple[float, ...] = ()
-    """US dollars spent by each earlier execution, if Dask has repeated the cell."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """US dollars reported so far by each execution: Dask repeats a cell if its worker dies before the result is fetched."""
 
 
 class InPool:
@@ -82,7 +80,7 @@ class InPool:
     def waiting(self) -> int:
         """Number of cells submitted to the cluster that have not started."""
         attempts = [*self._under_way.values()]
-        return sum(not attempt.has_begun for attempt in attempts) if self._dask else 0
+        return sum(not attempt.spent for attempt in attempts) if self._dask else 0
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end, rerunning it if its worker died; each lost attempt is kept as a row.
@@ -109,7 +107,7 @@ class InPool:
                     raise _make_pool_error(error) from error
                 if self._dask is not None:
                     await self._scatter()
-                    if not attempt.has_begun and waits < MAX_WAITS:  # it was still queued at a worker that died
+                    if not attempt.spent and waits < MAX_WAITS:  # it was still queued at a worker that died
                         waits += 1
                         self._lose(run_id)
                         continue
@@ -119,10 +117,10 @@ class InPool:
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
             del self._under_way[run_id]
-            self._spending.pay(job.cell.key, result.spent - attempt.spent)
+            self._spending.pay(job.cell.key, result.spent - attempt.spent.pop(result.execution, 0.0))
             self._keep(run_id, result)
-            self._record_repeated(attempt)
-            row = replace(result.row, redone="again") if attempt.repeated else result.row
+            self._record_lost(attempt.job, REPEATED, attempt.spent.values())
+            row = replace(result.row, redone="again") if attempt.spent else result.row
             return CellRun(row, None if result.events is None else Run.from_events(result.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
@@ -131,7 +129,7 @@ class InPool:
         if self._dask is not None:
             await asyncio.to_thread(self._dask.close, stop=bool(self._under_way))
         for run_id, attempt in [*self._under_way.items()]:
-            only_waited = self._dask is not None and not attempt.has_begun
+            only_waited = self._dask is not None and not attempt.spent
             self._lose(run_id, "" if only_waited else "The experiment ended before it")
         await self._here.close()
 
@@ -173,17 +171,20 @@ class InPool:
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         """Handle a message from a worker about an attempt. Called on a thread of the Dask client."""
-        run_id, value = message["attempt"], message["value"]
+        run_id, execution, value = message["attempt"], message["execution"], message["value"]
         attempt = self._under_way.get(run_id)
         if attempt is None:  # abandoned, but its spending counts
             if message["kind"] == "paid":
                 self._spending.pay("", value)
         elif message["kind"] == "began":
-            if attempt.has_begun:
-                attempt.repeated, attempt.spent = (*attempt.repeated, attempt.spent), 0.0
-            attempt.has_begun = True
+            if attempt.spent:
+                self._put_logs_aside(run_id)
+                self._spending.begin(attempt.job.cell.key, self._work.group_of(attempt.job))
+                if self._streamed is not None:
+                    self._streamed.begin(run_id)
+            attempt.spent[execution] = 0.0
         elif message["kind"] == "paid":
-            attempt.spent += value
+            attempt.spent[execution] += value
             self._spending.pay(attempt.job.cell.key, value)
         elif self._streamed is not None:
             self._streamed.take(run_id, Piece(*value))
@@ -199,22 +200,24 @@ class InPool:
         """Move away the logs of an attempt without a row. If ``why`` is given, the attempt is recorded as a row with this error
         and its known spending.
         """
-        attempt, log_id = self._under_way.pop(run_id), ""
-        if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
-            with self._streamed.ending(run_id) as run_ids:
-                self._records.put_aside(run_ids)
-                log_id = run_id if run_id in run_ids else ""
-        self._record_repeated(attempt)
-        if why:  # a plain pool reports no start, and no spending
-            self._record_lost(attempt.job, why, attempt.spent if attempt.has_begun else None, log_id)
+        attempt, log_id = self._under_way.pop(run_id), self._put_logs_aside(run_id)
+        *repeated, last = attempt.spent.values() or (None,)  # a plain pool reports nothing
+        self._record_lost(attempt.job, REPEATED, repeated)
+        if why:
+            self._record_lost(attempt.job, why, [last], log_id)
 
-    def _record_repeated(self, attempt: _Attempt) -> None:
-        for spent in attempt.repeated:
-            self._record_lost(attempt.job, REPEATED, spent)
+    def _put_logs_aside(self, run_id: str) -> str:
+        """Move away the logs of an attempt. Return the id of its run if there is a log of it, or an empty string."""
+        if not isinstance(self._records, ExperimentFolder) or self._streamed is None:
+            return ""
+        with self._streamed.ending(run_id) as run_ids:
+            self._records.put_aside(run_ids)
+        return run_id if run_id in run_ids else ""
 
-    def _record_lost(self, job: Job, why: str, spent: float | None, log_id: str = "") -> None:
-        row = row_of_death(self._work, job, why)
-        self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
+    def _record_lost(self, job: Job, why: str, costs: Iterable[float | None], log_id: str = "") -> None:
+        for cost in costs:
+            row = row_of_death(self._work, job, why)
+            self._records.add(replace(row, run_id=log_id, status=LOST, cost=cost, at=datetime.now(UTC)))
 
 
 def threads_of(pool: Any) -> int:

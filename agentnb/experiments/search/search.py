@@ -268,7 +268,7 @@ class Search:
             )
         start, split = GuidanceSet("off", {}), Split((), (), ())
         try:
-            start = find_set(self.guidance)
+            start = find_set(self.guidance, host_here().sets)
             if not problems:
                 split = split_tasks(tasks, tuple(map(str, self.keep)), self.held_out, self.folds, self.seed)
         except SettingsError as error:

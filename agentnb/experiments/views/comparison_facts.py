@@ -148,7 +148,7 @@ def _at_look(comparison: Comparison) -> str:
 def _ground(comparison: Comparison) -> str:
     if not isinstance(comparison.of_completed, Difference):
         return " The difference rests on runs that hit a limit or failed: too few pairs completed."
-    return " Completed runs alone do not show it: it comes from runs that hit a limit or failed."
+    return " Without the runs that hit a limit or failed, this is not shown."
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -348,9 +348,10 @@ def _exceptions(analysis: Difference) -> str:
 def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
-    tasks = comparison.analysis.tasks
-    found = f"With {tasks} tasks, a true difference of {comparison.mde:.2g} would be found 4 times in 5"
-    return f" {found}; half of it, {comparison.mde / 2:.2g}, needs a new experiment with about {4 * tasks:,} tasks."
+    shown, tasks, clusters = f"{comparison.mde:.2g}", comparison.analysis.tasks, len(comparison.analysis.sizes)
+    needed = f"{4 * clusters:,} {'tasks' if clusters == tasks else 'clusters'}"
+    found = f"With {tasks} tasks, a true difference of {shown} would be found 4 times in 5"
+    return f" {found}; half of it, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
 
 
 def _value(value: object, reason: str | None) -> str:

@@ -99,12 +99,12 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
 
 def _hint(results: Results, variable: str) -> str:
     if results.is_covered:
-        return "To complete the missing runs: await exp.run()"
+        return "To complete the missing runs, run the experiment again"
     if results.is_by_round:
         return f"Short-term effects of each guidance set: lift({variable})"
     if len(results.variants) < 2:
         return f"All rows: {variable}.table()"
     if results.look is not None and not results.look.is_last:
-        return f"Compare at this look: compare({variable}). To continue to the next look: await exp.run(). {NO_DIFFERENCE}"
+        return f"Compare at this look: compare({variable}). For the next look, run the experiment again. {NO_DIFFERENCE}"
     a, b = results.variants[1], results.variants[0]
     return f"Compare: compare({variable}, {a!r}, {b!r}). {NO_DIFFERENCE}"

@@ -172,8 +172,8 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
     rows = opened.execute(f"SELECT id, {parents} FROM sessions ORDER BY created_at, id").fetchall()
     ids = {row[0] for row in rows} - {None}  # a damaged session without an id is nobody's parent
     outer = [session_id for session_id, parent in rows if session_id not in inner and parent not in ids]
-    if rows and not outer:
-        file.note("Its sessions all contain each other")
+    if not outer:
+        file.note("Its sessions all contain each other" if rows else "It contains no sessions")
     for session_id in outer:
         position = f"session {session_id}"
         with file.guard(position):

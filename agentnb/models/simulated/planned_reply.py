@@ -70,7 +70,7 @@ class _Planning:
     def answer(self) -> str:
         """The answer: the tools' results, the person's answers, and the items left out."""
         if not self.steps:
-            return listless(len(self.items))
+            return listless(len(self.items), self._tools)
         results = [_quotable(entry) for entry in self._results]
         ended = [errors for step in self.steps if (errors := self._errors_of(step))]
         failed = sum(None not in errors for errors in ended)

@@ -22,7 +22,6 @@ COMPLETE = "[WORKFLOW_COMPLETE]"
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
 """Words in a reminder that make the model stop rather than call the failing tool once more."""
-NO_CALL = "it contains no call in backticks of one of my tools"
 LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
@@ -89,7 +88,7 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 def last_words(observation: Observation) -> str:
     """Return the answer, a short one if it has already answered and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
-        text = listless(len(observation.plan))
+        text = listless(len(observation.plan), observation.tools)
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
@@ -131,7 +130,8 @@ def _review(observation: Observation) -> Move:
     finished = [entry for entry in open_entries if _is_finished(observation, entry)]
     others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
-    more = [(entry, "blocked", NO_CALL) for entry in others if entry not in able]
+    why = f"it contains no call in backticks of one of my tools ({_names(observation.tools)})"
+    more = [(entry, "blocked", why) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
     marks = _close_finished(observation, finished, [*more, *begun])
     work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
@@ -181,12 +181,11 @@ def _update(marks: Iterable[Mark]) -> ToolCall:
 
 def introduction(tools: Iterable[ToolSpec]) -> str:
     """Return the answer to a prompt without a list."""
-    names = ", ".join(f"`{tool.name}`" for tool in tools) or "none"
     return (
         "I am agentnb's simulated model, not a language model, and nothing leaves this machine. "
         "I follow a list: write one item per step, with the call in backticks and literal arguments, for example "
         '- Load the table with `load("data.csv")`. '
-        f"My tools: {names}. "
+        f"My tools: {_names(tools)}. "
         "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
         "A server on your own machine needs no key: ollama:NAME."
     )
@@ -199,10 +198,14 @@ def plan_report(result: Mapping[str, Any]) -> str:
     return "\n\n".join(str(line)[:MAX_OF_A_RESULT] for line in lines)
 
 
-def listless(items: int) -> str:
-    """Return the answer to a list whose items contain no calls."""
+def listless(items: int, tools: Iterable[ToolSpec]) -> str:
+    """Return the answer to a list whose items contain no calls of these tools."""
     which = "1 item, which contains no call" if items == 1 else f"{items} items, none of which contains a call"
-    return f"The list has {which} in backticks of one of my tools."
+    return f"The list has {which} in backticks of one of my tools ({_names(tools)})."
+
+
+def _names(tools: Iterable[ToolSpec]) -> str:
+    return ", ".join(f"`{tool.name}`" for tool in tools) or "none"
 
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
 from agentnb.core.redaction import redact
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import ASKED, Frame, LiveCard
@@ -382,9 +383,13 @@ class CardView:
                 self._ask_nobody()
 
     def _ask_nobody(self) -> None:
-        """If the cell waits for the run, suspend it at a gate's question and decline tools' questions: there are no buttons."""
+        """If the cell waits for the run, suspend it at a question of a gate or a step and decline tools' questions: there are
+        no buttons.
+        """
         live = self._live
-        if live is not None and self._blocks:
+        if live is not None and self._blocks and works_in_steps(self._run):
+            live.leave()
+        elif live is not None and self._blocks:
             with suppress(AgentnbError):  # no gate asks
                 live.suspend(nobody_here=True)
             for question in self._run.waiting:

@@ -204,7 +204,7 @@ def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: restore the files that the newest run, or the given one, changed with write_file and edit_file"""
+    """[ID]: restore the files that the newest run with such changes, or the given one, changed with write_file and edit_file"""
     print(undo_command(session, rest))
 
 

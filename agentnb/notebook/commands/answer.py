@@ -213,7 +213,9 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
 
 def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]]) -> str:
     """Return the first few questions as text, each after its id or that of its run."""
-    return "; ".join([f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions[:MAX_OF_RUNS]])
+    shown = [f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions[:MAX_OF_RUNS]]
+    more = len(questions) - len(shown)
+    return "; ".join([*shown, *([f"and {more} more"] if more else ())])
 
 
 def _question_line(question: WaitingOnUser) -> str:

@@ -11,6 +11,7 @@ from agentnb.display.texts.labels import clean, file_size, pluralize
 from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.frontend import asker
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
 
@@ -46,6 +47,7 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
     print("\n".join(filter(None, [*lines, kept])))
     if YES in words:
+        check_person("Deleting runs")
         return _delete(session, chosen)
     ask = asker(shell)
     if ask is None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
+from agentnb.display.texts.question_labels import suspended_lines
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.commands.todos_command import todo_text
@@ -35,7 +36,10 @@ def status_lines(session: Session) -> list[str]:
     stored = list(families_known_here(session))
     newest_first = [family[0] for family in stored]
     lines = lines or _left_behind(session, newest_first) or [ONLY_PYTHON if session.has_hosted else NOTHING]
-    lines += _suspended_lines(newest_first, {run.id for run in runs})
+    waiting = [run.id for run in newest_first if run.can_be_answered]
+    told = {run.id for run in runs}
+    lines += suspended_lines([name for name in waiting if name not in told], session.store.load)
+    lines += [f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else []
     lines += _costs(session, stored)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
@@ -90,13 +94,6 @@ def _left_behind(session: Session, newest_first: Sequence[RunSummary]) -> list[s
 def _elsewhere(session: Session, one: RunSummary) -> str:
     """Return the notebook in which the run was started, if it is not this one."""
     return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
-
-
-def _suspended_lines(newest_first: Iterable[RunSummary], told: set[str]) -> list[str]:
-    """Return a line about each suspended run, of any age, that has not been mentioned yet, including how to drop one."""
-    waiting = [run.id for run in newest_first if run.can_be_answered]
-    lines = [f"Run {name} is waiting for your answer: %agent answer {name} TEXT" for name in waiting if name not in told]
-    return [*lines, *([f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else [])]
 
 
 def _explain_setting(session: Session, key: str, value: str) -> str:

@@ -23,7 +23,7 @@ VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
 RESTRICTED = "restricted"
 """Word that permits only reading files."""
 EXAMPLE = 'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or a list of permitted flags, ["file_read"]'
-RULE_EXAMPLE = "Write the name of a tool, or a name with a pattern in brackets: bash(git status *)"
+ONE_RULE = "Write the name of a tool, with a pattern in brackets for some of its calls: bash, write_file(data/**)"
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
 """Prefix of words for tools by effect: ``effect:read`` for tools that only read, ``effect:write`` for those that write, etc."""
@@ -53,12 +53,12 @@ class Rule:
             raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", suggest_names(str(verdict), VERDICTS))
         tools, pattern = rule_parts(text.strip()) if isinstance(text, str) else ("", "")
         if _TOOLS.fullmatch(tools) is None:
-            raise SettingsError(f"Invalid permission rule: {text!r}", RULE_EXAMPLE)
+            raise SettingsError(f"Invalid permission rule: {text!r}", ONE_RULE)
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", suggest_names(effect, EFFECTS))
         if pattern and WILDCARDS & set(tools):
-            raise SettingsError(f"{text!r}: brackets need the name of a single tool", RULE_EXAMPLE)
+            raise SettingsError(f"{text!r}: brackets need the name of a single tool", ONE_RULE)
         return cls(verdict, tools, pattern)
 
     @property

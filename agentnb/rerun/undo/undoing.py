@@ -28,6 +28,8 @@ from agentnb.store.store import Store
 FILE_TOOLS = frozenset({"write_file", "edit_file"})
 _LASTING = frozenset({"execute", "write"})
 """Effects that outlast an undo."""
+CHANGED = ("changed_since", "changed_between")
+"""Reasons for which the file as it was before the run may be needed."""
 LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
 """Built-in tools with lasting effects, needed for workflows: their logs lack the declared effects of tools."""
 Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
@@ -45,7 +47,7 @@ class UndoneFile(NamedTuple):
     why_not: Why | None = None
     """Reason for keeping some of the run's changes, or None if all were undone."""
     detail: str = ""
-    """The rule or the error."""
+    """The rule, the error, or the copy that is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,13 @@ def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[Rul
     except OSError as error:
         return UndoneFile(shown, "none", "failed", error.strerror or str(error))
     _note(store, plan)
-    return UndoneFile(shown, plan.action, plan.why_not)
+    return UndoneFile(shown, plan.action, plan.why_not, _copy(store, changes[0]) if plan.why_not in CHANGED else "")
+
+
+def _copy(store: Store, change: FileChanged) -> str:
+    """Return where the file as it was before a change is kept; empty if it is not."""
+    folder = folder_of_run(store.folder, change.run_id).path.name
+    return f"{store.shown_folder}/{folder}/{change.image}" if change.image else ""
 
 
 def _carry_out(store: Store, plan: FilePlan, place: Place) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import QuestionKind, new_question
 from agentnb.core.run.approvals import judged_call
-from agentnb.errors import NobodyToAsk
+from agentnb.errors import Declined, NobodyToAsk
 from agentnb.runtime.questions.answerers import QuestionSuspended
 from agentnb.runtime.questions.question_book import since_start
 from agentnb.runtime.run_end import Suspended
@@ -60,3 +60,5 @@ class StepQuestions:
                 raise Suspended("nobody_here") from None
             except NobodyToAsk as error:
                 raise NobodyToAsk(error.what, HOW_TO_ANSWER) from None
+            except Declined as error:  # without its advice, which is for models
+                raise type(error)(error.what) from None

@@ -185,7 +185,7 @@ class ActionCall:
         log = self._calls.steps.log
         if plan_id not in log.run.plans:
             log.warn_once(
-                "A question ends a plan: the steps that it replaced did not run",
+                "The plan ended with a question, and its remaining steps did not run",
                 "Write the answer into the plan and run it again",
             )
 

@@ -216,23 +216,25 @@ def test_cost_of_an_abandoned_attempt_counts_against_the_budget() -> None:
     spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
     with ThreadPoolExecutor(1) as threads:
         pool = InPool(threads, here.work, here.records, spending, 1, here)
-        pool._hear({"attempt": "given-up", "kind": "paid", "value": 0.25})
-        pool._hear({"attempt": "given-up", "kind": "began", "value": None})
+        pool._hear({"attempt": "given-up", "execution": "", "kind": "paid", "value": 0.25})
+        pool._hear({"attempt": "given-up", "execution": "", "kind": "began", "value": None})
     assert spending.spent == 0.25 and not pool.waiting
 
 
 def test_cell_repeated_by_dask_keeps_a_row_for_each_execution(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = InPool._run
+    run, begin, reserved = InPool._run, CellSpending.begin, list[str]()
 
     async def run_twice(pool: InPool, job: Job) -> CellResult:
-        for dollars in (0.25, 0.5):
+        for execution, dollars in (("first", 0.25), ("second", 0.5)):
             for kind, value in (("began", None), ("paid", dollars)):
-                pool._hear({"attempt": job.run_id, "kind": kind, "value": value})
-        return await run(pool, job)
+                pool._hear({"attempt": job.run_id, "execution": execution, "kind": kind, "value": value})
+        return (await run(pool, job))._replace(execution="second")
 
     monkeypatch.setattr(InPool, "_run", run_twice)
+    monkeypatch.setattr(CellSpending, "begin", lambda spending, key, group: reserved.append(key) or begin(spending, key, group))
     with ThreadPoolExecutor(1) as threads:
-        results = small(1, executor=threads).run_sync(show=False)
+        results = small(1, executor=threads, budget=1_000, **PRICED).run_sync(show=False)
     attempts = results.attempts
     assert [*attempts["status"]].count("lost") == 2 and {*attempts[attempts["status"] == "lost"]["cost"]} == {0.25}
     assert [row.redone for row in results.rows] == ["again"] * 2
+    assert {reserved.count(row.key) for row in results.rows} == {2}, "each execution may spend as much"

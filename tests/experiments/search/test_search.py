@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 from binomial_bounds import at_most
-from property_settings import AT_NIGHT
 from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
 
 from agentnb.errors import ExperimentProblems, SettingsError
@@ -98,7 +97,7 @@ searched(small_search(folder=sys.argv[1], propose=propose_or_die, agent={{"tools
 def test_killed_search_resumes_without_paying_twice_for_a_cell(tmp_path: Path, subtests: pytest.Subtests) -> None:
     script = KILLED.format(paths=[str(Path(__file__).parents[2] / "support")])
     whole = {(row.variant, row.task): row.values for row in _searched_here(tmp_path / "whole")}
-    for where, count in (("tool", 25), *((("proposer", 2), ("tool", 12), ("tool", 60)) if AT_NIGHT else ())):
+    for where, count in (("tool", 25), ("proposer", 2), ("tool", 12), ("tool", 60)):
         with subtests.test(f"{where} {count}"):
             folder = tmp_path / f"{where}{count}"
             folder.mkdir()

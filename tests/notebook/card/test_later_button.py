@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from pretend_browser import Browser
+from waiting import wait_until
 
-from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb import Agent, Plan, RunOptions, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
@@ -93,3 +95,22 @@ def test_suspension_ends_only_the_card_of_its_own_run(tmp_path: Path) -> None:
             view(event)
         view.show(SimpleNamespace(run_id=run.id, events_before=events_before, board=None))  # type: ignore[arg-type]
         assert place.calls == [shown]
+
+
+def test_unseen_question_of_a_step_suspends_the_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    async def weigh(by: str) -> str:
+        """Weigh."""
+        return by
+
+    workflow = Workflow.from_yaml("workflow: [{id: colour, type: human, ask: Which?}]")
+    plan = Plan.read("steps: [{type: tool, name: weigh, args: {}}]")
+    asks: dict[str, Any] = {"human step": workflow.start, "plan": partial(plan.start, tools=[weigh])}
+    for name, start in asks.items():
+        with subtests.test(name):
+            view = CardView(OpenWidgets(), blocks=True)
+            live = start(options=RunOptions(watch=view, store=Store(tmp_path), suspend=True, can_ask=True))
+            view.show(live)
+            wait_until(lambda live=live: bool(live.run.waiting) or live.done)  # type: ignore[misc]
+            view._give_up()
+            run = live.result(30)
+            assert (run.status, len(run.waiting), run.questions[0].outcome) == ("waiting_on_user", 1, "open")
