@@ -9,7 +9,6 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable
 from shlex import quote
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
 """Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
+LEFT_OUT = a.Plain(" (options that allow calls are not repeated: add them yourself)")
 LOAD_EXTENSION = "%load_ext agentnb"
 CHECK = "%%agent --expect \"'42' in text\""
 
@@ -71,36 +71,25 @@ def _options(typed: a.Invocation) -> str:
     return "".join(f" {option} {value}" for option, value in (*values.items(), *rules) if value)
 
 
-def _left_out(by: a.Invocation | None) -> list[a.Plain]:
-    """Return a note if the cell had options that commands never repeat."""
-    note = a.Plain(" (options that allow calls are not repeated: add them yourself)")
-    return [note] if _cell_options(by).allowed else []
-
-
-def _in_python(advice: a.ContinueRun | a.RerunSteps | a.TryAgain) -> list[Any]:
-    """Return the expression for a run that Python started, because no command of a notebook reaches it."""
-    by = advice.by
-    return [a.PYTHON[type(advice)](advice)] if by is not None and by.surface == "python" else []
-
-
-def _try_again(advice: a.TryAgain) -> tuple[str | a.Plain, ...]:
-    return (*_in_python(advice),) or (f"%%agent --continue{_again(advice)}", *_left_out(advice.by))
+def _in_cell(advice: a.ContinueRun | a.RerunSteps | a.TryAgain, *commands: str | a.Plain) -> tuple[str | a.Plain, ...]:
+    """Return the commands, with a note if they leave out options of the cell; for a run that Python started, which no
+    command reaches, its expression.
+    """
+    if advice.by is not None and advice.by.surface == "python":
+        return (str(a.PYTHON[type(advice)](advice)),)
+    return (*commands, LEFT_OUT) if _cell_options(advice.by).allowed else commands
 
 
 def _continue(advice: a.ContinueRun) -> tuple[str | a.Plain, ...]:
-    if in_python := _in_python(advice):
-        return (*_session_budget(advice), *in_python)
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
     run_id = f" {advice.run}" if advice.run else ""
     command = f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}"
-    return (*opens, *_session_budget(advice), command, *_left_out(advice.by))
+    return (*_session_budget(advice), *_in_cell(advice, *opens, command))
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str | a.Plain, ...]:
-    if in_python := _in_python(advice):
-        return (*_session_budget(advice), *in_python)
     command = f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}"
-    return (*_session_budget(advice), command, a.Plain(" above the workflow's text"), *_left_out(advice.by))
+    return (*_session_budget(advice), *_in_cell(advice, command, a.Plain(" above the workflow's text")))
 
 
 def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
@@ -148,7 +137,7 @@ OPTIONS: a.Commands = {
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,
-    a.TryAgain: _try_again,
+    a.TryAgain: lambda one: _in_cell(one, f"%%agent --continue{_again(one)}"),
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
     a.RerunSteps: _rerun,
