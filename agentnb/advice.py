@@ -20,7 +20,8 @@ USUAL_OUT = "run"
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The options of the cell or command that started a run, as typed. Commands that continue the run repeat them."""
 
-    surface: Literal["notebook", "shell"] = "notebook"
+    surface: Literal["notebook", "shell", "python"] = "notebook"
+    """``python`` is never logged: a run that Python started has no invocation."""
     out: str = ""
     """The variable that receives the run."""
     model: str = ""
@@ -32,6 +33,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     """The option ``--approve``, except ``auto``: a command never repeats a permission."""
     rules: tuple[str, ...] = ()
     """The permission rules, except those that allow."""
+    allowed: bool = False
+    """True if the person typed ``--approve auto`` or a rule that allows."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
@@ -335,9 +338,9 @@ AnyAdvice: TypeAlias = (
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
 """Advice as callers pass it: a string is plain advice; an empty string means none."""
-Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order, or
-plain advice instead."""
+Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str | Plain, ...] | Plain | None]]
+"""A surface's table: for each kind of advice, the command (empty or None as above), several commands to type in order
+with plain text after them, or plain advice instead."""
 THEN = ", then "
 
 
@@ -384,7 +387,12 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
     if command is None:
         return []
     typed_commands = (command,) if isinstance(command, str) else command
-    command_pieces = [piece for part in typed_commands if part for piece in (THEN, Command(part))][1:]
+    command_pieces = [
+        piece
+        for part in typed_commands
+        if part
+        for piece in ((part.text,) if isinstance(part, Plain) else (THEN, Command(part)))
+    ][1:]
     lead = f"{advice.lead}: " if advice.lead and command_pieces else advice.lead
     return [piece for piece in (lead, *command_pieces, advice.rest) if piece]
 

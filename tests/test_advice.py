@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from argparse import Namespace
 from typing import get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from agentnb.advice import (
     ListRuns,
     NameOne,
     Plain,
+    RerunSteps,
     SetKey,
     ShowModels,
     StartAgain,
@@ -32,8 +34,11 @@ from agentnb.core.log.events import ErrorRaised, RunStarted, Warned
 from agentnb.core.log.wire import decode_lines
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError, suggest_names
+from agentnb.notebook.cells.cell_invocation import invocation_of
 
 KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]
+LEFT_OUT = " (options that allow calls are not repeated: add them yourself)"
+PYTHON_RUN = Invocation(surface="python")
 START = b'{"kind":"run_started","seq":0,"at":"2026-01-01T00:00:00Z","run_id":"r","schema":%d,"run_kind":"agent",'
 START += b'"model":"m","system":"","tools":[],"prompt":{"role":"user","parts":[]}}\n'
 
@@ -81,10 +86,54 @@ def test_advice_is_worded_for_each_surface(subtests: pytest.Subtests) -> None:
             "Continue: %%agent --continue --approve ask --rule 'bash(rm *)=deny' --rule x=ask",
             "",
         ),
+        ContinueRun(by=Invocation(allowed=True), lead="Continue"): (
+            "Continue: agent.run(PROMPT, continue_from=run)",
+            f"Continue: %%agent --continue{LEFT_OUT}",
+            "",
+        ),
+        RerunSteps(step="a", by=Invocation(allowed=True), lead="Continue"): (
+            "Continue: wf.run(rerun_from='a', of=run)",
+            f"Continue: %%workflow --rerun-from a above the workflow's text{LEFT_OUT}",
+            "Run it again: agentnb exec FILE",
+        ),
+        TryAgain(by=Invocation(allowed=True), lead="Try again", rest=", or wait"): (
+            "Try again: agent.run(PROMPT, continue_from=run), or wait",
+            f"Try again: %%agent --continue{LEFT_OUT}, or wait",
+            "Try again, or wait",
+        ),
+        TryAgain(by=PYTHON_RUN, lead="Try again"): (
+            "Try again: agent.run(PROMPT, continue_from=run)",
+            "Try again: agent.run(PROMPT, continue_from=run)",
+            "Try again",
+        ),
+        ContinueRun(todo="1", tools=("a",), by=PYTHON_RUN, lead="Continue"): (
+            "Continue: agent.run(PROMPT, continue_from=run)",
+            "Continue: agent.run(PROMPT, continue_from=run)",
+            "",
+        ),
+        RerunSteps(step="a", by=PYTHON_RUN, lead="Continue"): (
+            "Continue: wf.run(rerun_from='a', of=run)",
+            "Continue: wf.run(rerun_from='a', of=run)",
+            "Run it again: agentnb exec FILE",
+        ),
     }
     for advice, words in cases.items():
         with subtests.test(words[0]):
             assert (in_python([advice]), in_notebook([advice]), in_words([advice], SHELL)) == words
+
+
+def test_options_that_allow_are_noted_but_not_kept(subtests: pytest.Subtests) -> None:
+    options = Namespace(out="run", model="m", tools=[], gate="", approve=None, rules=[])
+    for typed, kept in (
+        ({}, Invocation(out="run", model="m")),
+        ({"approve": "auto"}, Invocation(out="run", model="m", allowed=True)),
+        ({"approve": "ask"}, Invocation(out="run", model="m", approve="ask")),
+        ({"rules": ["x = allow"]}, Invocation(out="run", model="m", allowed=True)),
+        ({"rules": ["x=allow", "y=deny"]}, Invocation(out="run", model="m", rules=("y=deny",), allowed=True)),
+        ({"rules": ["y=ask"]}, Invocation(out="run", model="m", rules=("y=ask",))),
+    ):
+        with subtests.test(typed=typed):
+            assert invocation_of(Namespace(**{**vars(options), **typed})) == kept
 
 
 def test_commands_in_advice_are_separate_parts(snapshot: Snapshot) -> None:

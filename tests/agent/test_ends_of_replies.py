@@ -107,7 +107,7 @@ def test_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> No
         with subtests.test(stop_reason=stop_reason, policy=policy):
             run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
             assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
-            assert states.ending(run) == "The model declined to answer. Continue: %%agent --continue"
+            assert states.ending(run) == "The model declined to answer. Continue: agent.run(PROMPT, continue_from=run)"
 
 
 @pytest.mark.req("K2.1")

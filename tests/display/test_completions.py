@@ -12,7 +12,7 @@ from run_builder import Fact, RunBuilder, called
 from some_approvals import CASES
 
 from agentnb import Run
-from agentnb.advice import SetKey, as_advice
+from agentnb.advice import Invocation, SetKey, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
@@ -46,12 +46,21 @@ REFUSED: Fact = (
 )
 
 
-def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
+NOT_THERE = "the text is not in conf.yaml\nRead it"
+
+
+def ended(
+    code: str = "",
+    facts: list[Fact] = [],  # noqa: B006
+    assessment: Assessment | None = None,
+    error: str = NOT_THERE,
+    **end: Any,
+) -> Run:
     """Return a run that edits a file, has these events, and answers."""
-    text = "the text is not in conf.yaml\nRead it" if code else "changed"
+    text = error if code else "changed"
     arguments = {"path": "a.py"} if facts is REJECTED_CALL else {}
     story = (
-        RunBuilder()
+        RunBuilder(invocation=Invocation())
         .round(called("edit_file", "c1", **arguments), text=text, error_code=code or None)
         .extend(*facts)
         .round(ANSWER)
@@ -70,6 +79,12 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         "warn",
         "Done, 1 call failed",
         "First failed call: edit_file in round 1 (the text is not in conf.yaml).",
+    ),
+    "a command that failed": (
+        ended("command_failed", error="STDERR:\ncat: a.txt: No such file\nExit code 1"),
+        "warn",
+        "Done, 1 call failed",
+        "First failed call: edit_file in round 1 (cat: a.txt: No such file).",
     ),
     "a call that the person refused": (
         ended(DENIED),

@@ -104,8 +104,8 @@ def test_line_of_a_suspension_says_its_end(subtests: pytest.Subtests) -> None:
     recovered = e.RunRecovered(seq=2, at=None, run_id="r", schema=e.SCHEMA)
     question = e.QuestionAsked(seq=3, at=None, run_id="r", question=WaitingOnUser("approval", "May I?", {}, "q2"))
     answers = {
-        "suspended until answered: approve": {"answer": "approve"},
-        "suspended until answered: declined": {"declined": True},
+        "suspended, then answered: approve": {"answer": "approve"},
+        "suspended, then answered: declined": {"declined": True},
         "suspended, then resumed": {"withdrawn": True},
     }
     for line, fields in answers.items():

@@ -58,7 +58,7 @@ class Words(HTMLParser):
 
 def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
-    assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
+    assert "Limit reached: 1 round<" in shown and "agent.run(PROMPT, continue_from=run)<" in shown
 
 
 def test_answer_is_outside_the_folds() -> None:

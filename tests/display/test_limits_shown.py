@@ -15,6 +15,7 @@ from scripted_runs import add, play
 from summarising import priced
 
 from agentnb import Agent, Run, ToolCall
+from agentnb.advice import Invocation
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.questions import WaitingOnUser
@@ -66,7 +67,7 @@ def at_limit(name: str, value: float) -> Run:
     """Return a run of one round that reached this limit at a high cost."""
     common: dict[str, Any] = {"at": made("x").started_at, "run_id": "r"}
     facts: list[Any] = [
-        e.RunStarted(seq=0, schema=e.SCHEMA, prompt=user("Go"), model="own:m", **common),
+        e.RunStarted(seq=0, schema=e.SCHEMA, prompt=user("Go"), model="own:m", invocation=Invocation(), **common),
         e.RoundStarted(seq=1, index=0, reason="prompt", **common),
         e.ModelReplied(seq=2, message=Message("assistant", (Text("Hm."),)), usage=Usage(cost=9.0), **common),
         e.RoundFinished(seq=3, index=0, status="success", **common),

@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from hostile import visible_text
 from run_builder import Fact, RunBuilder, answered, begun, called, todos_of
 
-from agentnb.advice import TryAgain, as_advice
+from agentnb.advice import Invocation, TryAgain, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -172,18 +172,20 @@ def typed_next(run: Run) -> str:
 def test_every_unsuccessful_outcome_says_what_to_type_next(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, step) in NEXT.items():
         with subtests.test(name):
-            assert typed_next(ended(RunBuilder().round("So far."), status, stop_reason)) == step
+            assert typed_next(ended(RunBuilder(invocation=Invocation()).round("So far."), status, stop_reason)) == step
+            in_python = ended(RunBuilder().round("So far."), status, stop_reason)  # no command reaches this run
+            assert typed_next(in_python) == (step and "Continue: agent.run(PROMPT, continue_from=run)")
     assert next_step(ended(RunBuilder(), "failed", "error")) is None  # there is nothing to continue
 
 
 def test_next_command_repeats_tools_and_reopens_blocked_todos(snapshot: Snapshot) -> None:
     tools = (ToolSpec("total", ""), ToolSpec("survey", ""))
-    one = ended(with_todos("completed", "blocked", tools=tools), "stopped", "blocked")
+    one = ended(with_todos("completed", "blocked", tools=tools, invocation=Invocation()), "stopped", "blocked")
     assert typed_next(one) == snapshot
-    two = ended(with_todos("blocked", "blocked"), "stopped", "blocked")
+    two = ended(with_todos("blocked", "blocked", invocation=Invocation()), "stopped", "blocked")
     assert typed_next(two) == snapshot
     long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(19))
-    many = ended(RunBuilder(tools=long).round("So far."), "cancelled", "cancelled")
+    many = ended(RunBuilder(tools=long, invocation=Invocation()).round("So far."), "cancelled", "cancelled")
     assert typed_next(many) == "Continue: %%agent --continue -t TOOLS"
     for run in (one, two, many):
         assert "<code" in run_html(run) and typed_next(run) in visible_text(run_html(run))
@@ -191,7 +193,7 @@ def test_next_command_repeats_tools_and_reopens_blocked_todos(snapshot: Snapshot
 
 def test_failed_run_suggests_continuing_unless_it_would_fail_again(snapshot: Snapshot) -> None:
     def after(error: e.RunError) -> str:
-        built = RunBuilder().round("So far.")
+        built = RunBuilder(invocation=Invocation()).round("So far.")
         built.add(e.ErrorRaised, error=error, where="model")
         return ending(ended(built, "failed", "error"))
 

@@ -31,7 +31,7 @@ def test_finished_run_shows_its_end_and_usage() -> None:
 def test_limited_run_names_the_limit_and_what_to_type() -> None:
     shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert shown.startswith("Limit reached: 1 round · 1 round, ")
-    assert "Continue: %%agent --continue -t add --max-rounds 2" in shown.splitlines()
+    assert "Continue: agent.run(PROMPT, continue_from=run)" in shown.splitlines()
 
 
 def test_long_running_run_shows_only_its_last_rounds() -> None:

@@ -46,13 +46,12 @@ def test_terminal_prints_the_full_reason_for_a_failure(capsys: pytest.CaptureFix
     with pytest.raises(ModelError):
         asyncio.run(Agent(ScriptedModel([RuntimeError(reason)])).run("Go.", watch=TerminalView()))
     state, why, *rest = capsys.readouterr().out.splitlines()
-    assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason}. Continue: %%agent --continue") and rest == []
+    go_on = "Continue: agent.run(PROMPT, continue_from=run)"
+    assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason}. {go_on}") and rest == []
     model = ScriptedModel([ToolCall("add", {"a": 1}), RuntimeError(reason)])
     asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show, so it does not raise
     *_, state, why = capsys.readouterr().out.splitlines()
-    assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(
-        f"{reason}. Continue: %%agent --continue -t add"
-    )
+    assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(f"{reason}. {go_on}")
 
 
 def test_view_shows_the_run_as_logged(monkeypatch: pytest.MonkeyPatch) -> None:

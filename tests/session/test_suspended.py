@@ -337,7 +337,7 @@ def test_grant_of_a_suspended_run_is_listed_and_withdrawn(tmp_path: Path, subtes
             run = live.result(LONG)
             assert f"  1  save, in run {run.id[-SHORT_ID:]}" in permissions_command(session, "", {})
             if name == "withdrawn":
-                assert "No calls are always allowed." in permissions_command(session, "withdraw 1", {})
+                assert "Allowed always: nothing yet." in permissions_command(session, "withdraw 1", {})
                 run = store.load(run.id)
                 assert run.is_suspended and run.waiting and not run.grants and run.gives_consent
                 assert store.summaries()[0].can_be_answered

@@ -47,7 +47,7 @@ def test_hints_of_an_agent_error_name_its_workflow_step(subtests: pytest.Subtest
             workflow("Said.", error).run_sync(show=False)
         assert raised.value.hint == hint and raised.value.run is not None
         step = next_step(raised.value.run)
-        assert step is not None and in_notebook([step]).endswith("ontinue: %%workflow --rerun-from b")
+        assert step is not None and in_notebook([step]).endswith("ontinue: wf.run(rerun_from='b', of=run)")
 
 
 def with_end(run: Run, events: int, status: Any) -> Run:
@@ -61,14 +61,14 @@ def with_end(run: Run, events: int, status: Any) -> Run:
 def test_ended_run_suggests_a_step_to_rerun_from_if_any(subtests: pytest.Subtests) -> None:
     steps = workflow("Said.", "Said.").run_sync(show=False)
     tasks = Workflow.from_yaml(TASKS, tools=[tell]).run_sync(show=False)
-    for run, command in ((steps, "%%workflow --rerun-from a"), (tasks, "")):
+    for run, command in ((steps, "wf.run(rerun_from='a', of=run)"), (tasks, "")):
         for status in ("cancelled", "limited", "stopped", "failed"):
             with subtests.test(command, status=status):
                 ended = with_end(run, 2, status)
                 assert "--continue" not in run_text(ended) + run_html(ended)
                 assert continue_command(with_end(run, 1, status)) == ""
                 assert next_step(with_end(run, 1, status)) is None
-    assert continue_command(with_end(steps, 3, "cancelled")) in ("", "%%workflow --rerun-from b")
+    assert continue_command(with_end(steps, 3, "cancelled")) in ("", "wf.run(rerun_from='b', of=run)")
 
 
 def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -144,7 +144,7 @@ class AlsoHappened:
 def _end_of_suspension(event: AnyEvent) -> str:
     if isinstance(event, QuestionAnswered) and not event.withdrawn:
         answer = "declined" if event.declined else choice_in_words(event.answer)
-        return first_line(clean(f"suspended until answered: {answer}"), MAX_LINE_CHARACTERS)
+        return first_line(clean(f"suspended, then answered: {answer}"), MAX_LINE_CHARACTERS)
     return "suspended, then resumed" if isinstance(event, RunRecovered) else ""
 
 

@@ -19,6 +19,7 @@ from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
 """Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
+LEFT_OUT = a.Plain(" (options that allow calls are not repeated: add them yourself)")
 LOAD_EXTENSION = "%load_ext agentnb"
 CHECK = "%%agent --expect \"'42' in text\""
 
@@ -70,17 +71,25 @@ def _options(typed: a.Invocation) -> str:
     return "".join(f" {option} {value}" for option, value in (*values.items(), *rules) if value)
 
 
-def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
+def _in_cell(advice: a.ContinueRun | a.RerunSteps | a.TryAgain, *commands: str | a.Plain) -> tuple[str | a.Plain, ...]:
+    """Return the commands, with a note if they leave out options of the cell; for a run that Python started, which no
+    command reaches, its expression.
+    """
+    if advice.by is not None and advice.by.surface == "python":
+        return (str(a.PYTHON[type(advice)](advice)),)
+    return (*commands, LEFT_OUT) if _cell_options(advice.by).allowed else commands
+
+
+def _continue(advice: a.ContinueRun) -> tuple[str | a.Plain, ...]:
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
     run_id = f" {advice.run}" if advice.run else ""
-    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}")
+    command = f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}"
+    return (*_session_budget(advice), *_in_cell(advice, *opens, command))
 
 
-def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:
-    return (
-        *_session_budget(advice),
-        f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}",
-    )
+def _rerun(advice: a.RerunSteps) -> tuple[str | a.Plain, ...]:
+    command = f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}"
+    return (*_session_budget(advice), *_in_cell(advice, command, a.Plain(" above the workflow's text")))
 
 
 def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
@@ -128,7 +137,7 @@ OPTIONS: a.Commands = {
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,
-    a.TryAgain: lambda one: f"%%agent --continue{_again(one)}",
+    a.TryAgain: lambda one: _in_cell(one, f"%%agent --continue{_again(one)}"),
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
     a.RerunSteps: _rerun,

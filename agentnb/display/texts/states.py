@@ -421,7 +421,9 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
             name, rejection = first_line(record.call.name, 60), _rejection(run, record)
-            error = first_line(rejection or record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
+            lines = record.result.text.split("\n")
+            words = next((line for line in lines if line.strip() and not line.isupper()), lines[0])  # not the line "STDERR:"
+            error = first_line(rejection or words.strip(), MAX_EXPLAINED).rstrip(".:")
             call = f"{name} {arguments(record, MAX_OF_A_CALL)}".rstrip()
             yield f"{call} in {position}. {error}" if rejection else f"{name} in {position} ({error})"
 
@@ -498,9 +500,9 @@ def _first_of_several(run: Run) -> str:
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
-def _invocation(run: Run) -> Invocation | None:
+def _invocation(run: Run) -> Invocation:
     """Return the options with which the run was started, in displayable form."""
-    return change_texts(run.invocation, clean)
+    return change_texts(run.invocation, clean) or Invocation(surface="python")
 
 
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:

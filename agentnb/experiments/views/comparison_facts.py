@@ -148,7 +148,7 @@ def _at_look(comparison: Comparison) -> str:
 def _ground(comparison: Comparison) -> str:
     if not isinstance(comparison.of_completed, Difference):
         return " The difference rests on runs that hit a limit or failed: too few pairs completed."
-    return " Without the runs that hit a limit or failed, no difference is shown."
+    return " Without the runs that hit a limit or failed, this is not shown."
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:

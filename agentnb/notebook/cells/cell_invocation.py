@@ -12,6 +12,7 @@ from agentnb.notebook.variable_names import unquote, words_of
 
 def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
     """Return the invocation for a cell's options. ``inputs``: a workflow's inputs, as typed."""
+    denies = [rule for rule in options.rules if rule.rpartition("=")[2].strip() != "allow"]
     return Invocation(
         out=options.out,
         model=encodable(unquote(options.model)),
@@ -20,5 +21,6 @@ def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
         guidance=encodable(getattr(options, "guidance", None) or ""),
         inputs=encodable(inputs),
         approve="" if options.approve in (None, AUTO) else options.approve,
-        rules=tuple(encodable(rule) for rule in options.rules if rule.rpartition("=")[2].strip() != "allow"),
+        rules=tuple(map(encodable, denies)),
+        allowed=options.approve == AUTO or len(denies) < len(options.rules),
     )

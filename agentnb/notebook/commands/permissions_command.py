@@ -21,6 +21,7 @@ from agentnb.settings import agent_mode
 VERBS = ("allow", "withdraw")
 ADD = "To allow calls in this session: %agent permissions allow RULE"
 SAVE = "To save a rule, answer a question with it: %agent answer always in project: RULE"
+NO_COMMAND = 'Write allow or withdraw. To deny or ask, give the run a rule: %%agent --rule "bash=deny"'
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells was running"}
 """The origin of a grant that was not made in answer to a question."""
 
@@ -41,7 +42,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
-        raise SettingsError(f"%agent permissions has no command {verb!r}", suggest_names(verb, VERBS))
+        raise SettingsError(f"%agent permissions has no command {verb!r}", NO_COMMAND)
     if verb and not rule:
         raise SettingsError(
             f"%agent permissions {verb} needs a rule", f"For example: %agent permissions {verb} bash(git status *)"
@@ -101,7 +102,7 @@ def _lines(session: Session) -> Iterator[str]:
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
     saved = saved_rules()
     allowed = always_allowed(session, saved)
-    yield "Allowed always:" if allowed else "No calls are always allowed."
+    yield "Allowed always:" if allowed else "Allowed always: nothing yet."
     for number, item in enumerate(allowed, 1):
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:

@@ -32,6 +32,12 @@ ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
 """Words allowed in all rules."""
 
 
+class _Helper(str):
+    """The name of a plain function that may be no tool: rules may use it, but errors do not list it."""
+
+    __slots__ = ()
+
+
 class _Scope(NamedTuple):
     """Everything that a run's calls may reach."""
 
@@ -72,10 +78,12 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     names, every = (*scope.names, *ALWAYS_KNOWN), (*scope.servers, *servers)
     for rule in unchecked:
         if not _is_known(rule, names, every):
-            words = [*names, *[PREFIX + name for name in every]]
+            offered = dict.fromkeys([name for name in scope.names if not isinstance(name, _Helper)])
+            words = [*offered, *[PREFIX + name for name in every]]
+            near = suggest_similar(rule.tools, [*words, *names]) or suggest_names("", words or ALWAYS_KNOWN)
             problem = f"The rule {rule.text!r} does not match any tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else suggest_names(rule.tools, words))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near)
     return rules.as_checked
 
 
@@ -112,7 +120,10 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
 
 
 def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
-    """Yield tools, servers and names, including those of agents used as tools or by the code of tools."""
+    """Yield tools, servers and names, including those of agents used as tools or by the code of tools.
+
+    The name of a function that is not marked as a tool is a `_Helper`.
+    """
     pending, seen = [(value, "") for value in scope], dict[int, Any]()
     while pending:
         value, module = pending.pop()
@@ -124,10 +135,10 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
         elif (item := server_tools(value)) is not None:
             yield item
         elif isinstance(value, str):
-            yield value
+            yield _Helper(value) if module else value
         function = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(function, FunctionType):
-            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
+            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else _Helper(function.__name__)
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
         pending += [(inner, used_in) for inner in _within(function, module)]
 

@@ -277,7 +277,7 @@ def test_commands_reserved_for_the_person_are_refused_in_code(kernel: Kernel, su
     for name, code in lines.items():
         with subtests.test(name):
             assert "is reserved for the person" in ran(kernel, code).text
-    assert "No calls are always allowed" in kernel.run("%agent permissions").printed
+    assert "Allowed always: nothing yet" in kernel.run("%agent permissions").printed
     assert kernel.value("get_ipython()._agentnb_session.defaults['approve']") == ""
     assert kernel.value("type(sys.stdout).__name__, type(sys.stdout.stream).__name__") == "('CallStream', 'OutStream')"
 

@@ -32,7 +32,7 @@ def ready(kernel: Any) -> None:
 
 
 def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> None:
-    assert "No calls are always allowed." in kernel.run("%agent permissions").printed
+    assert "Allowed always: nothing yet." in kernel.run("%agent permissions").printed
     assert kernel.run(CELL.format(options="--background"), attended=True).status == "ok"
     kernel.wait_for("run.status == 'waiting_on_user'")
     assert "continues with your answer" in kernel.run("%agent answer always in session").printed
@@ -43,7 +43,7 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
     kernel.run("done.clear()")
     assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
     assert kernel.value("done, len(run.questions)") == "(['git status -s', 'measure'], 0)"
-    assert "No calls are always allowed." in kernel.run("%agent permissions withdraw 1").printed
+    assert "Allowed always: nothing yet." in kernel.run("%agent permissions withdraw 1").printed
     assert "2  measure" in kernel.run("%agent permissions allow bash(git log *)\n%agent permissions allow measure").printed
     withdrawn = kernel.run("%agent permissions withdraw measure").printed
     assert "Withdrawn: measure, until the kernel ends" in withdrawn and "2  measure" not in withdrawn
@@ -53,6 +53,8 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
         ("withdraw 9", "9 is not in the list"),
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
+        ("deny bash", '%%agent --rule "bash=deny"'),
+        ("ask bash", '%%agent --rule "bash=deny"'),
         ("allow", "needs a rule"),
         ("allow bash(", "Write the name of a tool, with a pattern in brackets"),
     ):
@@ -69,7 +71,7 @@ def test_rules_and_grants_of_a_live_run_can_be_withdrawn(kernel: Any) -> None:
     listed = kernel.run("%agent permissions").printed
     for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash(git status *), in run"):
         assert words in listed
-    assert "No calls are always allowed." in kernel.run("%agent permissions withdraw 1").printed
+    assert "Allowed always: nothing yet." in kernel.run("%agent permissions withdraw 1").printed
     kernel.wait_for("not run.grants")
     kernel.run("%agent answer deny")
     kernel.wait_for("not run.should_continue")

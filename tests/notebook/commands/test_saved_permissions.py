@@ -79,7 +79,7 @@ def test_saved_rule_is_shown_listed_and_withdrawn(
             wait_until(lambda wait=wait: bool(wait.run.waiting))
             answer(session, wait)
             wait.result(LONG)
-        assert "No calls are always allowed." in permissions_command(later, f"withdraw {which}", {})
+        assert "Allowed always: nothing yet." in permissions_command(later, f"withdraw {which}", {})
         assert not saved_rules().rules
 
 
@@ -99,7 +99,7 @@ def test_rule_file_that_is_ignored_is_named(tmp_path: Path, work: Path, capsys: 
         f"Ignored, because damaged, writable by others, or about a path that now leads elsewhere: {path.name} in {path.parent}"
     )
     assert capsys.readouterr().out == f"{line}\n"
-    assert permissions_command(later, "", {}).splitlines()[-3::2] == ["No calls are always allowed.", line]
+    assert permissions_command(later, "", {}).splitlines()[-3::2] == ["Allowed always: nothing yet.", line]
 
 
 def test_withdraw_removes_the_rule_with_the_listed_number(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

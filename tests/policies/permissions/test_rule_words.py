@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Store, tool
+from agentnb import Agent, Store, Workflow, tool
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.permissions.permission_rules import Rule, RuleList
@@ -101,6 +101,41 @@ def test_rule_word_is_known_if_it_may_match_calls(subtests: pytest.Subtests) -> 
                 with pytest.raises(SettingsError, match="does not match any tool, flag or MCP server of this run"):
                     known_rules(rules(word), scope)
     assert known_rules(rules("mcp:clock"), [], ["clock"]), "one that the session has configured"
+
+
+def helper() -> str:
+    return "reads"
+
+
+STEPS = "workflow:\n  - {type: tool, name: helper}\n"
+
+
+class Paper:
+    """A sheet."""
+
+    def read(self) -> str:
+        return helper()
+
+
+@tool
+def look_up() -> str:
+    return helper() + Paper().read()
+
+
+def test_unknown_word_lists_tools_but_no_helper(subtests: pytest.Subtests) -> None:
+    for word, scope, advice in (
+        ("frobnicate", [Toolbox([look_up, save])], "Available: look_up, save."),
+        ("frobnicate", [Paper, look_up, "lend", helper], "Available: lend, look_up."),
+        ("frobnicate", [Workflow.from_yaml(STEPS, tools=[helper])], "Available: helper."),
+        ("frobnicate", [Toolbox([save]), MCPServer("clock", "uvx")], "Available: save, mcp:clock."),
+        ("lok_up", [Toolbox([look_up])], "Did you mean look_up?"),
+        ("write_fil", [Toolbox([save])], "Did you mean write_file"),
+        ("frobnicate", [helper], "Available: read_file"),
+        ("A sheet.", [Paper], "Invalid permission rule"),
+    ):
+        with subtests.test(word, advice=advice), pytest.raises(SettingsError) as refused:
+            known_rules(rules(word), scope)
+        assert advice in str(refused.value)
 
 
 def test_checked_or_logged_rules_are_not_checked_again() -> None:
