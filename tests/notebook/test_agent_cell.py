@@ -292,7 +292,7 @@ def test_history_lists_runs_and_load_restores_one(kernel: Any) -> None:
 
 def test_shown_run_names_its_variable_in_commands(kernel: Any) -> None:
     kernel.run("from agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
-    kernel.run("agent = Agent(ScriptedModel([ToolCall('x', {}), 'y'], repeat=True), max_rounds=1, guidance='off')")
+    kernel.run("agent = Agent(ScriptedModel([ToolCall('x', {})], repeat=True), max_rounds=1, guidance='off')")
     kernel.run("mine = agent.run_sync('Go.', show=False)")
     assert "%replay mine -g matrix" in kernel.run("mine").result["text/html"]
     assert "%replay run -g matrix" in kernel.run("run = mine\nrun").result["text/html"]

@@ -62,7 +62,7 @@ def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
 def _signature(schema: dict[str, Any], mismatch: SchemaError) -> str:
     required = schema.get("required", [])
     names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
-    subject = "The tool" if mismatch.where else "Add it: the tool" if mismatch.keyword == "required" else "It"
+    subject = "It" if mismatch.keyword != "required" else "The tool" if mismatch.where else "Add it: the tool"
     return f"{subject} takes {', '.join(names) or 'no arguments'}"
 
 
