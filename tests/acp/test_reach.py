@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -172,12 +173,16 @@ def test_starting_an_unknown_agent_asks_once(fake: Callable[..., Agent], is_appr
 
 @pytest.mark.usefixtures("unsure")
 def test_message_sent_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
+    started = Event()
+
     def approve(call: ToolCall, run: object) -> bool:
+        assert started.wait(20)
         live.say("hello")
         return True
 
     first = fake().run_sync("plan", approve=lambda call, run: True)
     live = fake().start("odd", approve=approve, continue_from=first)
+    started.set()
     assert live.result(20).text == "Odd.Hello there."
 
 
