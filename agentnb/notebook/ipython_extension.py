@@ -53,7 +53,7 @@ VIEWS = {
     "agentnb.experiments.pilot:Pilot": "agentnb.experiments.views.design_view:pilot",
     "agentnb.experiments.results.comparison:Comparison": "agentnb.experiments.views.comparison_view:comparison",
     "agentnb.experiments.results.comparison:Comparisons": "agentnb.experiments.views.comparison_view:comparisons",
-    "agentnb.experiments.results.experiment_results:Results": "agentnb.notebook.shown_values:results",
+    "agentnb.experiments.results.experiment_results:Results": "agentnb.notebook.experiments.shown_results:results",
     "agentnb.experiments.running.control:Progress": "agentnb.experiments.views.progress_view:progress",
     "agentnb.experiments.running.live_experiment:LiveExperiment": "agentnb.experiments.views.progress_view:live",
     "agentnb.experiments.search.search_result:SearchResult": "agentnb.experiments.search.search_view:search",

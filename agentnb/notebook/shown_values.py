@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -17,14 +16,14 @@ from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists import plan_view
 from agentnb.display.texts.states import is_going_on
-from agentnb.experiments.views import results_view
-from agentnb.experiments.views.results_view import USUAL_RESULTS
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.cells.begun_cell import begun_cell
 from agentnb.notebook.frontend import is_attended
+from agentnb.notebook.variable_names import variable_holding
 from agentnb.runtime.host.live_run import LiveRun
+from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
 
 __all__ = ["run_text"]  # looked up by the views
@@ -43,7 +42,7 @@ def run_html(run: Run) -> str | None:
         replay_buttons().add(run)
     if _is_above(run):
         return run_line_html(run, "shown above")
-    return whole_run_html(run, prompt=True, variable=_variable(run, USUAL_OUT))
+    return whole_run_html(run, prompt=True, variable=variable_holding(run, USUAL_OUT))
 
 
 def live_html(live: LiveRun) -> str | None:
@@ -55,15 +54,14 @@ def live_html(live: LiveRun) -> str | None:
 live_text = repr
 
 
-def _with_variable(view: Callable[[Any, str], str], usual: str) -> Callable[[Any], str]:
-    """Return the view of a value that names a variable that holds the value."""
-    return lambda shown: view(shown, _variable(shown, usual))
+def plan_html(plan: Plan) -> str:
+    """Return a plan as HTML, with commands that name its variable."""
+    return plan_view.plan_html(plan, variable_holding(plan, USUAL_PLAN))
 
 
-plan_html, plan_text = (_with_variable(view, USUAL_PLAN) for view in (plan_view.plan_html, plan_view.plan_text))
-results_html, results_text = (
-    _with_variable(view, USUAL_RESULTS) for view in (results_view.results_html, results_view.results_text)
-)
+def plan_text(plan: Plan) -> str:
+    """Return a plan as text, with commands that name its variable."""
+    return plan_view.plan_text(plan, variable_holding(plan, USUAL_PLAN))
 
 
 def workflow_html(workflow: Workflow) -> str:
@@ -88,10 +86,3 @@ def runs_bundle(runs: Runs) -> dict[str, Any]:
 
 def _is_above(run: Run) -> bool:
     return begun_cell(get_ipython()).shown.has_card_of(run.id)
-
-
-def _variable(shown: object, usual: str) -> str:
-    """Return a notebook variable that holds the value, the usual one if several do, or else a word to replace."""
-    variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
-    return usual if usual in names else [*names, usual.upper()][0]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeGuard, get_origin
 
+from IPython.core.getipython import get_ipython
 from msgspec.structs import replace
 
 from agentnb.advice import Advised, NameOne, Plain, as_advice
@@ -322,3 +323,10 @@ def _may_be_tool(value: Any) -> bool:
     written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
     is_tool = isinstance(value, AgentTool | ToolGroup | MCPServer) or hasattr(value, "__agentnb_tool__")
     return written_here or is_tool or offer_of(value) is not None
+
+
+def variable_holding(shown: object, usual: str) -> str:
+    """Return a notebook variable that holds the value, the usual one if several do, or else a word to replace."""
+    variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
+    return usual if usual in names else next(iter(names), usual.upper())

@@ -37,8 +37,8 @@ def status_lines(session: Session) -> list[str]:
     newest_first = [family[0] for family in stored]
     lines = lines or _left_behind(session, newest_first) or [ONLY_PYTHON if session.has_hosted else NOTHING]
     waiting = [run.id for run in newest_first if run.can_be_answered]
-    told = {run.id for run in runs}
-    lines += suspended_lines([name for name in waiting if name not in told], session.store.load)
+    listed = {run.id for run in runs}
+    lines += suspended_lines([name for name in waiting if name not in listed], session.store.load)
     lines += [f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else []
     lines += _costs(session, stored)
     if session.budget.limit is not None:
