@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from marked_logs import cut_log
 from snapshots import Snapshots
 from workflow_examples import played
@@ -119,13 +120,13 @@ def test_stricter_of_task_file_rules_and_approval_mode_wins(subtests: pytest.Sub
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
 
-def test_suspended_step_keeps_its_mode_when_answered(tmp_path: Path) -> None:
+def test_suspended_step_keeps_its_mode_when_answered(tmp_path: Path, snapshot: Snapshot) -> None:
     tools, store = Tools(), Store(tmp_path)
     run = asyncio.run(tools.workflow().run(store=store, show=False, suspend=True, approve="ask"))
     for done in (["look"], ["look", "write a"]):
         assert run.status == "waiting_on_user" and tools.done == done
         (question,) = run.waiting
-        assert question.kind == "approval" and question.message.startswith("May the tool write run?")
+        assert question.kind == "approval" and question.message == snapshot("question")
         answers = {question.id: "approve"}
         run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
     assert (run.status, tools.done) == ("completed", ["look", "write a", "write b"])
