@@ -55,7 +55,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Empty if untested; its runs then end unchecked.
     """
     lacks: tuple[str, ...] = ()
-    """What it does not report, as text."""
+    """Text about facts that the agent does not report."""
 
 
 @cache

@@ -116,8 +116,8 @@ def describe_shape(design: Design) -> str:
     parts = [pluralize(design.tasks, "task") + clusters, pluralize(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
     parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
-    made = "" if not design.made else f", {'all' if design.made == design.cells else f'{design.made:,}'} of them made"
-    return f"{' x '.join(parts)} = {pluralize(design.cells, 'run')}{made}"
+    progress = "" if not design.made else f", {'all' if design.made == design.cells else f'{design.made:,}'} of them made"
+    return f"{' x '.join(parts)} = {pluralize(design.cells, 'run')}{progress}"
 
 
 def suggest_next(design: Design) -> str:

@@ -34,7 +34,7 @@ REFUSED = """
 from agentnb.models.transport.failure import Refusal, failure
 words = "authentication_error", "invalid x-api-key"
 refused = failure(Refusal("anthropic", "claude", 401, *words, key_name="ANTHROPIC_API_KEY")).error"""
-"""What a provider's model raises for a key that it refuses."""
+"""Error of a provider's model for a refused key."""
 BASH = """
 words = "I did not look: you rejected the command."
 model = Slow([ToolCall("bash", {"command": "git status -s src", "timeout": 5}), words])
@@ -56,8 +56,8 @@ def made(order):
     writer.result("", f"Order {order}: 2 lamps, parcel P-{order}, sent on 3 July")
     for is_error in [True, False] if order % 4 == 1 else [False]:
         writer.reply("Now I track its parcel.", [ToolCall("track_parcel", {"parcel": f"P-{order}"})])
-        found = "The carrier did not answer within 10 s" if is_error else f"5 July: in the depot of {city}"
-        writer.result("", found, is_error=is_error)
+        answer = "The carrier did not answer within 10 s" if is_error else f"5 July: in the depot of {city}"
+        writer.result("", answer, is_error=is_error)
     if order % 7 == 0:
         return writer.finish(None)
     writer.reply(f"Your two lamps are in the depot of {city} and arrive on 6 July.")

@@ -180,14 +180,14 @@ def test_every_unsuccessful_outcome_says_what_to_type_next(subtests: pytest.Subt
 
 def test_next_command_repeats_tools_and_reopens_blocked_todos(snapshot: Snapshot) -> None:
     tools = (ToolSpec("total", ""), ToolSpec("survey", ""))
-    one = ended(with_todos("completed", "blocked", tools=tools, invocation=Invocation()), "stopped", "blocked")
-    assert typed_next(one) == snapshot
-    two = ended(with_todos("blocked", "blocked", invocation=Invocation()), "stopped", "blocked")
-    assert typed_next(two) == snapshot
+    some_blocked = ended(with_todos("completed", "blocked", tools=tools, invocation=Invocation()), "stopped", "blocked")
+    assert typed_next(some_blocked) == snapshot
+    all_blocked = ended(with_todos("blocked", "blocked", invocation=Invocation()), "stopped", "blocked")
+    assert typed_next(all_blocked) == snapshot
     long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(19))
     many = ended(RunBuilder(tools=long, invocation=Invocation()).round("So far."), "cancelled", "cancelled")
     assert typed_next(many) == "Continue: %%agent --continue -t TOOLS"
-    for run in (one, two, many):
+    for run in (some_blocked, all_blocked, many):
         assert "<code" in run_html(run) and typed_next(run) in visible_text(run_html(run))
 
 

@@ -350,8 +350,8 @@ def _detectable(comparison: Comparison) -> str:
         return ""
     shown, tasks, clusters = f"{comparison.mde:.2g}", comparison.analysis.tasks, len(comparison.analysis.sizes)
     needed = f"{4 * clusters:,} {'tasks' if clusters == tasks else 'clusters'}"
-    found = f"With {tasks} tasks, a true difference of {shown} would be found 4 times in 5"
-    return f" {found}; half of it, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
+    power = f"With {tasks} tasks, a true difference of {shown} would be found 4 times in 5"
+    return f" {power}; half of it, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
 
 
 def _value(value: object, reason: str | None) -> str:

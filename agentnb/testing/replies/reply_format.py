@@ -67,7 +67,7 @@ class Like:
 
     minimal: bool = False
     traits: Mapping[str, Any] = field(default_factory=dict)
-    """How its API deviates, from its row in the data file."""
+    """Deviations of its API, from its row in the data file."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Jump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Await(msgspec.Struct, frozen=True, kw_only=True):
-    """How to wait for several tasks and merge their results."""
+    """Settings for waiting for several tasks and merging their results."""
 
     mode: Mode = "all"
     """``all``: wait until all have ended; any failure is a failure of the wait. ``first``: wait until one has ended, in success
