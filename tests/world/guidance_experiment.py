@@ -10,6 +10,7 @@ SmolLM2 (135 million parameters) is too small to make tool calls, and small enou
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,6 +74,7 @@ def main() -> int:
         results = experiment.run_sync()
     print(compare(results))
     print(results.report(PAGE))
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", PAGE], check=True)
     return 0
 
 
