@@ -81,9 +81,11 @@ check: .venv/test
 test nightly breaks changed-breaks: export PYTHONDONTWRITEBYTECODE :=
 
 # Three workers for two cores, each with whole files: a file's tests share what is slow to start, and many wait. The first time the
-# type checker keeps one core busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
-test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
+# type checker keeps one core busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else, and
+# fetches the MCP servers of npm.
+test: .venv/test
 	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \
+	$(if $(shell command -v npm),$(MAKE) --no-print-directory .venv/mcp-servers &) \
 	$(MAKE) --no-print-directory check && wait && $(BIN)/python -m pytest --browser $(WORKERS)
 
 # Lines that the tests of fast rooms run, for each room.

@@ -66,6 +66,9 @@ property_settings.load_profile("quick")
 and more ones, with ``--hypothesis-profile nightly``. See `tests/property_settings.py`.
 """
 
+TOGETHER = ("tests/browser", "tests/architecture")
+"""Folders whose tests share what takes seconds to start: a JupyterLab with its page, the syntax trees of the package."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The browser is asked for: it is slow and not everywhere."""
@@ -115,7 +118,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Give a worker whole files, and one of them all of the architecture: its files share the syntax trees of the package."""
+    """Give a worker whole files or whole folders of `TOGETHER`."""
     scheduling = LoadFileScheduling(config, log)
     scheduling._split_scope = _unit  # type: ignore[method-assign]  # its documentation says to override it
     return scheduling
@@ -147,7 +150,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _unit(test: str) -> str:
     file = test.partition("::")[0]
-    return str(Path(file).parent) if file.startswith("tests/architecture/") else file
+    return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
 
 
 def _remove(home: str, process: int) -> None:

@@ -23,6 +23,7 @@ from agentnb.errors import ModelError, SettingsError
 from agentnb.tools.mcp.mcp_server import ServerTools
 
 Make = Callable[..., Agent]
+OTHER_OUTCOME = pytest.mark.nightly("by day one outcome of each kind")
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
 BEGIN = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}).encode() + b"\n"
 
@@ -53,9 +54,9 @@ def bash(command: str) -> str:
     ("function", "options", "text"),
     [
         (total, {}, "total: 6"),
-        (broken, {}, "no such number"),
+        pytest.param(broken, {}, "no such number", marks=OTHER_OUTCOME),
         (total, {"permissions": {"total": "deny"}}, "total: The person did not allow it."),
-        (written, {"approve": lambda call, run: True}, "total: 6"),
+        pytest.param(written, {"approve": lambda call, run: True}, "total: 6", marks=OTHER_OUTCOME),
     ],
 )
 def test_agent_can_call_notebook_functions(fake: Make, function: Any, options: Any, text: str) -> None:
@@ -65,7 +66,9 @@ def test_agent_can_call_notebook_functions(fake: Make, function: Any, options: A
     assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
 
 
-@pytest.mark.parametrize(("verdict", "text"), [("allow", "3"), ("deny", "The person did not allow it.")])
+@pytest.mark.parametrize(
+    ("verdict", "text"), [("allow", "3"), pytest.param("deny", "The person did not allow it.", marks=OTHER_OUTCOME)]
+)
 def test_agent_can_call_tools_of_servers(fake: Make, verdict: str, text: str) -> None:
     run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync(
         "added", permissions={"mcp_bench_add": verdict}, approve="auto"
@@ -86,7 +89,7 @@ def test_key_in_a_function_result_is_hidden_from_the_agent(fake: Make, monkeypat
     assert fake(tools=[leaking]).run_sync("masked", approve="auto").text == "1"
 
 
-@pytest.mark.parametrize("play", ["function", "named"])
+@pytest.mark.parametrize("play", ["function", pytest.param("named", marks=OTHER_OUTCOME)])
 def test_function_call_reported_twice_is_asked_about_once(fake: Make, play: str) -> None:
     run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
     assert run.text == "total: 6"
@@ -94,7 +97,10 @@ def test_function_call_reported_twice_is_asked_about_once(fake: Make, play: str)
     assert not run.warnings
 
 
-@pytest.mark.parametrize(("rules", "text"), [({}, "total: 6"), ({"total": "deny"}, "total: The person did not allow it.")])
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [({"total": "deny"}, "total: The person did not allow it."), pytest.param({}, "total: 6", marks=OTHER_OUTCOME)],
+)
 def test_function_can_be_called_while_a_command_runs(fake: Make, rules: dict[str, str], text: str) -> None:
     run = fake(tools=[total]).run_sync("aside", permissions=rules, approve=lambda call, run: True)
     assert run.text == text

@@ -61,7 +61,9 @@ def test_many_streamed_pieces_are_batched_into_few_events(fake: Make) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="external agents run on POSIX systems only")
-@pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
+@pytest.mark.parametrize(
+    "misbehaviour", ["forgetful", *[pytest.param(one, marks=pytest.mark.nightly("by day one")) for one in ("", "lost")]]
+)
 def test_content_streamed_before_the_process_died_is_logged(
     fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:

@@ -68,6 +68,7 @@ def _is_beside(node: ast.AST) -> bool:
     )
 
 
+@pytest.mark.nightly("by day a clone with such a path runs all tests")
 def test_tests_do_not_depend_on_the_checkout_path() -> None:
     places = {
         f"{path.relative_to(TESTS)}:{line}"

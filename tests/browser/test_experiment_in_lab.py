@@ -108,6 +108,7 @@ def test_experiment_box_reports_that_its_kernel_was_restarted(lab: Any) -> None:
     lab.page.evaluate("() => window.restarted")
 
 
+@pytest.mark.nightly("by day a restarted kernel is reported")
 def test_pressing_stop_with_a_stuck_kernel_shows_a_message(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP.replace("'first'", "'unstuck'").replace("'rest'", "'unstuck'"), EXPERIMENT])

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
 BLOCK = "block('one', ticks=20)"
 GROUND = pytest.mark.nightly("the card tests of the daily suite cover this")
+MEASURED = pytest.mark.nightly("what these measure is measured at night only")
 
 
 def click_stop(page: Any) -> None:
@@ -91,6 +92,7 @@ def test_second_view_of_an_output_shows_the_same_content(lab: Any) -> None:
     wait_until(lambda: "heard" in view.inner_text())
 
 
+@MEASURED
 def test_every_widget_message_is_counted(lab: Any) -> None:
     traffic = Traffic(lab.page)
     lab.open(lab.write("traffic.ipynb", [PROTOTYPE, BLOCK]))
@@ -110,6 +112,7 @@ def test_message_rate_is_the_maximum_within_any_second() -> None:
     assert most_in_a_second([]) == 0
 
 
+@MEASURED
 def test_longest_task_is_measured_in_processor_time(browser: Any) -> None:
     page = browser.new_page()
 
@@ -125,6 +128,7 @@ def test_longest_task_is_measured_in_processor_time(browser: Any) -> None:
     page.context.close()
 
 
+@MEASURED
 def test_measurement_detects_a_blocked_page_and_a_layout_shift(lab: Any) -> None:
     lab.open(lab.write("smooth.ipynb", ["1"]))
     with watching(lab.page) as watched:

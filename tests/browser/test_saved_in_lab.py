@@ -14,6 +14,7 @@ from pages import SHOTS
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
+OTHER_LOOKS = pytest.mark.nightly("by day dark and narrow")
 FIRST_RUN = 9
 """The quickstart cell with the first run."""
 FAILING = 22
@@ -167,8 +168,10 @@ def test_saved_run_is_readable_in_order_without_styles(browser: Any, saved: Path
     page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [700, 1400])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("dark", 700), *[pytest.param(*one, marks=OTHER_LOOKS) for one in (("light", 700), ("light", 1400), ("dark", 1400))]],
+)
 def test_page_is_readable_on_any_background(browser: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
     from agentnb import load_trace, save_trace
 

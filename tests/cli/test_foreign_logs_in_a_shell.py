@@ -111,6 +111,7 @@ def test_nested_log_changed_after_acceptance_is_ignored(cli: Call, tools: tuple[
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+@pytest.mark.nightly("by day the same answers as options")
 @pytest.mark.slow("programs of their own that ask at a terminal")
 def test_terminal_asks_about_a_changed_log(cli: Call, tools: tuple[str, ...], subtests: pytest.Subtests) -> None:
     from terminal import Terminal  # not on Windows

@@ -14,6 +14,7 @@ STEP = "workflow:\n  - {id: a, type: tool, name: mcp_docs_echo, args: {text: hi}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+@pytest.mark.nightly("by day a cell logs in, and a terminal asks other questions")
 @pytest.mark.slow("a program that asks at a terminal, and a real server")
 def test_login_at_a_terminal_applies_to_later_commands(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from terminal import CTRL_D, Terminal  # not on Windows

@@ -14,7 +14,7 @@ from pytest import approx
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.corrections import LabelledRun
 
-DRAWS, PLAIN = size(50, nightly=1_500), 40
+DRAWS, PLAIN = size(30, nightly=1_500), 30
 
 
 def holds(one: Comparison, truth: float) -> bool:
