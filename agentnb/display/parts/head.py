@@ -169,7 +169,7 @@ def _rounds(run: Run) -> Html:
 def _calls_so_far(run: Run, totals: Totals) -> Html:
     """Return the number of calls. In a live run, it is shown only next to its limit, at constant width."""
     if not run.should_continue:
-        return words(call_words(totals.calls, totals.updates))
+        return words(call_words(run, totals.calls, totals.updates))
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
     return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
@@ -278,7 +278,7 @@ def _calls(run: Run, totals: Totals) -> tuple[str, str]:
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
         return ("tool calls", f"{run.calls_made} of {most:g}")
-    return ("calls", totals.calls_told())
+    return ("calls", totals.calls_told(run))
 
 
 def _calls_this_turn(run: Run) -> str:

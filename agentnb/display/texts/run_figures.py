@@ -15,7 +15,7 @@ from agentnb.display.texts.states import has_ended, kind_of_counted_calls, round
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, in a few words each."""
-    calls = call_words(*call_counts(outer_calls(run)), "tool call")
+    calls = call_words(run, *call_counts(outer_calls(run)), "tool call")
     parts = [part for part in (rounds_words(run), steps_words(run), calls) if part]
     if run.failed_calls and kind_of_counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
@@ -34,8 +34,9 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
     return len(roles) - updates, updates
 
 
-def call_words(calls: int, updates: int, noun: str = "call") -> str:
-    """Return a phrase such as ``4 calls and 6 todo updates``; empty if both are zero."""
+def call_words(run: Run, calls: int, updates: int, noun: str = "call") -> str:
+    """Return a phrase such as ``4 calls and 6 todo updates``; empty if both are zero. `steps_words` has calls that made plans."""
+    calls -= len({plan.call_id for plan in run.plans.values() if plan.call_id})
     return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 

@@ -28,7 +28,7 @@ from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
 from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
-from agentnb.core.plans.plan_steps import CALL
+from agentnb.core.plans.plan_steps import CALL, steps_of
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
@@ -338,9 +338,10 @@ def rounds_words(run: Run) -> str:
 
 
 def steps_words(run: Run) -> str:
-    """Return ``3 steps`` or, for a run that makes plans, ``2 plans``; empty if the run works in rounds."""
+    """Return ``3 steps`` or, for a run that makes plans, ``2 plans``; for a run in rounds, ``1 plan of 2 steps`` if it ran one."""
     if run.rounds:
-        return ""
+        sizes = [len(steps_of(plan.plan, plan.id)) for plan in run.plans.values() if plan.id in run.step_records]
+        return f"{pluralize(len(sizes), 'plan')} of {pluralize(sum(sizes), 'step')}" if sizes else ""
     first = next(iter(run.step_records.values()), None)
     if run.plans or (first is not None and first.agent == EXECUTION):  # a plan without a planner is not proposed
         return pluralize(len(run.plans) or 1, "plan")
