@@ -26,7 +26,7 @@ from agentnb.acp.agent_calls import (
     within,
 )
 from agentnb.acp.agent_process import SECONDS_TO_END, SECONDS_TO_EXIT
-from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds, denied_effects
@@ -38,6 +38,7 @@ from agentnb.core.questions import BY_AGENT
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.run.approvals import given_grant
+from agentnb.core.run.rounds import UNCHECKED
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run

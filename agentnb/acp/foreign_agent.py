@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import FINAL_ANSWER
+from agentnb.core.run.rounds import FINAL_ANSWER, UNCHECKED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
@@ -84,8 +84,6 @@ def is_external(run: RunFacts) -> bool:
 
 CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
 """Stop reasons, in the protocol, for an incomplete turn."""
-UNCHECKED = "unchecked"
-"""Metadata key and stop reason of a turn whose end does not show whether there was an error."""
 
 
 def cut_off(run: Run) -> Stop | None:

@@ -14,6 +14,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import RunState, end_word, state_of
 from agentnb.interchange.files import RunSource, labels_beside
 from agentnb.tables.columns import Column, columns_of, count_or_unknown, number_of, success_of
 from agentnb.tables.folders import frame_of
@@ -81,6 +82,7 @@ def _amount(value: Any) -> float | None:
 COLUMNS: list[Column[Run]] = columns_of(
     "runs",
     {
+        "end": lambda run: end_word(state_of(run)),
         "policy": lambda run: run.settings.get("policy", {}).get("name"),
         "guidance": lambda run: _guidance(run, "set"),
         "guidance_version": lambda run: _guidance(run, "version"),
@@ -122,12 +124,14 @@ COLUMNS: list[Column[Run]] = columns_of(
 
 
 TABLE = Table("runs", COLUMNS, lambda run: [run])
-_WITH_REPLIES = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, Column("replies", "str", _replies, "", "")])
+_HIDDEN = [Column("replies", "str", _replies, "", ""), Column("state", "str", lambda run: _json(state_of(run)), "", "")]
+_WITH_HIDDEN = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, *_HIDDEN])
+"""Also columns for `_without_copies` and `_with_labels`."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: its settings, its outcome and its usage."""
-    frame = _without_copies(frame_of(source, _WITH_REPLIES, cache))
+    frame = _without_copies(frame_of(source, _WITH_HIDDEN, cache))
     return _with_labels(frame, labels_beside(source))
 
 
@@ -150,9 +154,12 @@ def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]
     decided = {
         run_id: label for run_id, assessments in labels.items() if (label := deciding_assessment(assessments)) is not None
     }
-    labelled = frame["run_id"].isin(decided)
+    labelled, states = frame["run_id"].isin(decided), frame.pop("state")
     assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
     frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]
     frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in assessments]
     frame.loc[labelled, "outcome_from"] = [label.source for label in assessments]
+    decoded = [RunState(*msgspec.json.decode(state)) for state in states[labelled]]
+    pairs = zip(decoded, assessments, strict=True)
+    frame.loc[labelled, "end"] = [end_word(state._replace(outcome=label.outcome)) for state, label in pairs]
     return frame

@@ -9,23 +9,21 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import RunState, completion, kind_of_counted_calls, state_of
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
-from agentnb.display.texts.run_figures import call_words, usage_parts
+from agentnb.display.texts.run_figures import call_words, output_words, usage_parts
 from agentnb.display.texts.states import (
-    RunState,
     chip,
-    completion,
     filled_gaps,
     has_ended,
     is_going_on,
     outcome_with_source,
     pending_retry,
     rounds_words,
-    state_of,
     steps_words,
 )
 
@@ -120,8 +118,8 @@ def state_html(run: Run, *, leads: bool = False) -> Html:
 
 
 def _substitutes(run: Run) -> Html:
-    count = sum(record.is_substituted for record in run.step_records.values())
-    return tag("span", "chip warn", f"{pluralize(count, 'step')} used a substitute") if count else NOTHING
+    is_counted = not run.substitutes or kind_of_counted_calls(state_of(run)) == "substituted"
+    return NOTHING if is_counted else tag("span", "chip warn", f"{pluralize(run.substitutes, 'step')} used a substitute")
 
 
 def outcome_html(run: Run) -> Html:
@@ -143,6 +141,7 @@ def _milliseconds(at: datetime) -> int:
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps counting the time."""
     parts = [
+        words(output_words(run)),
         _rounds(run),
         words(steps_words(run)),
         _calls_so_far(run, totals),

@@ -56,7 +56,7 @@ def test_decision_of_a_function_is_attributed_to_the_program() -> None:
     drafter = drafting("High.", tools=Fetched().tools(), approve="ask")
     run = drafter.run_sync("Draft it", RunOptions(answer=lambda question: decisions.pop(0)))
     assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
-    assert ": 4 rounds, 1 plan of 1 step, " in head_line(run) and "call" not in head_line(denied)
+    assert ": 3 rounds, 1 plan of 1 step, " in head_line(run) and "call" not in head_line(denied)
 
 
 def test_user_may_change_a_draft_repeatedly() -> None:
