@@ -237,8 +237,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: dict[str, bool] = {}
-    state, redactor = StateLines(), FileRedactor(first)
-    counted = _COUNTED.get
+    state, redactor, counted = StateLines(), FileRedactor(first), _COUNTED.get
     for line in remaining:
         beginning = counted(line[:_WIDTH])
         if line != b"\n":
