@@ -137,6 +137,7 @@ class ReplayRun(Advice, frozen=True, tag="replay_run"):
     """Its id; empty if there is no store."""
     variable: str = "run"
     """Expression that evaluates to the run."""
+    by: Invocation | None = None
 
 
 class LoadTraces(Advice, frozen=True, tag="load_traces"):

@@ -487,9 +487,9 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
+        return RecoverRun(clean(short_id(run.id)), tools, gates, invocation_of(run), lead="Recover")
     if run.is_suspended and not ended_at_question(run):  # without a store, a note says how to be asked
-        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
+        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, invocation_of(run), lead="Answer")
     return None
 
 
@@ -505,7 +505,7 @@ def _first_of_several(run: Run) -> str:
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
-def _invocation(run: Run) -> Invocation:
+def invocation_of(run: Run) -> Invocation:
     """Return the options with which the run was started, in displayable form."""
     return change_texts(run.invocation, clean) or Invocation(surface="python")
 
@@ -517,8 +517,8 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=_invocation(run), lead="Continue")
+        return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -587,7 +587,7 @@ def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Add the run's options to the advice in an error or warning; they were unknown where it arose."""
-    tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
+    tools, invocation = tuple(map(clean, run.tool_words)), invocation_of(run)
     return tuple(
         [
             replace(item, tools=tools, by=invocation) if isinstance(item, TryAgain) else item
