@@ -157,8 +157,7 @@ class _Hands:
     async def end(self) -> list[StepResult]:
         """Return the new results in plan order."""
         results = [self._taken[position] for position in sorted(self._taken)]
-        failed = next((result for result in results if result["error"] not in _NO_FAILURES), None)
-        if failed is not None:  # no handler runs twice
+        if failed := next((result for result in results if result["error"] not in _NO_FAILURES), None):  # no handler runs twice
             await self._call.handle_failure(failed["name"], failed["error"])
         return results
 
