@@ -16,7 +16,7 @@ from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,6 @@ from agentnb.core.expressions import (
     OF_TASKS,
     OF_WORKFLOWS,
     Piece,
-    Spelling,
     as_text,
     evaluate,
     fill_in,
@@ -60,10 +59,10 @@ class NoOutput(PathError):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Values that templates may read, and how they are written: of a workflow its prompt, inputs and steps."""
+    """Values that templates of a workflow may read: its prompt, inputs and steps."""
 
-    spelling: ClassVar[Spelling] = OF_WORKFLOWS
-    no_list: ClassVar[tuple[str, str]] = ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}")
+    spelling = OF_WORKFLOWS
+    no_list = ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}")
     """Problem and advice for a value that should be a list."""
 
     names: ChainMap[str, Any]
