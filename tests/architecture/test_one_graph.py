@@ -1,4 +1,4 @@
-"""One graph: every form of steps has the same walker, references and steps, and nothing that runs them asks for the form."""
+"""Every form of steps has the same graph, walker and references, and the code that runs steps never asks for the form."""
 
 from __future__ import annotations
 

@@ -173,11 +173,11 @@ def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subte
                     whole = answer_questions(whole, calls, store)
                 at_end = sorted("".join(calls)), whole.status
                 assert at_end == (sorted(course.answered.get(form, course.calls)), whole.status)
-                for left, again in cuts(store, whole, len(name), size(7, nightly=1)):
-                    run = ended(lambda left=left, again=again, run_id=whole.id: recover(run_id, **_options(again, left)))
+                for logs, again in cuts(store, whole, len(name), size(7, nightly=1)):
+                    run = ended(lambda logs=logs, again=again, run_id=whole.id: recover(run_id, **_options(again, logs)))
                     if form in course.answered and run.waiting:
-                        run = answer_questions(run, again, left)
-                    assert (sorted("".join(again)), run.status) == at_end, left.folder
+                        run = answer_questions(run, again, logs)
+                    assert (sorted("".join(again)), run.status) == at_end, logs.folder
 
 
 def answer_questions(run: Run, calls: list[str], store: Store) -> Run:
@@ -192,8 +192,8 @@ def cuts(store: Store, run: Run, first: int, step: int) -> Iterator[tuple[Store,
     """Yield every so many events what a process leaves that dies there: its logs, and its calls that ended."""
     if isinstance(store, Snapshots):
         for folder in store.kept[first % step : -1 : step]:
-            left = Store(folder)
-            yield left, [call for run_id in left.ids() for call in done(left.load(run_id))]
+            logs = Store(folder)
+            yield logs, [call for run_id in logs.ids() for call in done(logs.load(run_id))]
         return
     for lines in range(1 + first % step, len(run.events), step):
         yield cut(store, run, lines, store.folder.with_name(str(lines))), done(run, lines)
