@@ -125,7 +125,7 @@ def resumed_over_read(count: int) -> str:
 
 
 def memory_of(count: int) -> str:
-    """Memory that the results of so many finished cells keep, in bytes per cell. Its peak would be a buffer that reads a file."""
+    """Memory that the results of finished cells keep, in bytes per cell. The peak would be a buffer for reading a file."""
     with tempfile.TemporaryDirectory() as folder:
         one = experiment(count // 2, folder)
         (schedule,) = one._schedules
