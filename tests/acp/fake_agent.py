@@ -418,9 +418,9 @@ class Agent:
         self.say(" and half.")
 
     def die(self) -> None:
-        """End in the middle of a turn, with a variable of the person in the error."""
+        """End in the middle of a turn, with a variable of the person in the error, where a long line is cut."""
         self.say("Now ")
-        print(f"out of memory near {os.environ.get('WANTED')}\n}}", file=sys.stderr, flush=True)
+        print(f"out of memory {'.' * 470}{os.environ.get('WANTED')}\n}}", file=sys.stderr, flush=True)
         os._exit(9)
 
     def late(self) -> None:

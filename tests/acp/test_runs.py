@@ -248,11 +248,11 @@ def test_agent_that_dies_fails_the_run_with_its_output(
 ) -> None:
     monkeypatch.setenv("WANTED", key := "a-key-of-the-person-0123456789")
     table["fake"] = replace(table["fake"], keys=("WANTED",))
-    with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory near \[key\]") as raised:
+    with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory \.+\[key\]") as raised:
         fake().run_sync("die")
     run: Any = raised.value.run
     assert (run.status, run.text) == ("failed", "Now ")
-    assert key not in f"{raised.value!r} {raised.value} {run.events}"
+    assert key[:9] not in f"{raised.value!r} {raised.value} {run.events}"
 
 
 @pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])
