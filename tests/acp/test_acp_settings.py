@@ -52,6 +52,14 @@ def test_unsupported_session_defaults_are_ignored_but_cell_options_refused() -> 
         make_agent(AgentOptions(acp="fake", settings={"on_limit": "final_answer"}), session, {})
 
 
+def test_continued_run_keeps_its_external_agent(fake: Callable[..., Agent]) -> None:
+    before = fake().run_sync("hello")
+    agent, _ = make_agent(AgentOptions(), Session(), {}, before)
+    assert agent.model_name == before.model == "acp:fake"
+    agent, _ = make_agent(AgentOptions(model="simulated:chatty"), Session(), {}, before)
+    assert agent.model_name == "simulated:chatty"
+
+
 def test_missing_package_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "acp", None)
     with pytest.raises(SettingsError, match=r"agent-client-protocol, which is not installed\. Install it: .*agentnb\[acp\]"):
