@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from agentnb.core.log.events import NO_STORE
 from agentnb.core.log.outcome import Outcome
+from agentnb.core.run.approvals import ended_at_question, waits_for_drafts
 from agentnb.core.run.rounds import UNCHECKED
 from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
@@ -55,6 +57,8 @@ class RunState(NamedTuple):
 def state_of(run: Run) -> RunState:
     """Return the state of a run."""
     limit = run.limit
+    if ended_at_question(run) and not waits_for_drafts(run):
+        return RunState("stopped", NO_STORE)
     return RunState(
         run.status,
         (limit.limit if run.status == "limited" and limit is not None else run.stop_reason) or "",

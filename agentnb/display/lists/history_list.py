@@ -60,7 +60,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
         status_words(one),
         outcome_words(one.assessment),
         one.stop_reason,
-        REMARK if one.recovered else "",
+        f"{REMARK} recovered" if one.recovered else "",  # the second is the word of the tables
         one.model,
         *one.tags,
         one.notebook,

@@ -29,6 +29,7 @@ from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL, steps_of
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
+from agentnb.core.run.approvals import ended_at_question
 from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, UNCHECKED, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.agent_runs import works_in_steps
@@ -60,8 +61,9 @@ ENDED = {
     "blocked": "todos blocked",
     "refusal": "model declined",
     "loop_detected": "loop detected",
+    NO_STORE: "question not answered",
 }
-"""Policies' reasons for ending a run, in two words, by stop reason."""
+"""Reasons for ending a run, in a few words, by stop reason."""
 WHY_ENDED = {
     "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
     "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
@@ -118,10 +120,11 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
 
     ``hears``: whether a reply is streaming; ``position``: position in a plan that a nested run is executing.
     """
-    if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
+    current = state_of(run)
+    if current.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
-        label = state_words(state_of(run))
+        label = state_words(current)
         return f"{label} by you" if label == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else label
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
@@ -396,9 +399,9 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
-    if run.is_suspended and getattr(run.events[-1], "why", "") != NO_STORE:  # without a store, a note says how to be asked
-        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
+        return RecoverRun(clean(short_id(run.id)), tools, gates, invocation_of(run), lead="Recover")
+    if run.is_suspended and not ended_at_question(run):  # without a store, a note says how to be asked
+        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, invocation_of(run), lead="Answer")
     return None
 
 
@@ -414,7 +417,7 @@ def _first_of_several(run: Run) -> str:
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
-def _invocation(run: Run) -> Invocation:
+def invocation_of(run: Run) -> Invocation:
     """Return the options with which the run was started, in displayable form."""
     return change_texts(run.invocation, clean) or Invocation(surface="python")
 
@@ -426,8 +429,8 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=_invocation(run), lead="Continue")
+        return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -496,7 +499,7 @@ def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Add the run's options to the advice in an error or warning; they were unknown where it arose."""
-    tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
+    tools, invocation = tuple(map(clean, run.tool_words)), invocation_of(run)
     return tuple(
         [
             replace(item, tools=tools, by=invocation) if isinstance(item, TryAgain) else item
