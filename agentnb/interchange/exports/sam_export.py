@@ -72,8 +72,7 @@ def conversation_id(run_id: str) -> str:
 
 def _recorded_fields(run: Run) -> dict[str, Any]:
     """Return the fields other than messages that were read with a run from SAM."""
-    recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
-    return recorded if isinstance(recorded, dict) else {}
+    return _object(run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of, value_at
 from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.anthropic import read_usage
+from agentnb.models.providers.serialization import object_of
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
@@ -76,7 +77,7 @@ def is_conversation(value: Any) -> bool:
 
 def is_request(body: Any) -> bool:
     """True if this is a request body whose messages or other fields belong to this API."""
-    messages = body.get("messages") if isinstance(body, dict) else None
+    messages = value_at(body, "messages")
     if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
     tools = [item for item in body.get("tools") or () if isinstance(item, dict)]
@@ -113,7 +114,7 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
     if role == "system":
         return [SystemPrompt(text_of(content))]
     if role == "assistant":
-        usage = usage_of(message["usage"]) if isinstance(message.get("usage"), dict) else UNKNOWN
+        usage = usage_of(message.get("usage"))
         return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str(message.get("stop_reason") or ""))
     return _users_steps(content, author, at)
 
@@ -126,7 +127,7 @@ def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
 
 
 def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and str(block.get("type")).endswith("tool_result")
+    return str(value_at(block, "type")).endswith("tool_result")
 
 
 def reply_steps(
@@ -141,7 +142,7 @@ def reply_steps(
     """Return the reply in an assistant's content, including the results of server-side tools."""
     pieces = ReplyPieces(author, at)
     for block in content if isinstance(content, list) else [content]:
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = value_at(block, "type")
         if kind in _CALLS:
             pieces.call(call_of(block))
         elif _is_result(block):
@@ -153,7 +154,7 @@ def reply_steps(
 
 def _parts(block: Any) -> list[AnyPart]:
     """Return the parts of a model's block. Thinking keeps its block and signature, which the API requires to be sent back."""
-    kind = block.get("type") if isinstance(block, dict) else None
+    kind = value_at(block, "type")
     if kind == "thinking":
         return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
     if kind == "redacted_thinking":
@@ -172,7 +173,7 @@ def call_of(block: dict[str, Any]) -> ToolCall:
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
     """Return the result in a block, which may come from a search, a fetched page, or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
-    failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
+    failed = str(value_at(content, "type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
     if block["type"] in ("tool_result", "mcp_tool_result"):
         return Result(call_id, result_parts(content), is_error=is_error, at=at)
@@ -200,7 +201,7 @@ def _result_text(content: Any) -> str:
 
 def usage_of(usage: Any) -> Usage:
     """Return the reported usage. Unlike the API, agentnb includes cache reads and writes in the input."""
-    return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
+    return read_usage(object_of(usage))
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:

@@ -15,7 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import anthropic_messages, gemini_contents, openai_chat, openai_responses
 from agentnb.interchange.formats.conversations import runs_of
 from agentnb.interchange.formats.exchanges import Api, Exchange, error_of, exchange_of
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import time_of, value_at
 from agentnb.interchange.formats.steps import Reply
 from agentnb.interchange.formats.streamed import response_of
 from agentnb.interchange.trace_file import TraceFile
@@ -45,12 +45,9 @@ def _interactions(document: Any) -> list[Any] | None:
     """Return the exchanges in a cassette or archive."""
     if not isinstance(document, dict):
         return None
-    log = document.get("log")
-    entries = document.get(
-        "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
-    )
+    entries = document.get("interactions", document.get("http_interactions", value_at(document, "log", "entries")))
     fits = isinstance(entries, list) and any(isinstance(entry, dict) and "request" in entry for entry in entries[:20])
-    return entries if fits and entries else None
+    return entries if fits else None
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -19,6 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
+from agentnb.interchange.formats.message_content import value_at
 from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -311,7 +312,7 @@ class _Tree:
 
     def _note_spawned(self, record: dict[str, Any]) -> None:
         for block in record["message"]["content"]:
-            if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _SPAWNING:
+            if value_at(block, "type") == "tool_use" and block.get("name") in _SPAWNING:
                 arguments = block.get("input") or {}
                 self._spawned[text_of(arguments.get("prompt"))] = text_of(arguments.get("subagent_type"))
 
@@ -324,5 +325,5 @@ class _Tree:
 
 def _texts(content: Any) -> Iterator[str]:
     for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") == "text":
+        if value_at(block, "type") == "text":
             yield text_of(block.get("text"))

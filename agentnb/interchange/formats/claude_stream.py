@@ -16,7 +16,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import json_text
+from agentnb.interchange.formats.message_content import json_text, value_at
 from agentnb.interchange.formats.run_ids import nested_id
 from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_of
 from agentnb.interchange.formats.total_usage import total_of
@@ -145,7 +145,7 @@ class _Session:
         """Return the kind of a sub-agent, taken from the call that started it."""
         calls = (call for reply in self._log.replies for call in reply.calls if call.id == call_id)
         arguments = next((call.arguments for call in calls), None)
-        return text_of(arguments.get("subagent_type")) or "subagent" if isinstance(arguments, dict) else "subagent"
+        return text_of(value_at(arguments, "subagent_type")) or "subagent"
 
     def _end(self, writer: RunWriter) -> Run | None:
         """End the run as recorded in the result; return None if there is no result."""

@@ -18,9 +18,10 @@ from agentnb.core.log.events import ForkedFrom
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "codex"
 TITLE = "session of the Codex CLI"
@@ -113,13 +114,12 @@ class _Session:
         if is_copied:
             return
         git = meta.get("git") or {}
-        source = meta.get("source")
         self._about |= drop_empty(
             session=meta.get("id"),
             cwd=meta.get("cwd"),
             version=meta.get("cli_version"),
             originator=meta.get("originator"),
-            source=source,
+            source=meta.get("source"),
             provider=meta.get("model_provider"),
             git_branch=git.get("branch"),
             forked_from=meta.get("forked_from_id"),
@@ -217,7 +217,7 @@ class _Session:
             sandbox_policy=self._context.get("sandbox_policy"),
         )
         model = log.model or self._model
-        parent = _parent_of(self._about.get("source"))
+        parent = text_of(value_at(self._about.get("source"), "subagent", "thread_spawn", "parent_thread_id"))
         settings: dict[str, Any] = {"settings": {"recorded": recorded}} | ({"agent": "subagent"} if parent else {})
         if source := run_id_of(text_of(recorded.get("forked_from"))):
             settings["forked_from"] = ForkedFrom(source, log.copied_replies)
@@ -228,17 +228,9 @@ class _Session:
         return log.write(writer, model, ended=self._ended)
 
 
-def _parent_of(source: Any) -> str:
-    """Return the id of the session that started this one as its sub-agent."""
-    spawn = source.get("subagent") if isinstance(source, dict) else None
-    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-    return text_of(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else ""
-
-
 def _call(item: dict[str, Any]) -> ToolCall:
     kind = item["type"]
-    function = item.get("function")
-    name = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
+    name = item.get("name") or value_at(item, "function", "name")
     arguments = item.get("arguments")
     if kind == "custom_tool_call":  # its input is free text
         arguments = {"input": item.get("input")}
@@ -276,8 +268,7 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
 
 def _usage(usage: Any) -> Usage:
     """Return the usage, accepting the field names of any version; the input includes cache reads."""
-    if not isinstance(usage, dict):
-        return UNKNOWN
+    usage = object_of(usage)
     return Usage(
         input=count_of(usage.get("input_tokens", usage.get("prompt"))),
         output=count_of(usage.get("output_tokens", usage.get("completion"))),

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
@@ -23,6 +23,7 @@ from agentnb.interchange.formats.session_log import (
     text_of,
 )
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "copilot_cli"
 TITLE = "session of the GitHub Copilot CLI"
@@ -137,13 +138,11 @@ class _Session:
         agent.log.reply(Reply(parts, calls, speaker, at, usage, model=model))
 
     def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        error = data.get("error")
         result = data.get("result")
         content = result.get("content") if isinstance(result, dict) else result
-        if not content and isinstance(error, dict):
-            content = error.get("message")
+        content = content or value_at(data, "error", "message")
         metrics = (data.get("toolTelemetry") or {}).get("metrics") or {}
-        code = (text_of(error.get("code")) if isinstance(error, dict) else "") or "tool_error"
+        code = text_of(value_at(data, "error", "code")) or "tool_error"
         agent.log.result(
             text_of(data.get("toolCallId")),
             parts_of(content),
@@ -153,9 +152,8 @@ class _Session:
         )
 
     def _about(self, kind: str, data: dict[str, Any]) -> None:
-        recorded, context = self._main.recorded, data.get("context")
+        recorded, context = self._main.recorded, object_of(data.get("context"))
         if kind in ("session.start", "session.resume"):
-            context = context if isinstance(context, dict) else {}
             session = drop_empty(
                 session=data.get("sessionId"),
                 version=data.get("copilotVersion"),

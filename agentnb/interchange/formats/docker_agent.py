@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of, value_at
 from agentnb.interchange.formats.openai_chat import calls_of
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -55,8 +55,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_item(item: dict[str, Any]) -> bool:
-    message = item.get("message")
-    return (isinstance(message, dict) and isinstance(message.get("message"), dict)) or "sub_session" in item
+    return isinstance(value_at(item, "message", "message"), dict) or "sub_session" in item
 
 
 def _sniff_database(file: TraceFile) -> str:
@@ -207,7 +206,7 @@ def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], abo
     if not item.get("message_json"):
         return {"summary": item.get("summary_text")}
     message = msgspec.json.decode(item["message_json"])
-    if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
+    if isinstance(value_at(message, "message"), dict):  # nested, as in the document
         return {"message": message}
     fields = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
     return {"message": {**fields, "message": message}}

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
-from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_of, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "gemini_cli"
 TITLE = "session of the Gemini CLI"
@@ -122,14 +123,14 @@ def _parts(content: Any) -> list[AnyPart]:
         return parts_of(content)
     parts: list[AnyPart] = []
     for item in content if isinstance(content, list) else [content]:
-        data = item.get("inlineData") if isinstance(item, dict) else None
-        answer = item.get("functionResponse") if isinstance(item, dict) else None
+        data = value_at(item, "inlineData")
+        answer = value_at(item, "functionResponse")
         if isinstance(data, dict):
             image = picture(data.get("mimeType"), data.get("data"))
             parts += [image] if image is not None else []
         elif isinstance(answer, dict):
             parts += _answer(answer.get("response"))
-        elif isinstance(item, dict) and item.get("thought") is True:
+        elif value_at(item, "thought") is True:
             parts.append(Thinking(text_of(item.get("text"))))
         else:
             parts += parts_of([item])
@@ -143,8 +144,7 @@ def _answer(response: Any) -> list[AnyPart]:
 
 def _usage(tokens: Any) -> Usage:
     """Return the usage. Unlike the Gemini CLI, agentnb includes thinking in the output."""
-    if not isinstance(tokens, dict):
-        return UNKNOWN
+    tokens = object_of(tokens)
     output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))
     return Usage(
         input=count_of(tokens.get("input")),

@@ -9,9 +9,9 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
-from agentnb.models.providers.serialization import count
+from agentnb.models.providers.serialization import count, object_of
 
 NAME = "gemini_contents"
 
@@ -31,13 +31,13 @@ def is_conversation(value: Any) -> bool:
 
 def is_request(body: Any) -> bool:
     """True if this is a request body."""
-    contents = body.get("contents") if isinstance(body, dict) else None
+    contents = value_at(body, "contents")
     return isinstance(contents, list) and bool(contents) and all(is_content(content) for content in contents)
 
 
 def is_response(body: Any) -> bool:
     """True if this is a response body."""
-    candidates = body.get("candidates") if isinstance(body, dict) else None
+    candidates = value_at(body, "candidates")
     return isinstance(candidates, list) and bool(candidates) and isinstance(candidates[0], dict)
 
 
@@ -113,8 +113,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 def usage_of(usage: Any) -> Usage:
     """Return the reported usage. Unlike the API, agentnb includes thinking in the output."""
-    if not isinstance(usage, dict):
-        return Usage()
+    usage = object_of(usage)
     output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
     return Usage(
         input=count(usage.get("promptTokenCount")),

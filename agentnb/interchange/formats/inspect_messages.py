@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of, value_at
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """A reference to a text stored elsewhere in the log, by hash or by index among the chunks; logs from 2024 use ``tc``."""
@@ -67,7 +67,7 @@ class Events:
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
         """True if one of the replies of these model calls is among the messages."""
-        among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
+        among = [message for message in messages if value_at(message, "role") == "assistant"]
         ids = {str(message["id"]) for message in among if message.get("id")}
         replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]
         if any(str(reply.get("id")) in ids for reply in replies):
@@ -85,8 +85,7 @@ def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def is_answer(message: Any) -> bool:
     """True if this is a reply that has content and no tool calls."""
-    is_reply = isinstance(message, dict) and message.get("role") == "assistant"
-    return is_reply and bool(message.get("content")) and not message.get("tool_calls")
+    return value_at(message, "role") == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
 
 
 def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...]:

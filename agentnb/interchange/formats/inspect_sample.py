@@ -23,7 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -119,7 +119,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded_settings(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
     writer = source.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
-    has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
+    has_prompt = any(value_at(message, "role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(resolve_attachments(sample["input"], attachments))
     began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
@@ -161,7 +161,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
     def walk(inner: list[Any], around: _Scope) -> None:
         for event in inner:
-            kind = event.get("event") if isinstance(event, dict) else None
+            kind = value_at(event, "event")
             if kind == "span_begin":
                 outer = spans.get(event.get("parent_id") or "", around)
                 is_agent = event.get("type") == "agent"
@@ -187,7 +187,7 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     if error:
         details = error if isinstance(error, dict) else {"message": error}
         return fail(writer, _class_of(details), details.get("message"), at=at, seconds=seconds)
-    if isinstance(limit, dict) and limit.get("type") == "operator":
+    if value_at(limit, "type") == "operator":
         return writer.finish("cancelled", "operator", at=at, seconds=seconds)
     if isinstance(limit, dict):
         kind = str(limit.get("type") or "limit")
@@ -214,7 +214,7 @@ def _events_of(sample: dict[str, Any]) -> list[Any]:
 
 def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
     events = _events_of(sample)
-    return time_of(events[index].get("timestamp")) if events and isinstance(events[index], dict) else None
+    return time_of(value_at(events[index], "timestamp")) if events else None
 
 
 def _class_of(error: dict[str, Any]) -> str:

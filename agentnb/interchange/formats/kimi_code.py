@@ -12,7 +12,7 @@ from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, add_cache_to_input, drop_empty, first_records, text_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -87,7 +87,7 @@ class _Session:
             self.recorded |= drop_empty(protocol_version=record.get("protocol_version"))
 
     def _say(self, parts: list[AnyPart], origin: Any, at: Any) -> None:
-        kind = text_of(origin.get("kind")) if isinstance(origin, dict) else ""
+        kind = text_of(value_at(origin, "kind"))
         self.log.say(parts, author="" if kind in ("", "user") else kind, at=at)
 
     def _message(self, message: dict[str, Any], at: Any) -> None:

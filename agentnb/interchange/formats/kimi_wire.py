@@ -16,7 +16,7 @@ from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import kimi_cli
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -70,7 +70,7 @@ def _system_prompt(file: TraceFile) -> str:
     if context is None or not is_superseded(context):
         return ""
     first = context.first
-    return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "_system_prompt" else ""
+    return text_of(value_at(first, "content")) if value_at(first, "role") == "_system_prompt" else ""
 
 
 def read(file: TraceFile) -> Iterator[Run]:

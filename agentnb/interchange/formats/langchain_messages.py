@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, text_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, text_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -103,15 +103,14 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
     if not calls:
         calls = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
     if not calls and isinstance(content := fields.get("content"), list):
-        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+        blocks = [block for block in content if value_at(block, "type") == "tool_use"]
         calls = [anthropic_messages.call_of(block) for block in blocks]
     return calls
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the usage, in LangChain's common form; unknown if it is missing."""
-    if not isinstance(usage, dict):
-        return Usage()
+    usage = object_of(usage)
     input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
     output_details = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
     return Usage(

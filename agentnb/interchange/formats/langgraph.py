@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
@@ -38,8 +38,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _messages(state: Any) -> list[Any] | None:
-    values = state.get("values") if isinstance(state, dict) else None
-    messages = values.get("messages") if isinstance(values, dict) else None
+    messages = value_at(state, "values", "messages")
     return messages if isinstance(messages, list) else None
 
 
@@ -100,8 +99,8 @@ def _runs(
     file.take_each(messages, lambda message: _take(writer, message, times.get(_id_of(message))), position)
     yield _finish(writer, state)
     for number, task in enumerate(state.get("tasks") or (), 1):
-        inner: Any = task.get("state") if isinstance(task, dict) else None
-        if isinstance(inner, dict) and _messages(inner):
+        inner = value_at(task, "state")
+        if _messages(inner):
             yield from _runs(file, position, inner, {}, thread, nested_id(run_id, task.get("id"), number), run_id)
 
 

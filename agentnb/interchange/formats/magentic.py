@@ -17,6 +17,7 @@ from agentnb.core.messages import Text, Thinking
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
@@ -59,7 +60,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _run(file: TraceFile, position: str, found: Any) -> Run:
-    recorded = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
+    recorded = {name: value for name, value in object_of(found).items() if name != "history"}
     prompts = _literal(recorded.pop("system_prompt", None))
     writer = file.writer(
         NAME, position, task=str(recorded.get("question_ID") or ""), settings={"recorded": recorded} if recorded else {}

@@ -52,6 +52,19 @@ def time_of(value: Any) -> datetime | None:
         return None
 
 
+def utc_time_of(value: Any) -> datetime | None:
+    """Return a time, as `time_of` does. A time without a time zone is in UTC."""
+    time = time_of(value)
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+def value_at(value: Any, *names: str) -> Any:
+    """Return the value under these names in nested objects, or None."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def image_of(url: Any) -> Image | None:
     """Return the image in a data URI, or None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):

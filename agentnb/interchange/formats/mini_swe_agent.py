@@ -7,7 +7,7 @@ Blocks are recognized by the two words that mini-swe-agent has used for them, ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,9 +19,10 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, text_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, text_of, texts_of, time_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
@@ -91,8 +92,7 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
     messages = about["messages"]
     reader = _MessageReader(writer, messages)
     file.take_each(messages, reader.take, position)
-    stats = info.get("model_stats")
-    writer.total(total_of(cost=stats.get("instance_cost") if isinstance(stats, dict) else None))
+    writer.total(total_of(cost=value_at(info, "model_stats", "instance_cost")))
     if "exit_status" not in info and reader.submits:
         return writer.finish()
     return _finish(writer, info, _limits(config))
@@ -176,8 +176,7 @@ class _MessageReader:
         self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
 
     def _say(self, parts: list[AnyPart], calls: list[ToolCall], extra: dict[str, Any]) -> None:
-        answer = extra.get("response")
-        answer = answer if isinstance(answer, dict) else {}
+        answer = object_of(extra.get("response"))
         usage = answer.get("usage") or {}
         self._open = len(calls)
         self._writer.reply(
@@ -215,8 +214,7 @@ def _code(extra: dict[str, Any], text: str) -> str:
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking in the message or in the raw API response."""
-    answer = extra.get("response")
-    choices = answer.get("choices") if isinstance(answer, dict) else None
+    choices = value_at(extra, "response", "choices")
     raw = (choices[0].get("message") or {}) if choices else {}
     for source in (message, raw):
         text = source.get("reasoning_content") or source.get("reasoning")
@@ -225,7 +223,7 @@ def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     return []
 
 
-def _stop_reason(answer: dict[str, Any]) -> str:
+def _stop_reason(answer: Mapping[str, Any]) -> str:
     choices = answer.get("choices")
     return str(choices[0].get("finish_reason") or "") if choices else ""
 

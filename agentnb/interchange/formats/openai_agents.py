@@ -10,7 +10,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_responses
 from agentnb.interchange.formats.exchanges import recorded_of
-from agentnb.interchange.formats.message_content import json_text, parts_of
+from agentnb.interchange.formats.message_content import json_text, parts_of, value_at
 from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
@@ -94,10 +94,9 @@ def _items(state: dict[str, Any]) -> list[Any]:
 
 
 def _recorded_fields(state: dict[str, Any]) -> dict[str, Any]:
-    context = state.get("context")
     fields = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
     fields["current_agent"] = _name(state.get("current_agent"))
-    fields["context"] = context.get("context") if isinstance(context, dict) else None
+    fields["context"] = value_at(state, "context", "context")
     fields["schema"] = state.get("$schemaVersion")
     return recorded_of(fields)
 

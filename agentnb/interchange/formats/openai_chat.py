@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import cost_of, json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, json_text, parts_of, result_parts, text_of, time_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage
@@ -71,7 +71,7 @@ def is_request(body: Any) -> bool:
 
 def is_response(body: Any) -> bool:
     """True if this is a chat completion, possibly assembled from a stream."""
-    choices = body.get("choices") if isinstance(body, dict) else None
+    choices = value_at(body, "choices")
     return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
 
 

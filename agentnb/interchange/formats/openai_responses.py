@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of, value_at
 from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
@@ -220,7 +220,7 @@ def result_of(item: dict[str, Any]) -> Result:
 
 def _output_parts(value: Any) -> list[AnyPart]:
     """Return the parts of a call's output, which may be text, parts, logs or shell output."""
-    if isinstance(value, dict) and value.get("type") == "computer_screenshot":
+    if value_at(value, "type") == "computer_screenshot":
         value = {**value, "type": "input_image"}
     entries = value if isinstance(value, list) else []
     logs = [entry for entry in entries if isinstance(entry, dict) and (entry.get("type") == "logs" or "stdout" in entry)]
@@ -257,9 +257,7 @@ def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
     contents = [content for item in items for content in _list(item.get("content")) if isinstance(content, dict)]
     if any(content.get("type") == "refusal" for content in contents):
         return "refusal"
-    incomplete = body.get("incomplete_details")
-    reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    return str(reason or body.get("status") or "")
+    return str(value_at(body, "incomplete_details", "reason") or body.get("status") or "")
 
 
 def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:

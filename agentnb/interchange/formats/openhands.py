@@ -8,6 +8,7 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.endings import recorded_settings
+from agentnb.interchange.formats.message_content import value_at
 from agentnb.interchange.formats.openhands_events import read_events
 from agentnb.interchange.trace_file import TraceFile
 
@@ -100,10 +101,9 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
 
 def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
     """Return the verdict of the benchmark's tests, if they were run."""
-    tested = record.get("test_result")
-    for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):
-        if isinstance(report, dict) and isinstance(report.get("resolved"), bool):
-            return {"resolved": report["resolved"]}
+    for path in (("report",), ("test_result", "report")):
+        if isinstance(resolved := value_at(record, *path, "resolved"), bool):
+            return {"resolved": resolved}
     return {}
 
 

@@ -24,9 +24,10 @@ from agentnb.interchange.formats.span_calls import (
     count_of,
     role_of,
 )
-from agentnb.interchange.formats.span_records import Span, as_json, first_spans, json_value, list_at
+from agentnb.interchange.formats.span_records import Span, SpanNote, as_json, first_spans, json_value, list_at
 from agentnb.interchange.formats.span_runs import read_runs
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "otel_genai"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
@@ -113,7 +114,7 @@ def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
         if not messages and isinstance(numbered, str) and numbered:
             messages = [{"role": "assistant", "content": numbered}]
     for event in span.events if not messages else ():
-        fields = {**event.attributes, **_event_content(event.attributes)}
+        fields = _event_fields(event)
         if event.name == _CHOICE:
             message = json_value(fields.get("message", fields.get("content")))
             choice = message if isinstance(message, dict) else {"content": message, "tool_calls": fields.get("tool_calls")}
@@ -133,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 def _from_events(span: Span) -> Iterator[SpanMessage]:
     for event in span.events:
-        fields = {**event.attributes, **_event_content(event.attributes)}
+        fields = _event_fields(event)
         if event.name in _MESSAGE_EVENTS:
             yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **fields})
         elif event.name == _DETAILS:
@@ -147,10 +148,9 @@ def _from_events(span: Span) -> Iterator[SpanMessage]:
                 yield from _message_of(item)
 
 
-def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the content, decoded if the exporter writes the complete event as JSON."""
-    content = json_value(attributes.get("gen_ai.event.content"))
-    return content if isinstance(content, dict) else {}
+def _event_fields(event: SpanNote) -> dict[str, Any]:
+    """Return the attributes and the content, decoded if the exporter writes the complete event as JSON."""
+    return {**event.attributes, **object_of(json_value(event.attributes.get("gen_ai.event.content")))}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "sam"
@@ -69,11 +69,10 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
         "messages": [{name: value for name, value in message.items() if name not in _HELD} for message in messages],
     }
     run_id = conversation.get("id")
-    settings = conversation.get("settings")
     writer = RunWriter(
         e.Origin(NAME, source, position),
         run_id=run_id if isinstance(run_id, str) and _ID.fullmatch(run_id) else "",
-        model=str(settings.get("selectedModel") or "") if isinstance(settings, dict) else "",
+        model=str(value_at(conversation, "settings", "selectedModel") or ""),
         settings={"recorded": recorded},
     )
     _MessageReader(writer).take(messages)

@@ -14,7 +14,7 @@ import msgspec
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import parts_of
+from agentnb.interchange.formats.message_content import parts_of, value_at
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile, decode_json
@@ -38,7 +38,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_record(record: Any) -> bool:
-    messages = record.get("conversations") if isinstance(record, dict) else None
+    messages = value_at(record, "conversations")
     if not isinstance(messages, list) or not messages:
         return False
     return all(

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import time_of, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
@@ -71,10 +71,7 @@ class Span:
             return value
         if self._tree is None:
             self._tree = attribute_tree(self.attributes)
-        value = self._tree
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        return value
+        return value_at(self._tree, *path.split("."))
 
     @property
     def started(self) -> datetime | None:
@@ -240,8 +237,7 @@ def spans_in(record: Any) -> list[Span]:
 def notes_in(record: Any) -> list[tuple[tuple[str, str], SpanNote]]:
     """Return the log records in an OTLP document, each with the ids of its trace and span."""
     notes = []
-    logs = record.get("resourceLogs") if isinstance(record, dict) else None
-    for resource in logs or ():
+    for resource in value_at(record, "resourceLogs") or ():
         for scope in resource.get("scopeLogs") or ():
             for log_record in scope.get("logRecords") or ():
                 attributes = attributes_of(log_record.get("attributes"))

@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, text_of, texts_of
+from agentnb.interchange.formats.message_content import parts_of, text_of, texts_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -78,7 +78,7 @@ class _Reader:
             NAME,
             task=_task(one, file.name),
             agent=self._agent,
-            model=str(_replay_setting(one, "agent.model", "name") or ""),
+            model=str(_replay_setting(one, "agent", "model", "name") or ""),
             settings=recorded_settings(
                 self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
             ),
@@ -154,14 +154,12 @@ def _has(message: Any, name: str) -> bool:
     return isinstance(message, dict) and bool(message.get(name))
 
 
-def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
+def _replay_setting(one: dict[str, Any], *names: str) -> Any:
     """Return a value from the replay configuration, which is an object or its JSON."""
     config = one.get("replay_config")
     if isinstance(config, str):
         config = msgspec.json.decode(config)
-    for key in part.split("."):
-        config = config.get(key) if isinstance(config, dict) else None
-    return config.get(name) if isinstance(config, dict) else None
+    return value_at(config, *names)
 
 
 def _task(one: dict[str, Any], name: str) -> str:

@@ -7,7 +7,7 @@ are ``user`` and the tool, such as ``user's toggle_data``. Messages before the u
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,9 +18,10 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "tau2_bench"
 TITLE = "results of tau2-bench"
@@ -40,15 +41,14 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each simulation."""
-    info = file.first.get("info")
-    reader = _Reader(file, info if isinstance(info, dict) else {})
+    reader = _Reader(file, object_of(file.first.get("info")))
     yield from file.each(file.items("simulations"), reader.read)
 
 
 class _Reader:
     """Reads simulations, along with their shared metadata."""
 
-    def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
+    def __init__(self, file: TraceFile, info: Mapping[str, Any]) -> None:
         self._file = file
         agent, environment = info.get("agent_info") or {}, info.get("environment_info") or {}
         self._model = str(agent.get("llm") or "")
@@ -79,8 +79,7 @@ class _Reader:
         return self._finish(writer, one)
 
     def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:
-        rewarded = one.get("reward_info")
-        writer.assess("reward", rewarded.get("reward") if isinstance(rewarded, dict) else None)
+        writer.assess("reward", value_at(one, "reward_info", "reward"))
         reason, at, seconds = str(one.get("termination_reason") or ""), time_of(one.get("end_time")), one.get("duration")
         if reason in _ENDED:
             return writer.finish(at=at, seconds=seconds)
