@@ -14,7 +14,16 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of, value_at
-from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.interchange.formats.steps import (
+    Reply,
+    ReplyPieces,
+    Result,
+    Step,
+    SystemPrompt,
+    UserMessage,
+    system_steps,
+    thinking,
+)
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.anthropic import read_usage
@@ -94,9 +103,7 @@ def is_response(body: Any) -> bool:
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system prompt and messages."""
-    system = text_of(body.get("system"))
-    first: list[Step] = [SystemPrompt(system)] if system else []
-    return [*first, *steps_of(body["messages"])]
+    return [*system_steps(text_of(body.get("system"))), *steps_of(body["messages"])]
 
 
 # Messages

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
@@ -20,6 +20,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.message_content import cost_of, parts_of, picture, texts_of, time_of, utc_time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -156,17 +157,15 @@ def _says_failed(step: dict[str, Any]) -> bool:
 
 
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
-    thought = step.get("reasoning_content")
     calls = [
         ToolCall(call["function_name"], call.get("arguments"), str(call.get("tool_call_id") or ""))
         for call in step.get("tool_calls") or ()
     ]
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
     usage = _usage(object_of(step.get("metrics")))
-    thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     stop = value_at(step, "extra", "stop_reason")  # ATIF has no field for it
     writer.reply(
-        [*thoughts, *parts],
+        [*thinking(step.get("reasoning_content")), *parts],
         calls,
         at=time_of(step.get("timestamp")),
         usage=usage,

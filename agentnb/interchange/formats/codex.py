@@ -20,6 +20,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, run_id_of, text_of
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
 
@@ -143,7 +144,7 @@ class _Session:
         elif kind == "reasoning":
             parts = [*parts_of(item.get("summary")), *parts_of(item.get("content"))]
             thought = "\n".join(part.text for part in parts if isinstance(part, Text | Thinking))
-            self._add([Thinking(thought)] if thought else [], (), at, item_id)
+            self._add(thinking(thought), (), at, item_id)
         elif kind in _CALLS:
             self._add((), [_call(item)], at, item_id)
         elif kind in _RESULTS:

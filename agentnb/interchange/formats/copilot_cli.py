@@ -22,6 +22,7 @@ from agentnb.interchange.formats.session_log import (
     sort_by_links,
     text_of,
 )
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
 
@@ -123,8 +124,7 @@ class _Session:
         agent.log.say([*parts, *parts_of([f"\n[attached: {name}]" for name in names if name])], at=at)
 
     def _reply(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        thought = text_of(data.get("reasoningText"))
-        parts = [*([Thinking(thought)] if thought else self._thought), *parts_of(data.get("content"))]
+        parts = [*(thinking(data.get("reasoningText")) or self._thought), *parts_of(data.get("content"))]
         self._thought = []
         calls = []
         for request in data.get("toolRequests") or ():

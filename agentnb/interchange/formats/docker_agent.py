@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking
+from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -28,6 +28,7 @@ from agentnb.interchange.formats.session_log import (
     run_id_of,
     text_of,
 )
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.sqlite_files import columns, database
 from agentnb.interchange.trace_file import TraceFile
@@ -127,8 +128,7 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     elif role == "system":
         log.say(parts, author="system", at=at)
     elif role == "assistant":
-        thought = text_of(message.get("reasoning_content"))
-        thought_and_text: list[AnyPart] = [*([Thinking(thought)] if thought else []), *parts]
+        thought_and_text = [*thinking(message.get("reasoning_content")), *parts]
         usage, model = _usage(message), text_of(message.get("model"))
         log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":

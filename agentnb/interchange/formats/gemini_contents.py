@@ -10,7 +10,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of, value_at
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
 from agentnb.models.providers.serialization import count, object_of
 
 NAME = "gemini_contents"
@@ -45,8 +45,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system instruction and contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
     text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
-    first: list[Step] = [SystemPrompt(text)] if text else []
-    return [*first, *steps_of(body["contents"])]
+    return [*system_steps(text), *steps_of(body["contents"])]
 
 
 def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:

@@ -16,6 +16,7 @@ from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.steps import thinking
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """A reference to a text stored elsewhere in the log, by hash or by index among the chunks; logs from 2024 use ``tc``."""
@@ -61,8 +62,7 @@ class Events:
     @staticmethod
     def reply_of(event: dict[str, Any]) -> dict[str, Any] | None:
         """Return the message that a model call produced, or None if the call failed."""
-        choices = (event.get("output") or {}).get("choices") or []
-        message = choices[0].get("message") if choices else None
+        message = openai_chat.first_choice(event.get("output") or {}).get("message")
         return message if isinstance(message, dict) else None
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
@@ -124,7 +124,6 @@ class MessageReader:
     def _reply(self, message: dict[str, Any]) -> None:
         event = self._event_of(message)
         output = event.get("output") or {}
-        choices = output.get("choices") or [{}]
         content = message.get("content")
         used = [item for item in content if item.get("type") == "tool_use"] if isinstance(content, list) else []
         calls = [_call(item) for item in message.get("tool_calls") or ()]
@@ -134,7 +133,7 @@ class MessageReader:
             at=time_of(event.get("completed") or event.get("timestamp")),
             usage=usage_of(output.get("usage")),
             seconds=output.get("time") or event.get("working_time"),
-            stop_reason=str(choices[0].get("stop_reason") or ""),
+            stop_reason=str(openai_chat.first_choice(output).get("stop_reason") or ""),
             metadata={"model": message["model"]} if message.get("model") else None,
         )
         for item in used:  # server-side
@@ -178,8 +177,7 @@ class MessageReader:
 def message_parts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the parts of a message, excluding calls."""
     content = message.get("content")
-    thought = message.get("reasoning")  # in early logs
-    parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+    parts = thinking(message.get("reasoning"))  # in early logs
     if not isinstance(content, list):
         return parts + parts_of(content)
     for item in content:

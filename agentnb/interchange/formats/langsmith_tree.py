@@ -16,7 +16,7 @@ from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
 from agentnb.interchange.formats.exchanges import Exchange, recorded_of
 from agentnb.interchange.formats.message_content import json_text, parts_of, text_of, utc_time_of, value_at
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps
 from agentnb.models.providers.serialization import count, object_of
 
 _TOOLS = frozenset({"tool", "retriever"})
@@ -169,9 +169,7 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
     if isinstance(messages, list) and messages and isinstance(messages[0], list):
         messages = messages[0]  # the first batch
     if isinstance(messages, list) and messages and all(langchain_messages.is_message(message) for message in messages):
-        system = text_of(asked.get("system"))
-        first: list[Step] = [SystemPrompt(system)] if system else []
-        return [*first, *langchain_messages.steps_of(messages)]
+        return [*system_steps(text_of(asked.get("system"))), *langchain_messages.steps_of(messages)]
     prompts = asked.get("prompts")
     prompt = prompts[0] if isinstance(prompts, list) and prompts else asked
     return [UserMessage(parts_of(plain_text(prompt)))]

@@ -7,7 +7,7 @@ Blocks are recognized by the two words that mini-swe-agent has used for them, ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.formats.message_content import cost_of, parts_of, text_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -184,7 +185,7 @@ class _MessageReader:
             calls,
             at=time_of(extra.get("timestamp") or answer.get("created")),
             usage=replace(openai_chat.usage_of(usage), cost=cost_of(extra.get("cost", usage.get("cost")))),
-            stop_reason=_stop_reason(answer),
+            stop_reason=str(openai_chat.first_choice(answer).get("finish_reason") or ""),
         )
 
     def _user(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
@@ -214,18 +215,9 @@ def _code(extra: dict[str, Any], text: str) -> str:
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking in the message or in the raw API response."""
-    choices = value_at(extra, "response", "choices")
-    raw = (choices[0].get("message") or {}) if choices else {}
-    for source in (message, raw):
-        text = source.get("reasoning_content") or source.get("reasoning")
-        if isinstance(text, str) and text.strip():
-            return [Thinking(text)]
-    return []
-
-
-def _stop_reason(answer: Mapping[str, Any]) -> str:
-    choices = answer.get("choices")
-    return str(choices[0].get("finish_reason") or "") if choices else ""
+    raw = openai_chat.first_choice(object_of(extra.get("response"))).get("message") or {}
+    thoughts = (source.get("reasoning_content") or source.get("reasoning") for source in (message, raw))
+    return next(filter(None, map(thinking, thoughts)), [])
 
 
 def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:

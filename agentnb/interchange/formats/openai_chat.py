@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -158,6 +158,11 @@ def usage_of(usage: Any) -> Usage:
 
 
 # Responses
+
+
+def first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first choice of a chat completion; empty if it has none."""
+    return (body.get("choices") or [{}])[0]  # type: ignore[no-any-return]
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:

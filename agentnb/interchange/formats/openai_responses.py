@@ -13,7 +13,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
 from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of, value_at
-from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, system_steps, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
 from agentnb.models.providers.openai_responses import NAME as OWN
@@ -100,18 +100,11 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its instructions and input."""
     instructions = body.get("instructions")
-    first: list[Step] = (
-        [SystemPrompt(instructions if isinstance(instructions, str) else _text_of_items(instructions))] if instructions else []
-    )
-    return [*first, *steps_of(_items(body["input"]))]
-
-
-def _items(asked: Any) -> list[Any]:
-    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-
-
-def _text_of_items(items: Any) -> str:
-    return "\n\n".join(text_of(item.get("content")) for item in items)
+    if not isinstance(instructions, str):
+        instructions = "\n\n".join(text_of(item.get("content")) for item in instructions or ())
+    asked = body["input"]
+    items = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    return [*system_steps(instructions), *steps_of(items)]
 
 
 # Items

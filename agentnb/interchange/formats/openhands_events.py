@@ -20,6 +20,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -159,13 +160,12 @@ class _Reader:
         usage = replace(_usage(answer), cost=cost_of(next(self._costs, None)))
         if event["action"] in _LAST_WORDS:
             self._ended = ("completed", "natural") if event["action"] == "finish" else ("stopped", "rejected")
-        choices = answer.get("choices") or [{}]
         self._writer.reply(
             [*_thoughts(answer), *_words(event)],
             calls,
             at=self._at,
             usage=usage,
-            stop_reason=str(choices[0].get("finish_reason") or ""),
+            stop_reason=str(openai_chat.first_choice(answer).get("finish_reason") or ""),
         )
 
     def _observation(self, event: dict[str, Any], kind: str) -> None:
@@ -284,9 +284,7 @@ def _pictures(event: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thoughts(answer: Mapping[str, Any]) -> list[AnyPart]:
-    choices = answer.get("choices") or [{}]
-    text = (choices[0].get("message") or {}).get("reasoning_content")
-    return [Thinking(text)] if isinstance(text, str) and text.strip() else []
+    return thinking((openai_chat.first_choice(answer).get("message") or {}).get("reasoning_content"))
 
 
 def _usage(answer: Mapping[str, Any]) -> Usage:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
@@ -19,6 +19,7 @@ from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.message_content import image_of, json_text, parts_of, result_parts, text_of, time_of, value_at
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
+from agentnb.interchange.formats.steps import thinking
 from agentnb.models.providers.serialization import object_of
 
 PRODUCT = "OpenHands"
@@ -246,8 +247,7 @@ def _thoughts(source: dict[str, Any]) -> list[AnyPart]:
     blocks = [entry.get("thinking") for entry in source.get("thinking_blocks") or () if isinstance(entry, dict)]
     summary = value_at(source, "responses_reasoning_item", "summary")
     candidates = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
-    text = next((entry for entry in candidates if isinstance(entry, str) and entry.strip()), "")
-    return [Thinking(text)] if text else []
+    return next(filter(None, map(thinking, candidates)), [])
 
 
 def _call(event: dict[str, Any]) -> ToolCall:

@@ -15,6 +15,7 @@ from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "sam"
@@ -100,10 +101,9 @@ class _MessageReader:
             self._writer.reply(self._thinking)
 
     def _reply(self, message: dict[str, Any]) -> None:
-        thought = message.get("reasoningContent")
-        thinking = [*self._thinking, *([Thinking(thought)] if isinstance(thought, str) and thought else [])]
+        thoughts = [*self._thinking, *thinking(message.get("reasoningContent"))]
         self._thinking = []
-        self._writer.reply([*thinking, *_parts(message)], _calls(message), at=time_of(message.get("timestamp")))
+        self._writer.reply([*thoughts, *_parts(message)], _calls(message), at=time_of(message.get("timestamp")))
 
     def _take_other(self, kind: str, message: dict[str, Any]) -> None:
         at = time_of(message.get("timestamp"))
