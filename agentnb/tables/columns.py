@@ -82,6 +82,15 @@ def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
     return pd.DataFrame({column.name: column_of([column.value(row) for row in rows], column.dtype) for column in columns})
 
 
+def table_of(rows: Sequence[R], columns: Mapping[str, tuple[str, Callable[[R], Any]]]) -> pd.DataFrame:
+    """Return a DataFrame with these columns, each given by its dtype and a function of the row."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {name: pd.Series([value(row) for row in rows], dtype=dtype) for name, (dtype, value) in columns.items()}
+    )
+
+
 def column_of(values: list[Any], dtype: str) -> pd.Series:
     """Return the values as a column of a data frame. Integers too large for any column become missing values."""
     import pandas as pd
