@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.frames import frame_of
 from agentnb.detect.intervals import Share, difference, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.scores import share_columns
@@ -262,7 +263,4 @@ FORMER = {"followed": "share", "followed_low": "share_low", "followed_high": "sh
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in COLUMNS.items()}
-    return with_former_columns(pd.DataFrame(frame), FORMER)
+    return with_former_columns(frame_of(rows, COLUMNS), FORMER)

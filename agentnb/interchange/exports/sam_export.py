@@ -34,8 +34,10 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     if len(exports) == 1:
         document = exports[0]
     else:
-        version = {"samVersion": str(export["samVersion"]) for export in exports[:1]}
-        document = {**_head(), **version, "conversationCount": len(exports), "conversations": exports}
+        head = _head()
+        if exports:
+            head["samVersion"] = str(exports[0]["samVersion"])
+        document = {**head, "conversationCount": len(exports), "conversations": exports}
     yield msgspec.json.format(msgspec.json.encode(document), indent=2)
     yield b"\n"
 
