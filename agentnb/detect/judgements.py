@@ -129,7 +129,8 @@ def _count_of(counts: dict[str, int], reasons: Iterable[str]) -> int:
 
 def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
     self._todos = event.todos
-    _note_begun(self)
+    if event.todos:
+        _note_begun(self)
 
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
