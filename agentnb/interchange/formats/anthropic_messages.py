@@ -13,7 +13,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of, value_at
+from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, str_at, text_of, time_of, value_at
 from agentnb.interchange.formats.steps import (
     Reply,
     ReplyPieces,
@@ -91,7 +91,7 @@ def is_request(body: Any) -> bool:
         return False
     tools = [item for item in body.get("tools") or () if isinstance(item, dict)]
     by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in item for item in tools)
-    return by_field or str(body.get("model") or "").startswith("claude") or is_conversation(messages)
+    return by_field or str_at(body, "model").startswith("claude") or is_conversation(messages)
 
 
 def is_response(body: Any) -> bool:
@@ -122,7 +122,7 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
         return [SystemPrompt(text_of(content))]
     if role == "assistant":
         usage = usage_of(message.get("usage"))
-        return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str(message.get("stop_reason") or ""))
+        return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str_at(message, "stop_reason"))
     return _users_steps(content, author, at)
 
 
@@ -174,12 +174,12 @@ def call_of(block: dict[str, Any]) -> ToolCall:
     kind = block["type"]
     extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
     own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
-    return ToolCall(str(block.get("name") or ""), block.get("input"), str(block.get("id") or ""), own)
+    return ToolCall(str_at(block, "name"), block.get("input"), str_at(block, "id"), own)
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
     """Return the result in a block, which may come from a search, a fetched page, or code that the API ran."""
-    content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
+    content, call_id = block.get("content"), str_at(block, "tool_use_id")
     failed = str(value_at(content, "type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
     if block["type"] in ("tool_result", "mcp_tool_result"):
@@ -226,7 +226,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
         body["content"],
         at=time_of(body.get("created_at")),
         usage=usage_of(body.get("usage")),
-        stop_reason=str(body.get("stop_reason") or ""),
+        stop_reason=str_at(body, "stop_reason"),
         metadata=kept,
     )
 

@@ -18,7 +18,16 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, picture, texts_of, time_of, utc_time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    parts_of,
+    picture,
+    str_at,
+    texts_of,
+    time_of,
+    utc_time_of,
+    value_at,
+)
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
@@ -144,7 +153,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     calls = step.get("tool_calls") or []
     failed = len(results) == 1 and _says_failed(step)
     for result in results:
-        call_id, content = str(result.get("source_call_id") or ""), _observation_parts(result)
+        call_id, content = str_at(result, "source_call_id"), _observation_parts(result)
         if call_id or calls:
             writer.result(call_id, content, is_error=failed, at=at)
         elif content:
@@ -158,7 +167,7 @@ def _says_failed(step: dict[str, Any]) -> bool:
 
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
     calls = [
-        ToolCall(call["function_name"], call.get("arguments"), str(call.get("tool_call_id") or ""))
+        ToolCall(call["function_name"], call.get("arguments"), str_at(call, "tool_call_id"))
         for call in step.get("tool_calls") or ()
     ]
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.interchange.formats.message_content import cost_of, parts_of, texts_of, time_of, value_at
-from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_of
+from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_at, text_of
 from agentnb.models.providers.anthropic import read_usage
 from agentnb.models.providers.serialization import object_of
 
@@ -50,7 +50,7 @@ class ClaudeLog(SessionLog):
     def take(self, record: dict[str, Any]) -> None:
         """Add a line of the conversation; lines of other types are ignored."""
         self._take(record)
-        if isinstance(source := record.get("forkedFrom"), dict) and text_of(source.get("sessionId")):
+        if isinstance(source := record.get("forkedFrom"), dict) and text_at(source, "sessionId"):
             self.copied, self.copied_from = len(self.items), text_of(source["sessionId"])
 
     def _take(self, record: dict[str, Any]) -> None:
@@ -109,8 +109,8 @@ class ClaudeLog(SessionLog):
         failed = block.get("is_error") is True
         code = next((code for start, code in _ERRORS if text.startswith(start)), "tool_error") if failed else None
         milliseconds = details.get("durationMs", details.get("totalDurationMs"))
-        call_id = text_of(block.get("tool_use_id"))
-        if text_of(details.get("agentId")):
+        call_id = text_at(block, "tool_use_id")
+        if text_at(details, "agentId"):
             self.recorded.setdefault("subagents", []).append({"call_id": call_id, "agent_id": details["agentId"]})
         self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(milliseconds))
 
@@ -123,16 +123,16 @@ class ClaudeLog(SessionLog):
         if message.get("model") == SYNTHETIC:
             self.recorded["synthetic_messages"] = self.recorded.get("synthetic_messages", 0) + 1
             return
-        message_id = text_of(message.get("id"))
+        message_id = text_at(message, "id")
         reply = self._parts_of_replies.get(message_id)
         if reply is None:
-            reply = self.reply(Reply(at=at, model=text_of(message.get("model")), response_id=message_id))
+            reply = self.reply(Reply(at=at, model=text_at(message, "model"), response_id=message_id))
             if message_id:
                 self._parts_of_replies[message_id] = reply
         reply.parts += parts
         call_ids = {call.id for call in reply.calls if call.id}
         reply.calls += [call for call in calls if call.id not in call_ids]
-        reply.stop_reason = text_of(message.get("stop_reason")) or reply.stop_reason
+        reply.stop_reason = text_at(message, "stop_reason") or reply.stop_reason
         reply.usage = _merge_usage(reply.usage, usage_of(message.get("usage"), record.get("costUSD")))
         reply.seconds = seconds_of(record.get("durationMs")) or reply.seconds
         for block in results:
@@ -141,7 +141,7 @@ class ClaudeLog(SessionLog):
     # Notices of the product
 
     def _system(self, record: dict[str, Any]) -> None:
-        kind, text, at = record.get("subtype"), text_of(record.get("content")), time_of(record.get("timestamp"))
+        kind, text, at = record.get("subtype"), text_at(record, "content"), time_of(record.get("timestamp"))
         if kind in ("compact_boundary", "microcompact_boundary"):
             metadata = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
             before, round_count = metadata.get("preTokens"), len(self.replies)
@@ -175,7 +175,7 @@ class ClaudeLog(SessionLog):
 
     def _queue_operation(self, record: dict[str, Any]) -> None:
         """Follow the queue of messages typed while the agent was working. A removed message was sent to the agent at once."""
-        operation, text = record.get("operation"), text_of(record.get("content"))
+        operation, text = record.get("operation"), text_at(record, "content")
         if operation == "enqueue" and text:
             self._queue.append(text)
         elif operation == "popAll":  # back into the input box
@@ -228,7 +228,7 @@ def _pieces(content: Any) -> tuple[list[AnyPart], list[ToolCall], list[dict[str,
         kind = block["type"]
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             own = None if kind == "tool_use" else {SERVER_SIDE: {"type": kind}}
-            calls.append(ToolCall(block["name"], block.get("input"), text_of(block.get("id")), own))
+            calls.append(ToolCall(block["name"], block.get("input"), text_at(block, "id"), own))
         elif kind == "redacted_thinking":
             parts.append(Thinking("(redacted)"))
         elif text_of(kind).endswith("_tool_result"):

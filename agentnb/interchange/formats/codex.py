@@ -19,7 +19,16 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, run_id_of, text_of
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    count_of,
+    drop_empty,
+    first_records,
+    run_id_of,
+    text_at,
+    text_of,
+)
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -46,7 +55,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
-    if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
+    if any(text_at(record, "type") in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
     first = records[0] if records else {}
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
@@ -91,7 +100,7 @@ class _Session:
             self._meta(payload or record, at)
         elif kind == "turn_context" and payload:
             self._context = self._context or payload
-            self._model = text_of(payload.get("model")) or self._model
+            self._model = text_at(payload, "model") or self._model
         elif kind == "response_item" and payload:
             self._item(payload, at)
         elif kind == "event_msg" and payload:
@@ -126,11 +135,11 @@ class _Session:
             forked_from=meta.get("forked_from_id"),
         )
         base = meta.get("base_instructions")
-        self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
+        self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_at(meta, "instructions")
 
     def _add_summary(self, payload: dict[str, Any], at: Any) -> None:
         """Add a summary. If the service wrote it, it is encrypted, so that only later messages can be read."""
-        summary = text_of(payload.get("message"))
+        summary = text_at(payload, "message")
         self._about.setdefault("compactions", []).append(drop_empty(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
@@ -154,7 +163,7 @@ class _Session:
     def _message(self, item: dict[str, Any], at: Any) -> None:
         role, parts = item["role"], parts_of(item["content"])
         if role == "assistant":
-            self._add(parts, (), at, text_of(item.get("id")))
+            self._add(parts, (), at, text_at(item, "id"))
             return
         text = texts_of(parts).lstrip()
         author = "developer" if role in ("developer", "system") else "codex" if text.startswith(_NOTICES) else ""
@@ -172,7 +181,7 @@ class _Session:
     def _result(self, item: dict[str, Any], at: Any) -> None:
         output = item.get("output", item.get("result"))
         content, fields = _output(output)
-        self.log.result(text_of(item.get("call_id")), content, name=text_of(item.get("name")), at=at, **fields)
+        self.log.result(text_at(item, "call_id"), content, name=text_at(item, "name"), at=at, **fields)
 
     # Events
 
@@ -180,9 +189,9 @@ class _Session:
         kind = event.get("type")
         self._ended = kind in ("task_complete", "turn_complete") or (self._ended and kind == "token_count")
         if kind == "user_message":
-            self.events.say(text_of(event.get("message")), at=at)
+            self.events.say(text_at(event, "message"), at=at)
         elif kind == "agent_message":
-            self.events.reply(Reply([Text(text_of(event.get("message")))], at=at, model=self._model))
+            self.events.reply(Reply([Text(text_at(event, "message"))], at=at, model=self._model))
         elif kind == "turn.completed":
             parts: list[AnyPart] = [Text(event["message"])] if event.get("message") else []
             self.events.reply(Reply(parts, at=at, model=self._model, usage=_usage(event.get("usage"))))
@@ -191,7 +200,7 @@ class _Session:
         elif kind == "turn_aborted":
             self.log.interrupt(f"[Turn aborted: {text_of(event.get('reason')) or 'interrupted'}]", at)
         elif kind in ("error", "stream_error"):
-            message = text_of(event.get("message")) or "Codex reported an error"
+            message = text_at(event, "message") or "Codex reported an error"
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
@@ -220,9 +229,9 @@ class _Session:
         model = log.model or self._model
         parent = text_of(value_at(self._about.get("source"), "subagent", "thread_spawn", "parent_thread_id"))
         settings: dict[str, Any] = {"settings": {"recorded": recorded}} | ({"agent": "subagent"} if parent else {})
-        if source := run_id_of(text_of(recorded.get("forked_from"))):
+        if source := run_id_of(text_at(recorded, "forked_from")):
             settings["forked_from"] = ForkedFrom(source, log.copied_replies)
-        run_id = run_id_of(text_of(recorded.get("session")))
+        run_id = run_id_of(text_at(recorded, "session"))
         writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
         if self._system:
             writer.system(self._system)

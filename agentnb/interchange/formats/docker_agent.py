@@ -26,6 +26,7 @@ from agentnb.interchange.formats.session_log import (
     count_of,
     drop_empty,
     run_id_of,
+    text_at,
     text_of,
 )
 from agentnb.interchange.formats.steps import thinking
@@ -85,7 +86,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str | None, depth: int) -> Iterator[Run]:
     if depth > _MAX_NESTING:
         raise ValueError(f"its sub-sessions are nested deeper than {_MAX_NESTING}")
-    run_id = run_id_of(text_of(session.get("id")))
+    run_id = run_id_of(text_at(session, "id"))
     inner: list[tuple[str, dict[str, Any]]] = []
     tools: dict[str, ToolSpec] = {}
     log, recorded = SessionLog(), drop_empty(**{name: session.get(name) for name in _ABOUT})
@@ -94,7 +95,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
         with file.guard(item_position):
             if isinstance(item.get("sub_session"), dict):
                 inner.append((item_position, item["sub_session"]))
-            elif text_of(item.get("summary")):
+            elif text_at(item, "summary"):
                 log.compact(item["summary"])
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
@@ -129,17 +130,15 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
         log.say(parts, author="system", at=at)
     elif role == "assistant":
         thought_and_text = [*thinking(message.get("reasoning_content")), *parts]
-        usage, model = _usage(message), text_of(message.get("model"))
+        usage, model = _usage(message), text_at(message, "model")
         log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":
         code = "tool_error" if message.get("is_error") is True else None
-        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
+        log.result(text_at(message, "tool_call_id"), parts, error_code=code, at=at)
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {
-        definition["name"]: ToolSpec(
-            definition["name"], text_of(definition.get("description")), definition.get("parameters") or {}
-        )
+        definition["name"]: ToolSpec(definition["name"], text_at(definition, "description"), definition.get("parameters") or {})
         for definition in message.get("tool_definitions") or ()
     }
 

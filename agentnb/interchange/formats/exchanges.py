@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import encodable_data
 from agentnb.core.request import ToolSpec
+from agentnb.interchange.formats.message_content import str_at
 from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
@@ -101,7 +102,7 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
         str(asked.get("model") or answered.get("model") or answered.get("modelVersion") or ""),
         api.tools_of(asked, answered),
         recorded_of({**_settings_of(asked), **extra}),
-        str(answered.get("id") or ""),
+        str_at(answered, "id"),
         str((follows.get("id") if isinstance(follows, dict) else follows) or ""),
     )
 
@@ -149,7 +150,7 @@ def error_of(record: Any) -> str:
 def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
     """Return the tools in these function definitions. ``schema``: the key that holds the schema of their arguments."""
     return tuple(
-        ToolSpec(function["name"], str(function.get("description") or ""), dict(object_of(function.get(schema))))
+        ToolSpec(function["name"], str_at(function, "description"), dict(object_of(function.get(schema))))
         for function in functions
         if isinstance(function, dict) and isinstance(function.get("name"), str)
     )

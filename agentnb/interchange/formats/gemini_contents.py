@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of, value_at
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, str_at, time_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -44,7 +44,7 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system instruction and contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
-    text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
+    text = "\n\n".join(str_at(part, "text") for part in system.get("parts") or ())
     return [*system_steps(text), *steps_of(body["contents"])]
 
 
@@ -89,14 +89,14 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
 
 
 def _call(made: dict[str, Any]) -> ToolCall:
-    return ToolCall(str(made.get("name") or ""), made.get("args"), str(made.get("id") or ""))
+    return ToolCall(str_at(made, "name"), made.get("args"), str_at(made, "id"))
 
 
 def _result(made: dict[str, Any]) -> Result:
     response = made.get("response")
     plain = response if not isinstance(response, dict) or len(response) != 1 else next(iter(response.values()))
     is_error = isinstance(response, dict) and set(response) == {"error"}
-    return Result(str(made.get("id") or ""), parts_of(json_text(plain)), str(made.get("name") or ""), is_error)
+    return Result(str_at(made, "id"), parts_of(json_text(plain)), str_at(made, "name"), is_error)
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
@@ -104,7 +104,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
-    stop, at = str(candidate.get("finishReason") or ""), time_of(body.get("createTime"))
+    stop, at = str_at(candidate, "finishReason"), time_of(body.get("createTime"))
     return [
         reply_of(content.get("parts") or (), at=at, usage=usage_of(body.get("usageMetadata")), stop_reason=stop, metadata=kept)
     ]

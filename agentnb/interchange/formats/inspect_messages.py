@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, texts_of, time_of, value_at
 from agentnb.interchange.formats.steps import thinking
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
@@ -49,12 +49,12 @@ class Events:
 
     def add_tool(self, event: dict[str, Any]) -> None:
         """Add a tool call. Its id may have occurred before."""
-        self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
+        self.tools.setdefault(str_at(event, "id"), deque()).append(event)
 
     def merge(self, other: Events) -> None:
         """Add the events of another agent in the same conversation."""
         self.models += other.models
-        self.models.sort(key=lambda event: str(event.get("timestamp") or ""))
+        self.models.sort(key=lambda event: str_at(event, "timestamp"))
         for calls in other.tools.values():
             for call in calls:
                 self.add_tool(call)
@@ -139,7 +139,7 @@ class MessageReader:
         for item in used:  # server-side
             error = item.get("error")
             text = str(error or item.get("result") or "")
-            self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
+            self._writer.result(str_at(item, "id"), text, name=item["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the event of the model call that produced this message. Earlier failed calls become warnings."""
@@ -153,13 +153,13 @@ class MessageReader:
                 self._writer.warn(f"A model call failed: {event['error']}", time_of(event.get("timestamp")))
 
     def _result(self, message: dict[str, Any]) -> None:
-        call_id, error = str(message.get("tool_call_id") or ""), message.get("error")
+        call_id, error = str_at(message, "tool_call_id"), message.get("error")
         events = self._tools.get(call_id)
         event = events.popleft() if events else {}
         parts = message_parts(message)
         code = None
         if isinstance(error, dict):
-            kind, text = str(error.get("type") or "unknown"), str(error.get("message") or "")
+            kind, text = str(error.get("type") or "unknown"), str_at(error, "message")
             code = _ERROR_CODES.get(kind, kind)
             texts = [part.text for part in parts if isinstance(part, Text)]
             if text and text not in "\n".join(texts):  # sent to the model instead of the content
@@ -167,7 +167,7 @@ class MessageReader:
         self._writer.result(
             call_id,
             parts,
-            name=str(message.get("function") or ""),
+            name=str_at(message, "function"),
             error_code=code,
             at=time_of(event.get("completed")),
             seconds=event.get("working_time"),
@@ -201,7 +201,7 @@ def _parts(one: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thinking(one: dict[str, Any]) -> Thinking:
-    text = str(one.get("summary") or "") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
+    text = str_at(one, "summary") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
     kept = {name: one[name] for name in ("signature", "redacted") if one.get(name)}
     return Thinking(text, kept or None)
 
@@ -209,15 +209,15 @@ def _thinking(one: dict[str, Any]) -> Thinking:
 def _server_side_call(one: dict[str, Any]) -> ToolCall:
     """Return a call that the provider itself ran."""
     own = {SERVER_SIDE: {"type": str(one.get("tool_type") or "tool_use")}}
-    return ToolCall(one["name"], one.get("arguments"), str(one.get("id") or ""), own)
+    return ToolCall(one["name"], one.get("arguments"), str_at(one, "id"), own)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one["function"]
     if isinstance(function, dict):  # as in the API
-        return ToolCall(function["name"], function.get("arguments"), str(one.get("id") or ""))
+        return ToolCall(function["name"], function.get("arguments"), str_at(one, "id"))
     wrong = one.get("parse_error")
-    return ToolCall(function, one.get("arguments"), str(one.get("id") or ""), {"parse_error": str(wrong)} if wrong else None)
+    return ToolCall(function, one.get("arguments"), str_at(one, "id"), {"parse_error": str(wrong)} if wrong else None)
 
 
 def usage_of(usage: Any) -> Usage:

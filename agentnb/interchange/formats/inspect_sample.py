@@ -23,7 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
-from agentnb.interchange.formats.message_content import time_of, value_at
+from agentnb.interchange.formats.message_content import str_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -51,7 +51,7 @@ class Log(NamedTuple):
         """Read the header of a log."""
         evaluation = header["eval"]
         fields = {name: evaluation[name] for name in _OF_EVAL if evaluation.get(name)}
-        agent, model = str(evaluation.get("solver") or "agent"), str(evaluation.get("model") or "")
+        agent, model = str(evaluation.get("solver") or "agent"), str_at(evaluation, "model")
         return cls(format_name, str(header.get("status") or "started"), model, agent, fields)
 
 
@@ -165,7 +165,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
             if kind == "span_begin":
                 outer = spans.get(event.get("parent_id") or "", around)
                 is_agent = event.get("type") == "agent"
-                spans[event["id"]] = add(str(event.get("name") or ""), event["id"], outer) if is_agent else outer
+                spans[event["id"]] = add(str_at(event, "name"), event["id"], outer) if is_agent else outer
                 continue
             scope = spans.get((event.get("span_id") if kind else "") or "", around)
             if kind == "model":
@@ -174,7 +174,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
                 scope.events.add_tool(event)
             if kind in _NESTED_IN and event.get("events"):
                 name = str(event.get("function") or event.get("name") or kind)
-                walk(event["events"], add(name, str(event.get("id") or ""), scope))
+                walk(event["events"], add(name, str_at(event, "id"), scope))
 
     walk(events, main)
     return scopes
@@ -219,6 +219,6 @@ def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
 
 def _class_of(error: dict[str, Any]) -> str:
     """Return the class of an error from the last line of its traceback."""
-    lines = str(error.get("traceback") or "").strip().splitlines()
+    lines = str_at(error, "traceback").strip().splitlines()
     name = lines[-1].partition(":")[0].strip().rpartition(".")[2] if lines else ""
     return name if name.isidentifier() else "Error"

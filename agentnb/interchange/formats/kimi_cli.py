@@ -10,7 +10,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.kimi_parts import kimi_parts
 from agentnb.interchange.formats.message_content import time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_at, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_cli"
@@ -66,9 +66,9 @@ def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
         log.reply(Reply(parts, openai_chat.calls_of(message), at=at))
     elif role == "tool":
         code = "tool_error" if first.startswith(_ERROR) else None
-        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
+        log.result(text_at(message, "tool_call_id"), parts, error_code=code, at=at)
     elif role == "user":
-        log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_of(message.get("name")), at=at)
+        log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_at(message, "name"), at=at)
     elif role == "system":
         log.say(parts, author="system", at=at)
     else:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Text, Thinking
 from agentnb.interchange.formats.message_content import parts_of, value_at
-from agentnb.interchange.formats.session_log import text_of
+from agentnb.interchange.formats.session_log import text_at
 
 
 def kimi_parts(content: Any) -> list[AnyPart]:
@@ -16,7 +16,7 @@ def kimi_parts(content: Any) -> list[AnyPart]:
     parts: list[AnyPart] = []
     for item in content if isinstance(content, list) else [content]:
         if value_at(item, "type") == "think":
-            parts.append(Thinking(text_of(item.get("think"))))
+            parts.append(Thinking(text_at(item, "think")))
         else:
             parts += parts_of(item)
     return parts

@@ -25,6 +25,7 @@ from agentnb.interchange.formats.session_log import (
     count_of,
     drop_empty,
     first_records,
+    text_at,
     text_of,
 )
 from agentnb.interchange.trace_file import TraceFile
@@ -52,7 +53,7 @@ def _is_record(record: dict[str, Any]) -> bool:
     message = record.get("message")
     if not isinstance(message, dict) or "timestamp" not in record:
         return False
-    return text_of(message.get("type")) in _KINDS and isinstance(message.get("payload"), dict)
+    return text_at(message, "type") in _KINDS and isinstance(message.get("payload"), dict)
 
 
 def is_superseded(file: TraceFile) -> bool:
@@ -84,7 +85,7 @@ def _runs(file: TraceFile) -> Iterator[Run]:
     for number, record in file.numbered_records():
         with file.guard(f"line {number}"):
             if record.get("type") == "metadata":
-                version = text_of(record.get("protocol_version"))
+                version = text_at(record, "protocol_version")
             else:
                 session.take(record["message"], time_of(record.get("timestamp")))
     run_id = stable_id(file, len(session.log.items)) if session.nested else ""
@@ -132,10 +133,10 @@ class _Agent:
             add_piece(self.log.open_reply(at).parts, payload)
         elif kind == "ToolCall":
             function = payload["function"]
-            call = ToolCall(text_of(function.get("name")), function.get("arguments") or "", text_of(payload.get("id")))
+            call = ToolCall(text_at(function, "name"), function.get("arguments") or "", text_at(payload, "id"))
             self.log.open_reply(at).calls.append(call)
         elif kind == "ToolCallPart":
-            self._add_arguments(text_of(payload.get("arguments_part")))
+            self._add_arguments(text_at(payload, "arguments_part"))
         elif kind == "ToolResult":
             self._result(payload, at)
         elif kind == "StatusUpdate":
@@ -157,13 +158,13 @@ class _Agent:
         self.log.open = None
         output = payload.get("return_value", payload.get("result"))
         output = output if isinstance(output, dict) else {"output": output}
-        parts = parts_of(output.get("output")) or parts_of(text_of(output.get("message")) or None)
+        parts = parts_of(output.get("output")) or parts_of(text_at(output, "message") or None)
         code = "tool_error" if output.get("is_error") is True else None
-        self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
+        self.log.result(text_at(payload, "tool_call_id"), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
         """Set the usage of a step, and the length of the conversation after it."""
-        usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
+        usage, message_id = payload.get("token_usage"), text_at(payload, "message_id")
         last = self._counted.get(message_id, self.log.last_reply)
         if last is None:
             return
@@ -175,8 +176,8 @@ class _Agent:
 
     def _subagent(self, payload: dict[str, Any], at: Any) -> None:
         call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
-        name = text_of(payload.get("agent_id")) or call_id or "subagent"
-        agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
+        name = text_at(payload, "agent_id") or call_id or "subagent"
+        agent = self.nested.setdefault(name, _Agent(text_at(payload, "subagent_type")))
         event = payload["event"]
         if not agent.log.items and event.get("type") != "TurnBegin":  # its prompt is in the call's arguments
             agent.log.say(self._prompt_of(call_id), at=at)

@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, text_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, str_at, text_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -69,7 +69,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
         return [reply_of(fields, author, at)]
     if role == "tool":
         is_error = fields.get("status") == "error" or bool(fields.get("is_error"))
-        name, call_id = str(fields.get("name") or ""), str(fields.get("tool_call_id") or "")
+        name, call_id = str_at(fields, "name"), str_at(fields, "tool_call_id")
         return [Result(call_id, result_parts(content), name, is_error, at)]
     if role == "user" and anthropic_messages.is_conversation([{"role": role, "content": content}]):
         return anthropic_messages.message_steps({"role": role, "content": content}, at=at)

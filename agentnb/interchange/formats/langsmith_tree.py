@@ -15,7 +15,7 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
 from agentnb.interchange.formats.exchanges import Exchange, recorded_of
-from agentnb.interchange.formats.message_content import json_text, parts_of, text_of, utc_time_of, value_at
+from agentnb.interchange.formats.message_content import json_text, parts_of, str_at, text_of, utc_time_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps
 from agentnb.models.providers.serialization import count, object_of
 
@@ -37,12 +37,12 @@ class Node:
     @property
     def kind(self) -> str:
         """The run's type in LangSmith: llm, tool, chain, retriever and others."""
-        return str(self.fields.get("run_type") or "")
+        return str_at(self.fields, "run_type")
 
     @property
     def name(self) -> str:
         """The run's name."""
-        return str(self.fields.get("name") or "")
+        return str_at(self.fields, "name")
 
     @property
     def start(self) -> datetime | None:
@@ -114,7 +114,7 @@ def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
         fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
-        order = str(fields.get("dotted_order") or "")
+        order = str_at(fields, "dotted_order")
         run_id = str(fields.get("id") or order.rpartition("Z")[2] or f"run-{position}")
         node = nodes.setdefault(run_id, Node({"id": run_id}))
         node.fields |= fields
@@ -129,12 +129,12 @@ def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
 
 def _order(node: Node) -> tuple[str, float]:
     start = node.start
-    return str(node.fields.get("dotted_order") or ""), start.timestamp() if start is not None else 0.0
+    return str_at(node.fields, "dotted_order"), start.timestamp() if start is not None else 0.0
 
 
 def _parent_id(node: Node) -> str:
     parent_id = node.fields.get("parent_run_id")
-    above = str(node.fields.get("dotted_order") or "").rpartition(".")[0]
+    above = str_at(node.fields, "dotted_order").rpartition(".")[0]
     return str(parent_id or above.rpartition(".")[2].partition("Z")[2])
 
 
@@ -156,8 +156,8 @@ def exchange_of(node: Node) -> Exchange:
         node.error,
         next((str(name) for name in model_names if name), ""),
         specs,
-        id=str(outputs.get("id") or ""),
-        follows=str(inputs.get("previous_response_id") or ""),
+        id=str_at(outputs, "id"),
+        follows=str_at(inputs, "previous_response_id"),
     )
 
 
@@ -189,7 +189,7 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
         if langchain_messages.is_message(candidate) or (isinstance(candidate, dict) and "content" in candidate):
             fields = langchain_messages.fields_of(candidate) or {}
             if isinstance(fields.get("content"), list) and "tool_calls" not in fields:
-                stop, usage = str(fields.get("stop_reason") or ""), anthropic_messages.usage_of(fields.get("usage"))
+                stop, usage = str_at(fields, "stop_reason"), anthropic_messages.usage_of(fields.get("usage"))
                 return anthropic_messages.reply_steps(fields["content"], stop_reason=stop, usage=usage)
             return [langchain_messages.reply_of(fields)]
     text = value_at(generations, "text")

@@ -65,6 +65,11 @@ def value_at(value: Any, *names: str) -> Any:
     return value
 
 
+def str_at(fields: Any, name: str) -> str:
+    """Return the value under this name as text; empty if there is none, or if it is false."""
+    return str(fields.get(name) or "")
+
+
 def image_of(url: Any) -> Image | None:
     """Return the image in a data URI, or None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, text_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, text_of, texts_of, time_of, value_at
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -49,7 +49,7 @@ def sniff(file: TraceFile) -> str:
     if not isinstance(document, dict) or "messages" not in document:
         return file.lacks("messages", kind="json")
     info = document.get("info")
-    has_format_name = str(document.get("trajectory_format") or "").startswith(HARNESS)
+    has_format_name = str_at(document, "trajectory_format").startswith(HARNESS)
     return (
         ""
         if has_format_name or (isinstance(info, dict) and "mini_version" in info)
@@ -88,7 +88,7 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
         info, "exit_status", "submission", "model_stats", "mini_version", **_limits(config), environment=_environment(config)
     )
     writer = file.writer(
-        NAME, position, task=str(about.get("instance_id") or ""), model=str(model.get("model_name") or ""), settings=settings
+        NAME, position, task=str_at(about, "instance_id"), model=str_at(model, "model_name"), settings=settings
     )
     messages = about["messages"]
     reader = _MessageReader(writer, messages)
@@ -126,7 +126,7 @@ class _MessageReader:
         """Add a message."""
         extra = message.get("extra") or {}
         if message.get("type") == "function_call_output":
-            self._result(str(message.get("call_id") or ""), message.get("output"), extra)
+            self._result(str_at(message, "call_id"), message.get("output"), extra)
         elif message.get("object") == "response":
             self._response(message, extra)
         elif message["role"] == "system":
@@ -134,7 +134,7 @@ class _MessageReader:
         elif message["role"] == "assistant":
             self._reply(message, extra)
         elif message["role"] == "tool":
-            self._result(str(message.get("tool_call_id") or ""), message.get("content"), extra)
+            self._result(str_at(message, "tool_call_id"), message.get("content"), extra)
         elif message["role"] == "user":
             self._user(message, extra)
 
@@ -157,14 +157,14 @@ class _MessageReader:
         """Add a reply from the Responses API."""
         items = message["output"]
         calls = [
-            ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
+            ToolCall(item["name"], item.get("arguments"), str_at(item, "call_id"))
             for item in items
             if item["type"] == "function_call"
         ]
         parts: list[AnyPart] = []
         for item in items:
             if item["type"] == "reasoning":
-                parts += [Thinking(str(summary.get("text") or "")) for summary in item.get("summary") or ()]
+                parts += [Thinking(str_at(summary, "text")) for summary in item.get("summary") or ()]
             elif item["type"] == "message":
                 parts += parts_of(item.get("content"))
         usage = message.get("usage") or {}
@@ -206,7 +206,7 @@ class _MessageReader:
 def _code(extra: dict[str, Any], text: str) -> str:
     """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty if the command succeeded."""
     begins, says = _TIMED_OUT
-    if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
+    if (text.startswith(begins) and says in text) or says in str_at(extra, "exception_info"):
         return "timeout"
     match = _RETURNED.match(text)
     exit_code = extra.get("returncode", int(match[1]) if match else 0)
@@ -221,7 +221,7 @@ def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
 
 
 def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:
-    status = str(info.get("exit_status") or "")
+    status = str_at(info, "exit_status")
     if status == "Submitted":
         return writer.finish()
     if not status:

@@ -15,7 +15,16 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import cost_of, json_text, parts_of, result_parts, text_of, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    json_text,
+    parts_of,
+    result_parts,
+    str_at,
+    text_of,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage
@@ -96,17 +105,17 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 def step_of(message: dict[str, Any]) -> Step:
     """Return the step of a message. Raises KeyError if its role is not one of the API's."""
     role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
-    author, content = str(message.get("name") or ""), message.get("content")
+    author, content = str_at(message, "name"), message.get("content")
     if role in ("system", "developer"):
         return SystemPrompt(text_of(content))
     if role == "user":
         return UserMessage(parts_of(content), author, at)
     if role == "assistant":
-        stop, usage = str(message.get("finish_reason") or ""), usage_of(message.get("usage"))
+        stop, usage = str_at(message, "finish_reason"), usage_of(message.get("usage"))
         return Reply(said_parts(message), calls_of(message), author, at, usage, stop_reason=stop)
     if role not in ROLES:
         raise KeyError(f"role {role!r}")
-    return Result(str(message.get("tool_call_id") or ""), result_parts(content), author, bool(message.get("is_error")), at)
+    return Result(str_at(message, "tool_call_id"), result_parts(content), author, bool(message.get("is_error")), at)
 
 
 def said_parts(message: dict[str, Any]) -> list[AnyPart]:
@@ -137,7 +146,7 @@ def calls_of(message: dict[str, Any]) -> list[ToolCall]:
 
 
 def _call(one: dict[str, Any]) -> ToolCall | None:
-    call_id = str(one.get("id") or "")
+    call_id = str_at(one, "id")
     if isinstance(function := one.get("function"), dict):
         return ToolCall(function.get("name") or "", function.get("arguments"), call_id)
     if isinstance(function := one.get("custom"), dict):  # a tool with text input

@@ -12,7 +12,16 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    json_text,
+    parts_of,
+    picture,
+    result_parts,
+    str_at,
+    text_of,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, system_steps, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
@@ -152,7 +161,7 @@ def _others_step(item: dict[str, Any]) -> list[Step]:
 
 def _reasoning(item: dict[str, Any]) -> list[AnyPart]:
     entries = [*_list(item.get("summary")), *_list(item.get("content"))]
-    texts = [entry if isinstance(entry, str) else str(entry.get("text") or "") for entry in entries]
+    texts = [entry if isinstance(entry, str) else str_at(entry, "text") for entry in entries]
     own = {key: value for key, value in item.items() if key != "status" and value is not None}
     return thinking("\n\n".join(filter(None, texts)), {OWN: own} if item.get("encrypted_content") else None)
 
@@ -208,7 +217,7 @@ def result_of(item: dict[str, Any]) -> Result:
         return Result(_id_of(item), parts_of(answer))
     output = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _output_parts(output), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _output_parts(output), str_at(item, "name"), is_error, time_of(item.get("timestamp")))
 
 
 def _output_parts(value: Any) -> list[AnyPart]:

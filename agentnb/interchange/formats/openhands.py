@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import value_at
+from agentnb.interchange.formats.message_content import str_at, value_at
 from agentnb.interchange.formats.openhands_events import read_events
 from agentnb.interchange.trace_file import TraceFile
 
@@ -90,7 +90,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         events,
         {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
         prompt=record.get("instruction"),
-        model=str(config.get("model") or ""),
+        model=str_at(config, "model"),
         agent=str(metadata.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
@@ -112,4 +112,4 @@ def _task(record: dict[str, Any]) -> str:
     issue = record.get("issue")
     if isinstance(issue, dict):
         return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"
-    return str(record.get("instance_id") or "")
+    return str_at(record, "instance_id")

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
@@ -133,7 +133,7 @@ class _Reader:
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
         forgotten = {*(about.get("forgotten_event_ids") or between)}
-        summary = str(about.get("summary") or "")
+        summary = str_at(about, "summary")
         if summary.strip():
             kept = next(
                 (number for number, reply_id in enumerate(reversed(self._replied)) if reply_id in forgotten), len(self._replied)

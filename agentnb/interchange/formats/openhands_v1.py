@@ -15,7 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import read_member, zip_file
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import value_at
+from agentnb.interchange.formats.message_content import str_at, value_at
 from agentnb.interchange.formats.openhands_v1_events import ConversationReader, is_event
 from agentnb.interchange.formats.session_log import run_id_of
 from agentnb.interchange.formats.total_usage import total_of
@@ -91,8 +91,8 @@ def _run(
     writer = file.writer(
         NAME,
         position,
-        task=str(about.get("instance_id") or ""),
-        trial=str(about.get("attempt") or ""),
+        task=str_at(about, "instance_id"),
+        trial=str_at(about, "attempt"),
         run_id=run_id_of(about["id"]) if isinstance(about.get("id"), str) else "",
         model=reader.model,
         tools=reader.tools,

@@ -16,7 +16,16 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import image_of, json_text, parts_of, result_parts, text_of, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    image_of,
+    json_text,
+    parts_of,
+    result_parts,
+    str_at,
+    text_of,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
 from agentnb.interchange.formats.steps import thinking
@@ -90,7 +99,7 @@ class ConversationReader:
             reply.parts += parts
             reply.stop_reason = "stop"
             return
-        author = str(event.get("sender") or "") if source == "user" else PRODUCT
+        author = str_at(event, "sender") if source == "user" else PRODUCT
         self._say(parts, author)
         self._say(_contents(event.get("extended_content")), PRODUCT)
 
@@ -98,7 +107,7 @@ class ConversationReader:
         """Add an action to its reply."""
         reply = self._reply_of(event, event)
         reply.parts += _contents(event.get("thought"))
-        call, call_id = _call(event), str(event.get("tool_call_id") or "")
+        call, call_id = _call(event), str_at(event, "tool_call_id")
         if call.name != FINISH:
             reply.calls.append(call)
             return
@@ -111,7 +120,7 @@ class ConversationReader:
 
     def observation(self, event: dict[str, Any]) -> None:
         """Add the result of an action."""
-        call_id, seen = str(event.get("tool_call_id") or ""), event["observation"]
+        call_id, seen = str_at(event, "tool_call_id"), event["observation"]
         if call_id in self._finishes:
             return
         code = _error_code(seen)
@@ -120,21 +129,21 @@ class ConversationReader:
 
     def add_rejection(self, event: dict[str, Any]) -> None:
         """Record that the person or a hook rejected an action."""
-        self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
+        self._result(event, parts_of(str_at(event, "rejection_reason")), "rejected")
 
     def tool_error(self, event: dict[str, Any]) -> None:
         """Add the error of an action that could not be run."""
-        self._result(event, parts_of(str(event.get("error") or "")), "tool_error")
+        self._result(event, parts_of(str_at(event, "error")), "tool_error")
 
     def conversation_error(self, event: dict[str, Any]) -> None:
         """Record an error; it is final unless other events follow."""
-        self._error = str(event.get("code") or "error"), str(event.get("detail") or "")
+        self._error = str(event.get("code") or "error"), str_at(event, "detail")
 
     def add_summary(self, event: dict[str, Any]) -> None:
         """Add a summary that replaces earlier events, except for the first user message and the most recent replies."""
         forgotten = {str(event_id) for event_id in event.get("forgotten_event_ids") or ()}
         kept = next((number for number, ids in enumerate(reversed(self._events)) if ids & forgotten), len(self._events))
-        summary = str(event.get("summary") or "")
+        summary = str_at(event, "summary")
         if summary.strip():
             self._log.compact(summary, first=1, rounds=kept, at=self._at)
         else:
@@ -163,8 +172,8 @@ class ConversationReader:
 
     def _reply_of(self, event: dict[str, Any], source: dict[str, Any]) -> Reply:
         """Return the reply that this event belongs to; events from the same response share a reply."""
-        response = str(event.get("llm_response_id") or "")
-        event_id = str(event.get("id") or "")
+        response = str_at(event, "llm_response_id")
+        event_id = str_at(event, "id")
         if response and response == self._last_id:
             self._events[-1].add(event_id)
             return self._replies[response]
@@ -177,7 +186,7 @@ class ConversationReader:
         return reply
 
     def _result(self, event: dict[str, Any], parts: list[AnyPart], code: str) -> None:
-        name, call_id = str(event.get("tool_name") or ""), str(event.get("tool_call_id") or "")
+        name, call_id = str_at(event, "tool_name"), str_at(event, "tool_call_id")
         self._log.result(call_id, parts, name=name, error_code=code, at=self._at)
 
     def _note_usage(self, stats: Any) -> None:
@@ -187,7 +196,7 @@ class ConversationReader:
             for usage in value_at(metrics, "token_usages") or ():
                 if isinstance(usage, dict) and isinstance(usage.get("response_id"), str):
                     self._usage[usage["response_id"]] = _usage(usage)
-                    self.model = self.model or str(usage.get("model") or "")
+                    self.model = self.model or str_at(usage, "model")
 
     # The run
 
@@ -256,7 +265,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
     recorded = recorded["function"] if isinstance(recorded.get("function"), dict) else recorded
     fields = {key: value for key, value in object_of(event.get("action")).items() if key not in _ABOUT_ACTIONS}
     name = str(recorded.get("name") or event.get("tool_name") or "")
-    return ToolCall(name, recorded.get("arguments", fields), str(event.get("tool_call_id") or ""))
+    return ToolCall(name, recorded.get("arguments", fields), str_at(event, "tool_call_id"))
 
 
 def _observation_parts(seen: Any) -> list[AnyPart]:
@@ -267,7 +276,7 @@ def _observation_parts(seen: Any) -> list[AnyPart]:
     if content is not None:
         return _contents(content)
     remaining = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
-    return parts_of(str(remaining.get("error") or "")) or ([Text(json_text(remaining))] if remaining else [])
+    return parts_of(str_at(remaining, "error")) or ([Text(json_text(remaining))] if remaining else [])
 
 
 def _error_code(seen: Any) -> str:

@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, image_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, image_of, str_at, value_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -100,8 +100,8 @@ def _agent_use(span: Span) -> AgentUse:
     inputs = _messages(span.at("llm.input_messages")) or _plain("user", span.at("input.value"))
     output = next(iter(_plain("assistant", span.at("output.value"))), None)
     name = span.at("agent.name")
-    own = str(span.get("agentnb.run.model") or "")
-    system, tools = str(span.get("agentnb.run.system") or ""), tuple(_tools(span.at("llm.tools")))
+    own = str_at(span, "agentnb.run.model")
+    system, tools = str_at(span, "agentnb.run.system"), tuple(_tools(span.at("llm.tools")))
     return AgentUse(inputs, output, name if isinstance(name, str) else span.name, own, system, tools)
 
 
@@ -123,13 +123,13 @@ def _message_of(message: dict[str, Any]) -> SpanMessage:
     )
     if message.get("function_call_name"):
         tool_calls.append(ToolCall(str(message["function_call_name"]), message.get("function_call_arguments_json")))
-    name, call_id = str(message.get("name") or ""), str(message.get("tool_call_id") or "")
+    name, call_id = str_at(message, "name"), str_at(message, "tool_call_id")
     return SpanMessage(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(tool_calls), name, call_id)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     fields = object_of(one.get("function"))
-    return ToolCall(str(fields.get("name") or ""), json_value(fields.get("arguments")), str(one.get("id") or ""))
+    return ToolCall(str_at(fields, "name"), json_value(fields.get("arguments")), str_at(one, "id"))
 
 
 def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
@@ -146,7 +146,7 @@ def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
 def _part(one: dict[str, Any]) -> AnyPart | None:
     kept = json_value(value_at(one, _METADATA, "metadata"))
     metadata = kept if isinstance(kept, dict) else None
-    text = str(one.get("text") or "")
+    text = str_at(one, "text")
     if one.get("type") == "reasoning":
         return Thinking(text, metadata)
     if "image" in one:

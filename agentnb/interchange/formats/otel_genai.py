@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, parts_of, picture
+from agentnb.interchange.formats.message_content import cost_of, parts_of, picture, str_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -125,7 +125,7 @@ def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     if not replies:
         return None, ""
     reply, item = replies[0]
-    return reply, str(item.get("finish_reason") or "")
+    return reply, str_at(item, "finish_reason")
 
 
 def _plain(value: Any) -> Any:
@@ -171,7 +171,7 @@ def _system(value: Any) -> list[SpanMessage]:
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     """Yield the span messages for a message, with each tool result as a separate message."""
-    role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
+    role, name = role_of(message.get("role") or "user"), str_at(message, "name")
     parts_data = message.get("parts")
     if not isinstance(parts_data, list):
         yield _older(role, name, message)
@@ -180,10 +180,8 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     results = [item for item in objects if item.get("type") == "tool_call_response"]
     for item in results:
         response = item.get("response", item.get("result"))
-        code = str(item.get("agentnb.error_code") or "")
-        yield SpanMessage(
-            "tool", tuple(_response_parts(response)), name=name, call_id=str(item.get("id") or ""), error_code=code
-        )
+        code = str_at(item, "agentnb.error_code")
+        yield SpanMessage("tool", tuple(_response_parts(response)), name=name, call_id=str_at(item, "id"), error_code=code)
     calls = [_call(item) for item in objects if item.get("type") == "tool_call"]
     parts = [part for item in parts_data for part in _parts(item)]
     if parts or calls or not results:
@@ -210,9 +208,7 @@ def _call(one: dict[str, Any]) -> ToolCall:
     fields = function if isinstance(function, dict) else one
     arguments = json_value(fields.get("arguments", fields.get("input")))
     kept = one.get(_METADATA)
-    return ToolCall(
-        str(fields.get("name") or ""), arguments, str(one.get("id") or ""), kept if isinstance(kept, dict) else None
-    )
+    return ToolCall(str_at(fields, "name"), arguments, str_at(one, "id"), kept if isinstance(kept, dict) else None)
 
 
 def _parts(one: Any) -> Iterator[AnyPart]:
@@ -252,7 +248,7 @@ def _tool_use(span: Span) -> ToolUse:
     arguments = json_value(span.at("gen_ai.tool.call.arguments"))
     if arguments is None:
         arguments = _entity(span, "input", "inputs", "input_str")
-    call = ToolCall(str(name), {} if arguments is None else arguments, str(span.get("gen_ai.tool.call.id") or ""))
+    call = ToolCall(str(name), {} if arguments is None else arguments, str_at(span, "gen_ai.tool.call.id"))
     result = span.at("gen_ai.tool.call.result")
     if result is None:
         result = next((event.attributes.get("content") for event in span.events if event.name == "gen_ai.tool.message"), None)
@@ -290,7 +286,7 @@ def _tools(span: Span) -> Iterator[ToolSpec]:
         definition = entry.get("function", entry) if isinstance(entry, dict) else None
         if isinstance(definition, dict) and isinstance(definition.get("name"), str):
             parameters = json_value(definition.get("parameters", definition.get("input_schema")))
-            description = str(definition.get("description") or "")
+            description = str_at(definition, "description")
             yield ToolSpec(definition["name"], description, parameters if isinstance(parameters, dict) else {})
 
 

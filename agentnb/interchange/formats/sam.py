@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, str_at, time_of, value_at
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
@@ -112,16 +112,16 @@ class _MessageReader:
         elif kind in ("toolExecution", "subagentExecution"):
             self._result(message)
         else:
-            self._writer.warn(str(message.get("content") or ""), at)
+            self._writer.warn(str_at(message, "content"), at)
 
     def _result(self, message: dict[str, Any]) -> None:
         status = message.get("toolStatus", "success")
         if status not in ENDED:  # still running, or waiting for the person, at the time of export
             return
         self._writer.result(
-            str(message.get("toolCallId") or ""),
+            str_at(message, "toolCallId"),
             _parts(message),
-            name=str(message.get("toolName") or ""),
+            name=str_at(message, "toolName"),
             error_code="tool_error" if status == "error" else None,
             at=time_of(message.get("timestamp")),
             seconds=message.get("toolDuration"),
@@ -134,4 +134,4 @@ def _parts(message: dict[str, Any]) -> list[Any]:
 
 def _calls(message: dict[str, Any]) -> list[ToolCall]:
     calls = message.get("toolCalls") or ()
-    return [ToolCall(call["function"]["name"], call["function"].get("arguments"), str(call.get("id") or "")) for call in calls]
+    return [ToolCall(call["function"]["name"], call["function"].get("arguments"), str_at(call, "id")) for call in calls]

@@ -254,6 +254,11 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def text_at(fields: Mapping[str, Any], name: str) -> str:
+    """Return the text under this name, or an empty text for any other value."""
+    return text_of(fields.get(name))
+
+
 def count_of(value: Any) -> int | None:
     """Return the token count, or None for any other value."""
     return value if type(value) is int and value >= 0 else None

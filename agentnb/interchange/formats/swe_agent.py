@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, text_of, texts_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, str_at, text_of, texts_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -113,7 +113,7 @@ class _Reader:
 
     def _reply(self, message: dict[str, Any]) -> None:
         self._last_result()
-        action = str(message.get("action") or "")
+        action = str_at(message, "action")
         at = next((at for at in range(self._step, len(self._steps)) if _same(self._steps[at], action)), None)
         while at is not None and self._step < at:
             self._add_retried_step()
@@ -128,7 +128,7 @@ class _Reader:
         step = self._steps[self._step]
         self._last_result()
         self._step += 1
-        calls = _call(str(step.get("action") or ""))
+        calls = _call(str_at(step, "action"))
         self._writer.reply(parts_of(step.get("response") or step.get("thought")), calls)
         if calls:
             self._open = 1
@@ -146,7 +146,7 @@ class _Reader:
         self._writer.result(call_id, parts, seconds=step.get("execution_time"))
 
     def _author(self, message: dict[str, Any]) -> str:
-        agent = str(message.get("agent") or "")
+        agent = str_at(message, "agent")
         return "" if agent == self._agent else agent
 
 
@@ -174,7 +174,7 @@ def _demonstration_message(message: dict[str, Any]) -> Message:
 
 
 def _same(step: dict[str, Any], action: str) -> bool:
-    return str(step.get("action") or "").strip() == action.strip()
+    return str_at(step, "action").strip() == action.strip()
 
 
 def _call(action: str) -> list[ToolCall]:
@@ -183,7 +183,7 @@ def _call(action: str) -> list[ToolCall]:
 
 def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
     """Return the run. An exit status such as ``submitted (exit_cost)`` states why it was submitted early."""
-    status = str(info.get("exit_status") or "")
+    status = str_at(info, "exit_status")
     reason = status.removeprefix("submitted (").removesuffix(")")
     if status == "submitted":
         return writer.finish()
