@@ -13,7 +13,16 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, str_at, text_of, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    json_text,
+    parts_of,
+    result_parts,
+    str_at,
+    text_of,
+    time_at,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import (
     Reply,
     ReplyPieces,
@@ -224,7 +233,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
     return reply_steps(
         body["content"],
-        at=time_of(body.get("created_at")),
+        at=time_at(body, "created_at"),
         usage=usage_of(body.get("usage")),
         stop_reason=str_at(body, "stop_reason"),
         metadata=kept,

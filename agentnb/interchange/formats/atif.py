@@ -24,7 +24,7 @@ from agentnb.interchange.formats.message_content import (
     picture,
     str_at,
     texts_of,
-    time_of,
+    time_at,
     utc_time_of,
     value_at,
 )
@@ -141,7 +141,7 @@ def _models(steps: list[Any]) -> Iterator[str]:
 
 
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
-    source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message") or None)
+    source, at, parts = step["source"], time_at(step), _content(step.get("message") or None)
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
         if parts:
@@ -176,7 +176,7 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
     writer.reply(
         [*thinking(step.get("reasoning_content")), *parts],
         calls,
-        at=time_of(step.get("timestamp")),
+        at=time_at(step),
         usage=usage,
         stop_reason=stop if isinstance(stop, str) else "",
         metadata=metadata,

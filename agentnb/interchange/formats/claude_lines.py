@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.message_content import cost_of, parts_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, parts_of, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_at, text_of
 from agentnb.models.providers.anthropic import read_usage
 from agentnb.models.providers.serialization import object_of
@@ -79,7 +79,7 @@ class ClaudeLog(SessionLog):
         return not _author(record, text) and not text.startswith(_INTERRUPTED)
 
     def _user(self, record: dict[str, Any]) -> None:
-        at, content = time_of(record.get("timestamp")), record["message"]["content"]
+        at, content = time_at(record), record["message"]["content"]
         blocks = content if isinstance(content, list) else [content]
         user_blocks = []
         for block in blocks:
@@ -115,7 +115,7 @@ class ClaudeLog(SessionLog):
         self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(milliseconds))
 
     def _assistant(self, record: dict[str, Any]) -> None:
-        message, at = record["message"], time_of(record.get("timestamp"))
+        message, at = record["message"], time_at(record)
         parts, calls, results = _pieces(message["content"])
         if record.get("isApiErrorMessage"):
             self.fail(texts_of(parts) or "The API returned an error", at)
@@ -141,7 +141,7 @@ class ClaudeLog(SessionLog):
     # Notices of the product
 
     def _system(self, record: dict[str, Any]) -> None:
-        kind, text, at = record.get("subtype"), text_at(record, "content"), time_of(record.get("timestamp"))
+        kind, text, at = record.get("subtype"), text_at(record, "content"), time_at(record)
         if kind in ("compact_boundary", "microcompact_boundary"):
             metadata = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
             before, round_count = metadata.get("preTokens"), len(self.replies)
@@ -171,7 +171,7 @@ class ClaudeLog(SessionLog):
         if text in self._queue:
             self._queue.remove(text)
             self._said_from_queue.append(text)
-        self.say(parts, author=_author(record, text), at=time_of(record.get("timestamp")))
+        self.say(parts, author=_author(record, text), at=time_at(record))
 
     def _queue_operation(self, record: dict[str, Any]) -> None:
         """Follow the queue of messages typed while the agent was working. A removed message was sent to the agent at once."""
@@ -189,7 +189,7 @@ class ClaudeLog(SessionLog):
                 self._said_from_queue.remove(typed)
                 return
             self._said_from_queue.append(typed)
-            self.say(typed, at=time_of(record.get("timestamp")))
+            self.say(typed, at=time_at(record))
 
     def _note(self, record: dict[str, Any]) -> None:
         """Record session metadata from the line, such as folder and version; later lines override earlier ones."""

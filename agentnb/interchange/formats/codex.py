@@ -18,7 +18,7 @@ from agentnb.core.log.events import ForkedFrom
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
@@ -91,7 +91,7 @@ class _Session:
     def take(self, record: dict[str, Any]) -> None:
         """Add a line."""
         kind, payload = record.get("type"), record.get("payload")
-        at = time_of(record.get("timestamp"))
+        at = time_at(record)
         if kind in _KINDS and not isinstance(payload, dict):
             raise TypeError("its payload must be an object")
         if self._copied_at is not None and (at is None or at > self._copied_at + _MAX_COPY_GAP):

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
@@ -78,7 +78,7 @@ class _Session:
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Add an event."""
-        kind, data, at = record["type"], record["data"], time_of(record.get("timestamp"))
+        kind, data, at = record["type"], record["data"], time_at(record)
         agent = self._agent(line, text_at(data, "parentToolCallId"))
         if kind == "user.message":
             self._user(agent, data, at)

@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_at
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -83,7 +83,7 @@ def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Ru
 
 
 def _message(log: SessionLog, message: dict[str, Any]) -> None:
-    kind, at = message["type"], time_of(message.get("timestamp"))
+    kind, at = message["type"], time_at(message)
     parts = _parts(message.get("content"))
     text = texts_of(parts)
     if kind == "user":
@@ -108,7 +108,7 @@ def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: A
         if item.get("result") is None and item.get("status") not in ("success", *_CODES):
             continue  # still running
         content = _parts(item.get("result")) or parts_of(text_at(item, "resultDisplay") or None)
-        code, when = _CODES.get(text_at(item, "status")), time_of(item.get("timestamp"))
+        code, when = _CODES.get(text_at(item, "status")), time_at(item)
         log.result(text_at(item, "id"), content, name=item["name"], error_code=code, at=when)
 
 

@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, str_at, time_at, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -104,7 +104,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
-    stop, at = str_at(candidate, "finishReason"), time_of(body.get("createTime"))
+    stop, at = str_at(candidate, "finishReason"), time_at(body, "createTime")
     return [
         reply_of(content.get("parts") or (), at=at, usage=usage_of(body.get("usageMetadata")), stop_reason=stop, metadata=kept)
     ]

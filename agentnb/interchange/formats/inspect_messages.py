@@ -15,7 +15,16 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    image_of,
+    parts_of,
+    str_at,
+    texts_of,
+    time_at,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import thinking
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
@@ -150,7 +159,7 @@ class MessageReader:
             if reply is not None and is_same(reply, message):
                 return event
             if event.get("error"):
-                self._writer.warn(f"A model call failed: {event['error']}", time_of(event.get("timestamp")))
+                self._writer.warn(f"A model call failed: {event['error']}", time_at(event))
 
     def _result(self, message: dict[str, Any]) -> None:
         call_id, error = str_at(message, "tool_call_id"), message.get("error")
@@ -169,7 +178,7 @@ class MessageReader:
             parts,
             name=str_at(message, "function"),
             error_code=code,
-            at=time_of(event.get("completed")),
+            at=time_at(event, "completed"),
             seconds=event.get("working_time"),
         )
 

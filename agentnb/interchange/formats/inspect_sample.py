@@ -23,7 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
-from agentnb.interchange.formats.message_content import str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -122,7 +122,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     has_prompt = any(value_at(message, "role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(resolve_attachments(sample["input"], attachments))
-    began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
+    began = time_at(sample, "started_at") or _time_of_event(sample, 0)
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
     used = sample.get("model_usage")
@@ -182,7 +182,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
 def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[Any]) -> Run:
     _assess(writer, sample.get("scores"))
-    at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
+    at, seconds = time_at(sample, "completed_at") or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
         details = error if isinstance(error, dict) else {"message": error}

@@ -12,7 +12,7 @@ from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
@@ -71,7 +71,7 @@ class _Session:
 
     def take(self, record: dict[str, Any]) -> None:
         """Add a record; records outside the conversation are ignored."""
-        kind, at = record["type"], time_of(record.get("time"))
+        kind, at = record["type"], time_at(record, "time")
         self.agent = self.agent or text_at(record, "agentId")
         if kind in ("turn.prompt", "turn.steer"):
             parts = parts_of(record["input"])

@@ -16,7 +16,7 @@ from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import kimi_cli
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, time_at, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -87,7 +87,7 @@ def _runs(file: TraceFile) -> Iterator[Run]:
             if record.get("type") == "metadata":
                 version = text_at(record, "protocol_version")
             else:
-                session.take(record["message"], time_of(record.get("timestamp")))
+                session.take(record["message"], time_at(record))
     run_id = stable_id(file, len(session.log.items)) if session.nested else ""
     settings = {"recorded": drop_empty(protocol_version=version, compactions=session.compactions)}
     with file.guard():

@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
-from agentnb.interchange.formats.message_content import str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
@@ -74,7 +74,7 @@ def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
     times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str_at(one, "created_at")) if len(states) > 1 else ():
         for message in _messages(state) or ():
-            times.setdefault(_id_of(message), time_of(state.get("created_at")))
+            times.setdefault(_id_of(message), time_at(state, "created_at"))
     return times
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,6 +68,11 @@ def value_at(value: Any, *names: str) -> Any:
 def str_at(fields: Any, name: str) -> str:
     """Return the value under this name as text; empty if there is none, or if it is false."""
     return str(fields.get(name) or "")
+
+
+def time_at(fields: Mapping[str, Any], name: str = "timestamp") -> datetime | None:
+    """Return the time under this name, or None if there is none."""
+    return time_of(fields.get(name))
 
 
 def image_of(url: Any) -> Image | None:

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, text_of, texts_of, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, text_of, texts_of, time_at, time_of, value_at
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -174,7 +174,7 @@ class _MessageReader:
             cost=cost_of(extra.get("cost", usage.get("cost"))),
         )
         self._open = len(calls)
-        self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
+        self._writer.reply(parts, calls, at=time_at(extra), usage=tokens)
 
     def _say(self, parts: list[AnyPart], calls: list[ToolCall], extra: dict[str, Any]) -> None:
         answer = object_of(extra.get("response"))
@@ -194,13 +194,13 @@ class _MessageReader:
             return
         author = HARNESS if self._asked else ""
         self._asked = True
-        self._writer.say(parts_of(message.get("content")), author=author, at=time_of(extra.get("timestamp")))
+        self._writer.say(parts_of(message.get("content")), author=author, at=time_at(extra))
 
     def _result(self, call_id: str, content: Any, extra: dict[str, Any]) -> None:
         parts = parts_of(content)
         code = _code(extra, texts_of(parts))
         self._open = max(0, self._open - 1)
-        self._writer.result(call_id, parts, error_code=code, at=time_of(extra.get("timestamp")))
+        self._writer.result(call_id, parts, error_code=code, at=time_at(extra))
 
 
 def _code(extra: dict[str, Any], text: str) -> str:

@@ -22,6 +22,7 @@ from agentnb.interchange.formats.message_content import (
     result_parts,
     str_at,
     text_of,
+    time_at,
     time_of,
     value_at,
 )
@@ -183,7 +184,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
         kept["annotations"] = annotations
     stop = "refusal" if message.get("refusal") else choice.get("finish_reason")
     stop = stop if isinstance(stop, str) else json_text(stop or "")
-    usage, at = usage_of(body.get("usage")), time_of(body.get("created"))
+    usage, at = usage_of(body.get("usage")), time_at(body, "created")
     return [Reply(said_parts(message), calls_of(message), "", at, usage, None, stop, kept)]
 
 

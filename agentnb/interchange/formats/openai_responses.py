@@ -19,7 +19,7 @@ from agentnb.interchange.formats.message_content import (
     result_parts,
     str_at,
     text_of,
-    time_of,
+    time_at,
     value_at,
 )
 from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, system_steps, thinking
@@ -152,7 +152,7 @@ def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
 
 
 def _others_step(item: dict[str, Any]) -> list[Step]:
-    kind, role, at = item.get("type", "message"), item.get("role"), time_of(item.get("timestamp"))
+    kind, role, at = item.get("type", "message"), item.get("role"), time_at(item)
     if kind == "message":
         parts = parts_of(item.get("content"))
         return [SystemPrompt(text_of(item.get("content")))] if role in ("system", "developer") else [UserMessage(parts, at=at)]
@@ -217,7 +217,7 @@ def result_of(item: dict[str, Any]) -> Result:
         return Result(_id_of(item), parts_of(answer))
     output = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _output_parts(output), str_at(item, "name"), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _output_parts(output), str_at(item, "name"), is_error, time_at(item))
 
 
 def _output_parts(value: Any) -> list[AnyPart]:
@@ -239,7 +239,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in a response, with the results of server-side calls."""
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
-    pieces = ReplyPieces("", time_of(body.get("created_at")))
+    pieces = ReplyPieces("", time_at(body, "created_at"))
     for item in items:
         if is_of_model(item):
             take_item(pieces, item)

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
@@ -115,7 +115,7 @@ class _Reader:
 
     def take(self, event: dict[str, Any]) -> None:
         """Add an event."""
-        self._at = time_of(event.get("timestamp")) or self._at
+        self._at = time_at(event) or self._at
         action = event.get("action")
         if action is None:
             self._observation(event, str(event["observation"]))

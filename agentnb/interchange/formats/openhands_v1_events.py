@@ -23,7 +23,7 @@ from agentnb.interchange.formats.message_content import (
     result_parts,
     str_at,
     text_of,
-    time_of,
+    time_at,
     value_at,
 )
 from agentnb.interchange.formats.openai_chat import tools_of
@@ -75,7 +75,7 @@ class ConversationReader:
     def take(self, event: dict[str, Any]) -> None:
         """Add an event; kinds outside the conversation are ignored."""
         take = _TAKES.get(event["kind"])
-        self._at = time_of(event.get("timestamp")) or self._at
+        self._at = time_at(event) or self._at
         if take is not None:
             take(self, event)
 

@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import parts_of, str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
@@ -103,10 +103,10 @@ class _MessageReader:
     def _reply(self, message: dict[str, Any]) -> None:
         thoughts = [*self._thinking, *thinking(message.get("reasoningContent"))]
         self._thinking = []
-        self._writer.reply([*thoughts, *_parts(message)], _calls(message), at=time_of(message.get("timestamp")))
+        self._writer.reply([*thoughts, *_parts(message)], _calls(message), at=time_at(message))
 
     def _take_other(self, kind: str, message: dict[str, Any]) -> None:
-        at = time_of(message.get("timestamp"))
+        at = time_at(message)
         if kind == "user":
             self._writer.say(_parts(message), at=at)
         elif kind in ("toolExecution", "subagentExecution"):
@@ -123,7 +123,7 @@ class _MessageReader:
             _parts(message),
             name=str_at(message, "toolName"),
             error_code="tool_error" if status == "error" else None,
-            at=time_of(message.get("timestamp")),
+            at=time_at(message),
             seconds=message.get("toolDuration"),
         )
 

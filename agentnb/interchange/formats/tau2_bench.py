@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -80,7 +80,7 @@ class _Reader:
 
     def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:
         writer.assess("reward", value_at(one, "reward_info", "reward"))
-        reason, at, seconds = str_at(one, "termination_reason"), time_of(one.get("end_time")), one.get("duration")
+        reason, at, seconds = str_at(one, "termination_reason"), time_at(one, "end_time"), one.get("duration")
         if reason in _ENDED:
             return writer.finish(at=at, seconds=seconds)
         if reason in _LIMITS:
@@ -120,7 +120,7 @@ def _author(message: dict[str, Any]) -> str:
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
     for item in message.get("tool_messages") or (message,):  # one message may hold results of parallel calls
-        role, at = item["role"], time_of(item.get("timestamp"))
+        role, at = item["role"], time_at(item)
         if role == "assistant":
             calls = [ToolCall(call["name"], call.get("arguments"), str_at(call, "id")) for call in _calls(item)]
             parts = parts_of(item.get("content"))

@@ -9,7 +9,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import parts_of, str_at, time_at, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "tau_bench"
@@ -58,7 +58,7 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
         parts,
         name=str_at(message, "name"),
         error_code="tool_error" if failed else None,
-        at=time_of(message.get("timestamp")),
+        at=time_at(message),
     )
 
 
