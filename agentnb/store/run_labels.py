@@ -121,7 +121,8 @@ def labels_of(source: LabelSource) -> list[Label]:
         raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Pass the result of agentnb.labels")
     texts = [name for name in ("who", "word", "reminder") if name in frame.columns]
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return [Label(str(row["run_id"]), row["label"], **{name: row[name] or "" for name in texts}) for row in rows]
+    extra_fields: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
+    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, extra_fields, strict=True)]
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:

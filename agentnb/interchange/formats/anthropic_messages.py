@@ -20,7 +20,6 @@ from agentnb.interchange.formats.message_content import (
     str_at,
     text_of,
     time_at,
-    time_of,
     value_at,
 )
 from agentnb.interchange.formats.steps import (
@@ -126,7 +125,7 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | None = None) -> list[Step]:
     """Return the steps of a message: a reply with its calls, or results and other user content."""
     role, content = message["role"], message.get("content")
-    at = at or time_of(message.get("timestamp") or message.get("created_at"))
+    at = at or time_at(message, "timestamp", "created_at")
     if role == "system":
         return [SystemPrompt(text_of(content))]
     if role == "assistant":

@@ -20,6 +20,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.message_content import (
     cost_of,
+    first_at,
     parts_of,
     picture,
     str_at,
@@ -60,7 +61,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _own_id(record: dict[str, Any]) -> str:
     """Return the trajectory's own id if it is a valid run id."""
-    own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
+    own_id = str_at(record, "trajectory_id", "session_id")
     return own_id if _SOUND.match(own_id) else ""
 
 
@@ -187,7 +188,7 @@ def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
     """Return the content of a result, with a line for each sub-agent trajectory that it refers to."""
     parts = _content(result.get("content"))
     for reference in result.get("subagent_trajectory_ref") or ():
-        name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
+        name = first_at(reference, "trajectory_id", "session_id", "trajectory_path") or ""
         parts.append(Text(f"[trajectory of a sub-agent: {name}]"))
     return parts
 

@@ -20,7 +20,7 @@ from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
 from agentnb.interchange.formats.message_content import value_at
-from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_at, text_of
+from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -139,7 +139,7 @@ def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
     """Return the ids of a line and its parent line; empty if missing."""
-    return text_at(record, "uuid"), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
+    return text_at(record, "uuid"), text_at(record, "parentUuid", "logicalParentUuid")
 
 
 @dataclass(slots=True, eq=False)
@@ -229,8 +229,8 @@ class _Tree:
         """Add a line."""
         kind = record["type"]
         if kind in ("summary", "ai-title", "custom-title"):
-            title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
-            self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
+            title = text_at(record, "summary", "aiTitle", "customTitle")
+            self.titles[text_at(record, "leafUuid", "sessionId")] = title
             return
         uuid, parent = _links(record)
         if uuid and uuid in self._owner:  # repeated by a resumed session
@@ -317,7 +317,7 @@ class _Tree:
                 self._spawned[text_at(arguments, "prompt")] = text_at(arguments, "subagent_type")
 
     def _kind_of_agent(self, record: dict[str, Any]) -> str:
-        from_line = text_of(record.get("attributionAgent") or record.get("agentType"))
+        from_line = text_at(record, "attributionAgent", "agentType")
         content = (record.get("message") or {}).get("content")
         text = content if isinstance(content, str) else "".join(_texts(content))
         return from_line or self._spawned.get(text, "")

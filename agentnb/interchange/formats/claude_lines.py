@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.message_content import cost_of, parts_of, texts_of, time_at, value_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_at, text_of
 from agentnb.models.providers.anthropic import read_usage
 from agentnb.models.providers.serialization import object_of
@@ -143,7 +143,7 @@ class ClaudeLog(SessionLog):
     def _system(self, record: dict[str, Any]) -> None:
         kind, text, at = record.get("subtype"), text_at(record, "content"), time_at(record)
         if kind in ("compact_boundary", "microcompact_boundary"):
-            metadata = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
+            metadata = first_at(record, "compactMetadata", "microcompactMetadata") or {}
             before, round_count = metadata.get("preTokens"), len(self.replies)
             compaction = drop_empty(trigger=metadata.get("trigger"), tokens_before=before, after_rounds=round_count)
             self.recorded.setdefault("compactions", []).append(compaction)

@@ -146,7 +146,7 @@ class _Session:
     # Messages, calls and results
 
     def _item(self, item: dict[str, Any], at: Any) -> None:
-        kind, item_id = item.get("type"), text_of(item.get("id") or item.get("call_id"))
+        kind, item_id = item.get("type"), text_at(item, "id", "call_id")
         if kind == "message":
             self._has_items = True
             self._message(item, at)
@@ -246,7 +246,7 @@ def _call(item: dict[str, Any]) -> ToolCall:
         arguments = {"input": item.get("input")}
     elif kind in ("local_shell_call", "web_search_call"):
         name, arguments = name or kind.removesuffix("_call"), item.get("action")
-    return ToolCall(str(name or ""), arguments, text_of(item.get("call_id") or item.get("id")))
+    return ToolCall(str(name or ""), arguments, text_at(item, "call_id", "id"))
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:

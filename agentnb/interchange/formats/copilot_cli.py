@@ -119,9 +119,7 @@ class _Session:
 
     def _user(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
         parts = parts_of(data["content"])
-        names = [
-            text_of(attachment.get("path") or attachment.get("displayName")) for attachment in data.get("attachments") or ()
-        ]
+        names = [text_at(attachment, "path", "displayName") for attachment in data.get("attachments") or ()]
         agent.log.say([*parts, *parts_of([f"\n[attached: {name}]" for name in names if name])], at=at)
 
     def _reply(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:

@@ -27,7 +27,6 @@ from agentnb.interchange.formats.session_log import (
     drop_empty,
     run_id_of,
     text_at,
-    text_of,
 )
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
@@ -121,7 +120,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     """Add a message, and return the tool definitions in it by name."""
-    message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
+    message, author = wrapped["message"], text_at(wrapped, "agentName", "agent_name")
     role, at = message["role"], time_at(message, "created_at")
     parts = parts_of(message.get("multi_content") or message.get("content") or None)
     if role == "user":

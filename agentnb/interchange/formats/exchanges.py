@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import encodable_data
 from agentnb.core.request import ToolSpec
-from agentnb.interchange.formats.message_content import str_at
+from agentnb.interchange.formats.message_content import first_at, str_at
 from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
@@ -93,13 +93,13 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
     error = error_of(record) if response is None or response.get("error") else ""
     remaining = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
     extra = {} if record is request or record is response else remaining
-    follows = asked.get("previous_response_id") or asked.get("conversation") or ""
+    follows = first_at(asked, "previous_response_id", "conversation") or ""
     return Exchange(
         position,
         api.request_steps(asked) if asked else [],
         api.response_steps(answered) if answered and not error else None,
         error,
-        str(asked.get("model") or answered.get("model") or answered.get("modelVersion") or ""),
+        str(asked.get("model") or first_at(answered, "model", "modelVersion") or ""),
         api.tools_of(asked, answered),
         recorded_of({**_settings_of(asked), **extra}),
         str_at(answered, "id"),

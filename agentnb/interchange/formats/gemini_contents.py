@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, str_at, time_at, value_at
+from agentnb.interchange.formats.message_content import first_at, json_text, parts_of, picture, str_at, time_at, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -43,7 +43,7 @@ def is_response(body: Any) -> bool:
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system instruction and contents."""
-    system = body.get("systemInstruction") or body.get("system_instruction") or {}
+    system = first_at(body, "systemInstruction", "system_instruction") or {}
     text = "\n\n".join(str_at(part, "text") for part in system.get("parts") or ())
     return [*system_steps(text), *steps_of(body["contents"])]
 
@@ -76,7 +76,7 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
     data = part.get("inlineData") or part.get("inline_data")
     if isinstance(data, dict):
-        kind = str(data.get("mimeType") or data.get("mime_type") or "")
+        kind = str_at(data, "mimeType", "mime_type")
         image = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")
         return [image] if image is not None else []
     if isinstance(linked := part.get("fileData"), dict):
@@ -129,7 +129,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
         function
         for group in groups
         if isinstance(group, dict)
-        for function in group.get("functionDeclarations") or group.get("function_declarations") or ()
+        for function in first_at(group, "functionDeclarations", "function_declarations") or ()
     ]
     return tool_specs(functions)
 

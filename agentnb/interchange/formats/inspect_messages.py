@@ -22,7 +22,6 @@ from agentnb.interchange.formats.message_content import (
     str_at,
     texts_of,
     time_at,
-    time_of,
     value_at,
 )
 from agentnb.interchange.formats.steps import thinking
@@ -139,7 +138,7 @@ class MessageReader:
         self._writer.reply(
             message_parts(message),
             [*map(_server_side_call, used), *calls],
-            at=time_of(event.get("completed") or event.get("timestamp")),
+            at=time_at(event, "completed", "timestamp"),
             usage=usage_of(output.get("usage")),
             seconds=output.get("time") or event.get("working_time"),
             stop_reason=str(openai_chat.first_choice(output).get("stop_reason") or ""),
@@ -210,7 +209,7 @@ def _parts(one: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thinking(one: dict[str, Any]) -> Thinking:
-    text = str_at(one, "summary") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
+    text = str_at(one, "summary") if one.get("redacted") else str_at(one, "reasoning", "summary")
     kept = {name: one[name] for name in ("signature", "redacted") if one.get(name)}
     return Thinking(text, kept or None)
 

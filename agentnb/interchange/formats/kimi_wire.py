@@ -175,7 +175,7 @@ class _Agent:
             last.metadata["context_tokens"] = tokens
 
     def _subagent(self, payload: dict[str, Any], at: Any) -> None:
-        call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
+        call_id = text_at(payload, "parent_tool_call_id", "task_tool_call_id")
         name = text_at(payload, "agent_id") or call_id or "subagent"
         agent = self.nested.setdefault(name, _Agent(text_at(payload, "subagent_type")))
         event = payload["event"]

@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, str_at, text_of, value_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, result_parts, str_at, text_of, value_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -44,7 +44,7 @@ def role_of(fields: dict[str, Any]) -> str:
     """Return the role of a message in the terms of the APIs: user, assistant, system or tool. Other roles are returned
     unchanged.
     """
-    role = str(fields.get("role") or fields.get("type") or "").lower()
+    role = str_at(fields, "role", "type").lower()
     return _ROLES.get(role, role)
 
 
@@ -111,8 +111,8 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
 def usage_of(usage: Any) -> Usage:
     """Return the usage, in LangChain's common form; unknown if it is missing."""
     usage = object_of(usage)
-    input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
-    output_details = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
+    input_details = object_of(first_at(usage, "input_token_details", "input_tokens_details"))
+    output_details = object_of(first_at(usage, "output_token_details", "output_tokens_details"))
     return Usage(
         input=count(usage.get("input_tokens")),
         output=count(usage.get("output_tokens")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,14 +65,23 @@ def value_at(value: Any, *names: str) -> Any:
     return value
 
 
-def str_at(fields: Any, name: str) -> str:
-    """Return the value under this name as text; empty if there is none, or if it is false."""
-    return str(fields.get(name) or "")
+def first_at(fields: Any, *names: str) -> Any:
+    """Return the first value under these names that is true, or else the last."""
+    value = None
+    for name in names:
+        if value := fields.get(name):
+            break
+    return value
 
 
-def time_at(fields: Mapping[str, Any], name: str = "timestamp") -> datetime | None:
-    """Return the time under this name, or None if there is none."""
-    return time_of(fields.get(name))
+def str_at(fields: Any, *names: str) -> str:
+    """Return the first value under these names that is true, as text; empty if there is none."""
+    return str(first_at(fields, *names) or "")
+
+
+def time_at(fields: Any, *names: str) -> datetime | None:
+    """Return the time under the first of these names, or under ``timestamp``; None if there is none."""
+    return time_of(first_at(fields, *names or ("timestamp",)))
 
 
 def image_of(url: Any) -> Image | None:
@@ -153,7 +162,7 @@ def _part(one: Any) -> AnyPart | None:
         value = one.get("text", one.get("refusal"))
         return Text(value if isinstance(value, str) else json_text(value or ""))
     if kind in ("thinking", "reasoning"):
-        return Thinking(str(one.get("thinking") or one.get("reasoning") or one.get("text") or ""))
+        return Thinking(str_at(one, "thinking", "reasoning", "text"))
     if kind in ("image_url", "input_image", "image"):
         return _picture(one)
     if kind in _NAMED:

@@ -17,13 +17,13 @@ from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.message_content import (
     cost_of,
+    first_at,
     json_text,
     parts_of,
     result_parts,
     str_at,
     text_of,
     time_at,
-    time_of,
     value_at,
 )
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
@@ -105,7 +105,7 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 
 def step_of(message: dict[str, Any]) -> Step:
     """Return the step of a message. Raises KeyError if its role is not one of the API's."""
-    role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
+    role, at = message["role"], time_at(message, "timestamp", "created_at")
     author, content = str_at(message, "name"), message.get("content")
     if role in ("system", "developer"):
         return SystemPrompt(text_of(content))
@@ -136,7 +136,7 @@ def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
         if parts := thinking(message.get(field)):
             return parts
     details = [detail for detail in message.get("reasoning_details") or () if isinstance(detail, dict)]
-    return thinking("".join([str(detail.get("text") or detail.get("summary") or "") for detail in details]))
+    return thinking("".join([str_at(detail, "text", "summary") for detail in details]))
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
@@ -197,5 +197,5 @@ API = Api(
     request_steps=request_steps,
     steps_of=steps_of,
     response_steps=response_steps,
-    tools_of=lambda request, response: tools_of(request.get("tools") or request.get("functions")),
+    tools_of=lambda request, response: tools_of(first_at(request, "tools", "functions")),
 )

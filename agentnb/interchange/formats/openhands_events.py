@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, str_at, time_at, value_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, image_of, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
@@ -279,7 +279,7 @@ def _words(event: dict[str, Any]) -> list[AnyPart]:
 
 def _pictures(event: dict[str, Any]) -> list[AnyPart]:
     fields = _fields(event)
-    urls = [fields.get("screenshot"), *(fields.get("image_urls") or fields.get("images_urls") or ())]
+    urls = [fields.get("screenshot"), *(first_at(fields, "image_urls", "images_urls") or ())]
     return [picture for url in dict.fromkeys(filter(None, urls)) if (picture := image_of(url)) is not None]
 
 

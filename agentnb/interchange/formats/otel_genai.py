@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, parts_of, picture, str_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, picture, str_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -90,7 +90,7 @@ def _model_call(span: Span) -> ModelCall:
     outputs, stop = _outputs(span)
     reasons = json_value(span.at("gen_ai.response.finish_reasons"))
     stop = stop or (str(reasons[0]) if isinstance(reasons, list) and reasons else "")
-    model = span.get("gen_ai.request.model") or span.get("gen_ai.response.model") or ""
+    model = first_at(span, "gen_ai.request.model", "gen_ai.response.model") or ""
     return ModelCall(span, inputs, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
 
 
@@ -275,8 +275,8 @@ def _agent_use(span: Span) -> AgentUse:
         *_from_events(span)
     ]
     system = "".join(message.whole_text for message in _system(span.at("gen_ai.system_instructions")))
-    name = span.get("gen_ai.agent.name") or span.get("gen_ai.workflow.name") or span.get("traceloop.entity.name") or ""
-    model = span.get("agentnb.run.model") or span.get("gen_ai.request.model") or ""
+    name = first_at(span, "gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name") or ""
+    model = first_at(span, "agentnb.run.model", "gen_ai.request.model") or ""
     return AgentUse(inputs, _outputs(span)[0], str(name), str(model), system, tuple(_tools(span)))
 
 

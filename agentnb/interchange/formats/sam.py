@@ -92,7 +92,7 @@ class _MessageReader:
         for message in messages:
             kind = message.get("type") or ("user" if message.get("isFromUser") else "assistant")
             if kind == "thinking":
-                self._thinking.append(Thinking(str(message.get("reasoningContent") or message.get("content") or "")))
+                self._thinking.append(Thinking(str_at(message, "reasoningContent", "content")))
             elif kind == "assistant":
                 self._reply(message)
             else:

@@ -19,6 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.conversion.stop_reasons import NATURAL
+from agentnb.interchange.formats.message_content import first_at
 from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
@@ -254,9 +255,9 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def text_at(fields: Mapping[str, Any], name: str) -> str:
-    """Return the text under this name, or an empty text for any other value."""
-    return text_of(fields.get(name))
+def text_at(fields: Mapping[str, Any], *names: str) -> str:
+    """Return the first value under these names that is true, if it is text; otherwise an empty text."""
+    return text_of(first_at(fields, *names))
 
 
 def count_of(value: Any) -> int | None:

@@ -283,7 +283,7 @@ def _span(one: dict[str, Any]) -> Span:
         attributes=attributes_of(one.get("attributes")),
         events=[_note(event) for event in one.get("events") or () if isinstance(event, dict)],
         failed=str(code) in _ERRORS,
-        message=str(status_fields.get("message") or status_fields.get("description") or ""),
+        message=str_at(status_fields, "message", "description"),
         kind=str_at(one, "span_kind"),
         is_local=any(_is_local(one.get(name)) for name in ("start_time", "startTime", "end_time", "endTime")),
     )
