@@ -92,7 +92,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
             writer.assess(name, reward)
     yield writer.finish_without_end()
     for number, inner in enumerate(record.get("subagent_trajectories") or (), 1):
-        inner_id = nested_id(run_id, inner.get("trajectory_id") or inner.get("session_id"), number)
+        inner_id = nested_id(run_id, first_at(inner, "trajectory_id", "session_id"), number)
         yield from _runs(file, position, inner, inner_id, run_id)
 
 

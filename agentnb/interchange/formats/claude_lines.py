@@ -273,5 +273,5 @@ def _error_text(record: dict[str, Any]) -> str:
     for _ in range(4):
         if not isinstance(error, dict):
             break
-        error = error.get("message") or error.get("error") or error.get("formatted") or error.get("status")
+        error = first_at(error, "message", "error", "formatted", "status")
     return str(error or record.get("cause") or "unknown")[:500]

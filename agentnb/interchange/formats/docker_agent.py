@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import cost_of, parts_of, time_at, value_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, time_at, value_at
 from agentnb.interchange.formats.openai_chat import calls_of
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -122,7 +122,7 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     """Add a message, and return the tool definitions in it by name."""
     message, author = wrapped["message"], text_at(wrapped, "agentName", "agent_name")
     role, at = message["role"], time_at(message, "created_at")
-    parts = parts_of(message.get("multi_content") or message.get("content") or None)
+    parts = parts_of(first_at(message, "multi_content", "content") or None)
     if role == "user":
         log.say(parts, author="docker-agent" if wrapped.get("implicit") and log.items else "", at=at)
     elif role == "system":

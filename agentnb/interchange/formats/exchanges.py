@@ -140,7 +140,7 @@ def error_of(record: Any) -> str:
             return ""
         error = record.get("error")
         if isinstance(error, dict) and error.get("message"):
-            return ": ".join(str(part) for part in (error.get("type") or error.get("code"), error["message"]) if part)
+            return ": ".join(str(part) for part in (first_at(error, "type", "code"), error["message"]) if part)
         if isinstance(error, str) and error:
             return error
         record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)

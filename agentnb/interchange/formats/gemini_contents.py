@@ -74,7 +74,7 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
     """Return the parts to show; empty for calls and their results."""
     if isinstance(part.get("text"), str):
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
-    data = part.get("inlineData") or part.get("inline_data")
+    data = first_at(part, "inlineData", "inline_data")
     if isinstance(data, dict):
         kind = str_at(data, "mimeType", "mime_type")
         image = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")

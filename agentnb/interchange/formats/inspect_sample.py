@@ -23,7 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
-from agentnb.interchange.formats.message_content import str_at, time_at, time_of, value_at
+from agentnb.interchange.formats.message_content import first_at, str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -173,7 +173,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
             if kind == "tool":
                 scope.events.add_tool(event)
             if kind in _NESTED_IN and event.get("events"):
-                name = str(event.get("function") or event.get("name") or kind)
+                name = str(first_at(event, "function", "name") or kind)
                 walk(event["events"], add(name, str_at(event, "id"), scope))
 
     walk(events, main)

@@ -79,7 +79,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
     """Return the reply in a model's message."""
     metadata = object_of(fields.get("response_metadata"))
-    stop = metadata.get("finish_reason") or metadata.get("stop_reason") or fields.get("finish_reason") or ""
+    stop = first_at(metadata, "finish_reason", "stop_reason") or fields.get("finish_reason") or ""
     kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
     usage = usage_of(fields.get("usage_metadata"))
     if usage == Usage():
@@ -90,7 +90,7 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
 
 def _reply_parts(fields: dict[str, Any]) -> list[AnyPart]:
     extra = dict(object_of(fields.get("additional_kwargs")))
-    thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
+    thought = thinking(first_at(extra, "reasoning_content", "reasoning") or fields.get("reasoning_content"))
     parts = openai_chat.said_parts({"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")})
     return [*thought, *parts]
 

@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
-from agentnb.interchange.formats.message_content import str_at, time_at, time_of, value_at
+from agentnb.interchange.formats.message_content import first_at, str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
@@ -117,7 +117,7 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 def _model(messages: list[Any]) -> str:
     """Return the model of the first reply; empty if it is unknown."""
     all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
-    return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
+    return next((str(name) for metadata in all_metadata if (name := first_at(metadata, "model_name", "model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:

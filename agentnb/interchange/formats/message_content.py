@@ -176,9 +176,9 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
     if isinstance(source, dict) and source.get("type") == "base64":
         return picture(source.get("media_type"), source.get("data"))
     if "data" in one and ("mimeType" in one or "media_type" in one):  # as MCP and the AI SDK write it
-        return picture(one.get("mimeType") or one.get("media_type"), one["data"])
+        return picture(first_at(one, "mimeType", "media_type"), one["data"])
     url = one.get("image_url", one.get("image", source))
-    url = (url.get("url") or url.get("file_id")) if isinstance(url, dict) else url or one.get("file_id")
+    url = first_at(url, "url", "file_id") if isinstance(url, dict) else url or one.get("file_id")
     return image_of(url) or (Text(f"[picture: {url[:MAX_URL_CHARACTERS]}]") if isinstance(url, str) else None)
 
 

@@ -19,7 +19,17 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, text_of, texts_of, time_at, time_of, value_at
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    parts_of,
+    str_at,
+    text_of,
+    texts_of,
+    time_at,
+    time_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -216,7 +226,7 @@ def _code(extra: dict[str, Any], text: str) -> str:
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking in the message or in the raw API response."""
     raw = openai_chat.first_choice(object_of(extra.get("response"))).get("message") or {}
-    thoughts = (source.get("reasoning_content") or source.get("reasoning") for source in (message, raw))
+    thoughts = (first_at(source, "reasoning_content", "reasoning") for source in (message, raw))
     return next(filter(None, map(thinking, thoughts)), [])
 
 
@@ -235,4 +245,4 @@ def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> 
         return writer.finish("cancelled", status)
     if status == "RepeatedFormatError":
         return writer.finish("stopped", status)
-    return fail(writer, status, info.get("exception_str") or info.get("traceback") or info.get("submission") or status)
+    return fail(writer, status, first_at(info, "exception_str", "traceback", "submission") or status)

@@ -157,7 +157,7 @@ def _call(one: dict[str, Any]) -> ToolCall | None:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    return tool_specs(tool.get("function") or tool.get("custom") or tool for tool in tools or () if isinstance(tool, dict))
+    return tool_specs(first_at(tool, "function", "custom") or tool for tool in tools or () if isinstance(tool, dict))
 
 
 def usage_of(usage: Any) -> Usage:

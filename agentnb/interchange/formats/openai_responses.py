@@ -13,6 +13,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
 from agentnb.interchange.formats.message_content import (
+    first_at,
     json_text,
     parts_of,
     picture,
@@ -189,8 +190,7 @@ def call_of(item: dict[str, Any]) -> ToolCall:
 
 
 def _id_of(item: dict[str, Any]) -> str:
-    recorded_id = item.get("call_id") or item.get("callId") or item.get("approval_request_id") or item.get("id")
-    return str(recorded_id or "")
+    return str_at(item, "call_id", "callId", "approval_request_id", "id")
 
 
 def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
@@ -269,7 +269,7 @@ def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpe
         tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]
     ]
     plain = [{"name": tool["type"], **tool} for tool in own if tool.get("type") not in ("mcp", None)]
-    definitions = [{**tool, "parameters": tool.get("parameters") or tool.get("input_schema")} for tool in [*plain, *mcp_tools]]
+    definitions = [{**tool, "parameters": first_at(tool, "parameters", "input_schema")} for tool in [*plain, *mcp_tools]]
     return openai_chat.tools_of(definitions)
 
 

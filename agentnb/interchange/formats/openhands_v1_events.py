@@ -17,6 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.message_content import (
+    first_at,
     image_of,
     json_text,
     parts_of,
@@ -84,9 +85,7 @@ class ConversationReader:
         prompts = [event.get("system_prompt"), event.get("dynamic_context")]
         self._system += [text for text in map(text_of, prompts) if text.strip()]
         definitions = [
-            tool | {"name": tool.get("name") or tool.get("title")}
-            for tool in event.get("tools") or ()
-            if isinstance(tool, dict)
+            tool | {"name": first_at(tool, "name", "title")} for tool in event.get("tools") or () if isinstance(tool, dict)
         ]
         self.tools = self.tools or tools_of(definitions)
 

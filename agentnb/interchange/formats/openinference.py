@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, image_of, str_at, value_at
+from agentnb.interchange.formats.message_content import cost_of, first_at, image_of, str_at, value_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -89,7 +89,7 @@ def _tool_use(span: Span) -> ToolUse:
     for entry in images if isinstance(images, list) else ():
         image = image_of(value_at(entry, "image", "url"))
         parts += [image] if image is not None else []
-    code = span.get("agentnb.error_code") or span.get("agentnb.error.type")
+    code = first_at(span, "agentnb.error_code", "agentnb.error.type")
     failed = span.failed or bool(code)
     if failed and not parts:
         parts = [Text(span.message)]
@@ -162,7 +162,7 @@ def _tools(found: Any) -> Iterator[ToolSpec]:
         function = schema.get("function", schema)
         name = function.get("name") or definition.get("name") if isinstance(function, dict) else None
         if isinstance(name, str):
-            parameters = function.get("parameters") or function.get("input_schema")
+            parameters = first_at(function, "parameters", "input_schema")
             description = str(function.get("description") or definition.get("description") or "")
             yield ToolSpec(name, description, parameters if isinstance(parameters, dict) else {})
 

@@ -244,7 +244,7 @@ def _response_parts(response: Any) -> list[AnyPart]:
 
 
 def _tool_use(span: Span) -> ToolUse:
-    name = span.get("gen_ai.tool.name") or span.get("traceloop.entity.name") or span.name.removeprefix("execute_tool ")
+    name = first_at(span, "gen_ai.tool.name", "traceloop.entity.name") or span.name.removeprefix("execute_tool ")
     arguments = json_value(span.at("gen_ai.tool.call.arguments"))
     if arguments is None:
         arguments = _entity(span, "input", "inputs", "input_str")

@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import parts_of, str_at, time_at, value_at
+from agentnb.interchange.formats.message_content import first_at, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
@@ -129,7 +129,7 @@ class _MessageReader:
 
 
 def _parts(message: dict[str, Any]) -> list[Any]:
-    return parts_of(message.get("contentParts") or message.get("content"))
+    return parts_of(first_at(message, "contentParts", "content"))
 
 
 def _calls(message: dict[str, Any]) -> list[ToolCall]:

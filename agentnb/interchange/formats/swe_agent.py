@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, str_at, text_of, texts_of, value_at
+from agentnb.interchange.formats.message_content import first_at, parts_of, str_at, text_of, texts_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -93,7 +93,7 @@ class _Reader:
         self._last_result()
         stats = self._info.get("model_stats")
         if isinstance(stats, dict):
-            cost = stats.get("instance_cost") or stats.get("total_cost")
+            cost = first_at(stats, "instance_cost", "total_cost")
             self._writer.total(total_of(sent=stats.get("tokens_sent"), received=stats.get("tokens_received"), cost=cost))
         return _finish(self._writer, self._info)
 
@@ -129,7 +129,7 @@ class _Reader:
         self._last_result()
         self._step += 1
         calls = _call(str_at(step, "action"))
-        self._writer.reply(parts_of(step.get("response") or step.get("thought")), calls)
+        self._writer.reply(parts_of(first_at(step, "response", "thought")), calls)
         if calls:
             self._open = 1
             self._result("", parts_of(step.get("observation")))
