@@ -18,6 +18,7 @@ from agentnb.interchange.formats.message_content import (
     parts_of,
     result_parts,
     str_at,
+    strings_of,
     text_of,
     time_at,
     value_at,
@@ -229,13 +230,12 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in a response, with its usage."""
-    kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
     return reply_steps(
         body["content"],
         at=time_at(body, "created_at"),
         usage=usage_of(body.get("usage")),
         stop_reason=str_at(body, "stop_reason"),
-        metadata=kept,
+        metadata=strings_of(body, "id", "model", "stop_sequence"),
     )
 
 

@@ -143,9 +143,7 @@ class _Session:
 
     def _kind(self, call_id: str) -> str:
         """Return the kind of a sub-agent, taken from the call that started it."""
-        calls = (call for reply in self._log.replies for call in reply.calls if call.id == call_id)
-        arguments = next((call.arguments for call in calls), None)
-        return text_of(value_at(arguments, "subagent_type")) or "subagent"
+        return text_of(value_at(self._log.arguments_of(call_id), "subagent_type")) or "subagent"
 
     def _end(self, writer: RunWriter) -> Run | None:
         """End the run as recorded in the result; return None if there is no result."""

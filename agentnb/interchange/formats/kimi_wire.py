@@ -184,6 +184,4 @@ class _Agent:
         agent.take(event, at)
 
     def _prompt_of(self, call_id: str) -> str:
-        calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
-        arguments = next((call.arguments for call in calls), "")
-        return arguments if isinstance(arguments, str) else ""
+        return text_of(self.log.arguments_of(call_id))

@@ -9,7 +9,16 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, result_parts, str_at, text_of, value_at
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    parts_of,
+    result_parts,
+    str_at,
+    strings_of,
+    text_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -80,7 +89,7 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
     """Return the reply in a model's message."""
     metadata = object_of(fields.get("response_metadata"))
     stop = first_at(metadata, "finish_reason", "stop_reason") or fields.get("finish_reason") or ""
-    kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
+    kept = strings_of(metadata, "id", "model_name", "model")
     usage = usage_of(fields.get("usage_metadata"))
     if usage == Usage():
         usage = openai_chat.usage_of(metadata.get("token_usage"))

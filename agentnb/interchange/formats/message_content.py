@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,6 +72,11 @@ def first_at(fields: Any, *names: str) -> Any:
         if value := fields.get(name):
             break
     return value
+
+
+def strings_of(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the fields with these names that are strings."""
+    return {name: fields[name] for name in names if isinstance(fields.get(name), str)}
 
 
 def str_at(fields: Any, *names: str) -> str:

@@ -22,6 +22,7 @@ from agentnb.interchange.formats.message_content import (
     parts_of,
     result_parts,
     str_at,
+    strings_of,
     text_of,
     time_at,
     value_at,
@@ -179,7 +180,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in the first choice of a chat completion."""
     choice = body["choices"][0]
     message = choice["message"]
-    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    kept = strings_of(body, "id", "model")
     if isinstance(annotations := message.get("annotations"), list) and annotations:
         kept["annotations"] = annotations
     stop = "refusal" if message.get("refusal") else choice.get("finish_reason")

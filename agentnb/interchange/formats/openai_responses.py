@@ -19,6 +19,7 @@ from agentnb.interchange.formats.message_content import (
     picture,
     result_parts,
     str_at,
+    strings_of,
     text_of,
     time_at,
     value_at,
@@ -237,7 +238,7 @@ def _output_parts(value: Any) -> list[AnyPart]:
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in a response, with the results of server-side calls."""
-    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    kept = strings_of(body, "id", "model")
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
     pieces = ReplyPieces("", time_at(body, "created_at"))
     for item in items:

@@ -137,6 +137,10 @@ class SessionLog:
         """The replies so far."""
         return [item for item in self.items if isinstance(item, Reply)]
 
+    def arguments_of(self, call_id: str) -> Any:
+        """Return the arguments of a call, or None if there is no such call."""
+        return next((call.arguments for reply in self.replies for call in reply.calls if call.id == call_id), None)
+
     @property
     def last_reply(self) -> Reply | None:
         """The most recent reply."""
