@@ -48,7 +48,7 @@ class RowDetector(RoundDetector):
     """Counts consecutive rounds, and reports ``times`` or more of them. Any message from the person ends the streak."""
 
     def __init__(self, times: int | Ladder = 3, severity: Severity = "stop") -> None:
-        self.times = ladder_of(times, severity)
+        self._ladder = ladder_of(times, severity)
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
@@ -60,7 +60,7 @@ class RowDetector(RoundDetector):
         if not self._count:
             self._first = one.index
         self._count += 1
-        if (severity := severity_at(self.times, self._count)) is None:
+        if (severity := severity_at(self._ladder, self._count)) is None:
             return NOTHING
         return self.finding(self._first, one.index, severity, words.format(self._count), evidence)
 
