@@ -14,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.message_content import (
+    as_list,
     json_text,
     parts_of,
     result_parts,
@@ -136,7 +137,7 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
 
 
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
-    blocks = content if isinstance(content, list) else [content]
+    blocks = as_list(content)
     results: list[Step] = [result_of(block, at) for block in blocks if _is_result(block)]
     parts = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
     return [*results, *([UserMessage(parts, author, at)] if parts or not results else [])]
@@ -157,7 +158,7 @@ def reply_steps(
 ) -> list[Step]:
     """Return the reply in an assistant's content, including the results of server-side tools."""
     pieces = ReplyPieces(author, at)
-    for block in content if isinstance(content, list) else [content]:
+    for block in as_list(content):
         kind = value_at(block, "type")
         if kind in _CALLS:
             pieces.call(call_of(block))

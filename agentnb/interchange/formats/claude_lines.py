@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, texts_of, time_at, value_at
+from agentnb.interchange.formats.message_content import as_list, cost_of, first_at, parts_of, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_at, text_of
 from agentnb.models.providers.anthropic import read_usage
 from agentnb.models.providers.serialization import object_of
@@ -72,7 +72,7 @@ class ClaudeLog(SessionLog):
         if record.get("type") != "user":
             return False
         content = record["message"].get("content")
-        blocks = content if isinstance(content, list) else [content]
+        blocks = as_list(content)
         if any(value_at(block, "type") == "tool_result" for block in blocks):
             return False
         text = texts_of(parts_of(content))
@@ -80,7 +80,7 @@ class ClaudeLog(SessionLog):
 
     def _user(self, record: dict[str, Any]) -> None:
         at, content = time_at(record), record["message"]["content"]
-        blocks = content if isinstance(content, list) else [content]
+        blocks = as_list(content)
         user_blocks = []
         for block in blocks:
             if value_at(block, "type") == "tool_result":

@@ -16,7 +16,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import json_text, value_at
+from agentnb.interchange.formats.message_content import as_list, json_text, value_at
 from agentnb.interchange.formats.run_ids import nested_id
 from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_at, text_of
 from agentnb.interchange.formats.total_usage import total_of
@@ -67,7 +67,7 @@ def _records(file: TraceFile) -> Iterable[tuple[int, Any]]:
     if file.kind == "lines":
         return file.records()
     document = file.document
-    return enumerate(document if isinstance(document, list) else [document], 1)
+    return enumerate(as_list(document), 1)
 
 
 class _Session:

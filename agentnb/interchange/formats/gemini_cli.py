@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_at, value_at
+from agentnb.interchange.formats.message_content import as_list, parts_of, picture, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_at
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of
@@ -122,7 +122,7 @@ def _parts(content: Any) -> list[AnyPart]:
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []
-    for item in content if isinstance(content, list) else [content]:
+    for item in as_list(content):
         data = value_at(item, "inlineData")
         answer = value_at(item, "functionResponse")
         if isinstance(data, dict):

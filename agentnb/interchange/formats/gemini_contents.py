@@ -9,7 +9,16 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import first_at, json_text, parts_of, picture, str_at, time_at, value_at
+from agentnb.interchange.formats.message_content import (
+    as_list,
+    first_at,
+    json_text,
+    parts_of,
+    picture,
+    str_at,
+    time_at,
+    value_at,
+)
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -124,7 +133,7 @@ def usage_of(usage: Any) -> Usage:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request: its function declarations."""
-    groups = tools if isinstance(tools, list) else [tools]
+    groups = as_list(tools)
     functions = [
         function
         for group in groups

@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
-from agentnb.interchange.formats.message_content import first_at, str_at, time_at, time_of, value_at
+from agentnb.interchange.formats.message_content import as_list, first_at, str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
@@ -45,7 +45,7 @@ def _messages(state: Any) -> list[Any] | None:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each thread, followed by the runs of its subgraphs."""
     records = [record for _, record in file.records()] if file.kind == "lines" else file.document
-    records = records if isinstance(records, list) else [records]
+    records = as_list(records)
     is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
     for index, states in enumerate([records] if is_history else [[record] for record in records]):
         position = "" if is_history else str(index)

@@ -65,6 +65,11 @@ def value_at(value: Any, *names: str) -> Any:
     return value
 
 
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value as the only item of one."""
+    return value if isinstance(value, list) else [value]
+
+
 def first_at(fields: Any, *names: str) -> Any:
     """Return the first value under these names that is true, or else the last."""
     value = None
@@ -127,7 +132,7 @@ def result_parts(content: Any) -> list[AnyPart]:
     """Return the parts of a tool result as `parts_of` does; any other content becomes JSON text."""
     if content is None or isinstance(content, str):
         return parts_of(content)
-    items = content if isinstance(content, list) else [content]
+    items = as_list(content)
     parts: list[AnyPart] = []
     for item in items:
         if isinstance(item, str | dict) and (part := _part(item)) is not None:

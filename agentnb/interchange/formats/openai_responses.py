@@ -13,6 +13,7 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
 from agentnb.interchange.formats.message_content import (
+    as_list,
     first_at,
     json_text,
     parts_of,
@@ -169,7 +170,7 @@ def _reasoning(item: dict[str, Any]) -> list[AnyPart]:
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    return as_list(value) if isinstance(value, list | str) else []
 
 
 def call_of(item: dict[str, Any]) -> ToolCall:

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import str_at, value_at
+from agentnb.interchange.formats.message_content import as_list, str_at, value_at
 from agentnb.interchange.formats.openhands_events import read_events
 from agentnb.interchange.trace_file import TraceFile
 
@@ -84,7 +84,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         max_iterations=metadata.get("max_iterations"),
         dataset=metadata.get("dataset"),
     )
-    events = [event for item in record["history"] for event in (item if isinstance(item, list) else (item,))]
+    events = [event for item in record["history"] for event in as_list(item)]
     runs = read_events(
         file,
         events,

@@ -17,6 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.message_content import (
+    as_list,
     first_at,
     image_of,
     json_text,
@@ -242,7 +243,7 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
 def _contents(content: Any) -> list[AnyPart]:
     """Return the parts of a message's content; images are given as lists of URLs."""
     parts: list[AnyPart] = []
-    for item in content if isinstance(content, list) else [content]:
+    for item in as_list(content):
         if isinstance(item, dict) and isinstance(item.get("image_urls"), list):
             parts += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in item["image_urls"]]
         else:

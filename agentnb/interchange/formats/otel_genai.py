@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, picture, str_at
+from agentnb.interchange.formats.message_content import as_list, cost_of, first_at, parts_of, picture, str_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -98,7 +98,7 @@ def _inputs(span: Span) -> list[SpanMessage]:
     messages = [message for item in list_at(span, "gen_ai.input.messages") for message in _message_of(item)]
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.prompt")))
-        items = numbered if isinstance(numbered, list) else [numbered]
+        items = as_list(numbered)
         messages = [message for item in items if isinstance(item, dict) for message in _message_of(item)]
         if not messages and isinstance(numbered, str) and numbered:
             messages = [SpanMessage("user", (Text(numbered),))]
@@ -110,7 +110,7 @@ def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     messages = list_at(span, "gen_ai.output.messages")
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
-        messages = [item for item in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(item, dict)]
+        messages = [item for item in as_list(numbered) if isinstance(item, dict)]
         if not messages and isinstance(numbered, str) and numbered:
             messages = [{"role": "assistant", "content": numbered}]
     for event in span.events if not messages else ():

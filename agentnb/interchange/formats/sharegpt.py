@@ -14,7 +14,7 @@ import msgspec
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, str_at, value_at
+from agentnb.interchange.formats.message_content import as_list, parts_of, str_at, value_at
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile, decode_json
@@ -105,7 +105,7 @@ def _calls(text: str) -> list[ToolCall]:
         data = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return [ToolCall("", {"text": text})]
-    items = data if isinstance(data, list) else [data]
+    items = as_list(data)
     return [_call(item) if isinstance(item, dict) else ToolCall("", {"text": text}) for item in items]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.interchange.formats.message_content import str_at, time_of, value_at
+from agentnb.interchange.formats.message_content import as_list, str_at, time_of, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
@@ -166,7 +166,7 @@ def as_json(value: Any) -> str:
 def list_at(span: Span, path: str) -> list[dict[str, Any]]:
     """Return the objects in a list attribute, which may be JSON text."""
     decoded = json_value(span.at(path))
-    items = decoded if isinstance(decoded, list) else [decoded]
+    items = as_list(decoded)
     return [item for item in items if isinstance(item, dict)]
 
 
