@@ -46,21 +46,6 @@ def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.s
     return file
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of this. The disk may have room for a part: writing the remainder then raises OSError."""
-    remaining = memoryview(data)
-    while remaining:
-        remaining = remaining[os.write(descriptor, remaining) :]
-
-
-def on_own_line(descriptor: int, line: bytes) -> bytes:
-    """Return a line to append to a file, whose last line may be cut off because a process died while it wrote."""
-    size = os.fstat(descriptor).st_size
-    if size:
-        os.lseek(descriptor, size - 1, os.SEEK_SET)
-    return b"\n" + line if size and os.read(descriptor, 1) != b"\n" else line
-
-
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
     """Raise `TraceError` if this is not a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):

@@ -17,7 +17,6 @@ from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.models.model import Model
 from agentnb.runtime.budget import Spending
-from agentnb.store.regular_files import write_all
 from agentnb.store.store import Store
 
 FOLDER = ".judging"
@@ -79,7 +78,8 @@ class Verdicts:
             self.store.prepare()
             descriptor = os.open(self.store.folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                write_all(descriptor, line)
+                while line:
+                    line = line[os.write(descriptor, line) :]
             finally:
                 os.close(descriptor)
         except OSError as error:

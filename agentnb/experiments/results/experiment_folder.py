@@ -20,7 +20,6 @@ from agentnb.experiments.planning.judge_verdicts import Verdicts
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.personal_files import replace_file
 from agentnb.store.check_values import COVER, ROWS, note_look
-from agentnb.store.regular_files import on_own_line, write_all
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store, load_file
 
@@ -211,8 +210,12 @@ class ExperimentFolder:
             if self._descriptor is None:
                 self._prepare()
                 self._descriptor = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-                line = on_own_line(self._descriptor, line)
-            write_all(self._descriptor, line)
+                if os.fstat(self._descriptor).st_size:
+                    os.lseek(self._descriptor, -1, os.SEEK_END)
+                    if os.read(self._descriptor, 1) != b"\n":
+                        line = b"\n" + line  # after a truncated line
+            while line:  # the disk may have room for a part: writing the remainder raises
+                line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
         """Return a run from its log, even that of an interrupted attempt. Before the end of the experiment, this counts as a

@@ -23,7 +23,7 @@ from agentnb.store.before_images.records import (
     encode_record,
     read_records,
 )
-from agentnb.store.regular_files import BINARY, on_own_line, write_all
+from agentnb.store.regular_files import BINARY
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
@@ -94,8 +94,10 @@ class PrivateFolder:
             descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 size = os.fstat(descriptor).st_size
+                if size and not _ends_with_line(descriptor, size):  # a process died while it wrote
+                    line = b"\n" + line
                 try:
-                    self._write(descriptor, on_own_line(descriptor, line))
+                    self._write(descriptor, line)
                 except OSError:
                     os.ftruncate(descriptor, size)
                     raise
@@ -151,9 +153,16 @@ class PrivateFolder:
             os.close(descriptor)
 
     def _write(self, descriptor: int, data: bytes) -> None:
-        write_all(descriptor, data)
+        view, done = memoryview(data), 0
+        while done < len(view):
+            done += os.write(descriptor, view[done:])
         if self._sync:
             os.fsync(descriptor)
+
+
+def _ends_with_line(descriptor: int, size: int) -> bool:
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) == b"\n"
 
 
 MAX_LIST_BYTES = 100_000_000
