@@ -449,13 +449,11 @@ def compare(
     others = source.variants[1:] if a is None else (str(a),)
     notes = (*source.notes_of_runs, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
-    content = source.plan.frozen.get("checks", {}).get(chosen)
-
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
         arms = source.of(a), source.of(b)
         comparison = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
-        return _apply_quality(comparison, quality, content)
+        return _apply_quality(comparison, quality, source.plan.frozen.get("checks", {}).get(chosen))
 
     if a is not None and b is not None:
         if a == b:
