@@ -37,7 +37,6 @@ from agentnb.interchange.formats.steps import (
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.anthropic import read_usage
-from agentnb.models.providers.serialization import object_of
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
@@ -218,7 +217,7 @@ def _result_text(content: Any) -> str:
 
 def usage_of(usage: Any) -> Usage:
     """Return the reported usage. Unlike the API, agentnb includes cache reads and writes in the input."""
-    return read_usage(object_of(usage))
+    return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:

@@ -31,7 +31,6 @@ from agentnb.interchange.formats.session_log import (
 )
 from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
-from agentnb.models.providers.serialization import object_of
 
 NAME = "codex"
 TITLE = "session of the Codex CLI"
@@ -278,7 +277,8 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
 
 def _usage(usage: Any) -> Usage:
     """Return the usage, accepting the field names of any version; the input includes cache reads."""
-    usage = object_of(usage)
+    if not isinstance(usage, dict):
+        return UNKNOWN
     return Usage(
         input=count_of(usage.get("input_tokens", usage.get("prompt"))),
         output=count_of(usage.get("output_tokens", usage.get("completion"))),

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
-from agentnb.core.usage import Usage
+from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.message_content import as_list, parts_of, picture, texts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_at
 from agentnb.interchange.trace_file import TraceFile
-from agentnb.models.providers.serialization import object_of
 
 NAME = "gemini_cli"
 TITLE = "session of the Gemini CLI"
@@ -144,7 +143,8 @@ def _answer(response: Any) -> list[AnyPart]:
 
 def _usage(tokens: Any) -> Usage:
     """Return the usage. Unlike the Gemini CLI, agentnb includes thinking in the output."""
-    tokens = object_of(tokens)
+    if not isinstance(tokens, dict):
+        return UNKNOWN
     output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))
     return Usage(
         input=count_of(tokens.get("input")),
