@@ -219,13 +219,11 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     last = last[last.rfind(b"\n", 0, -1) + 1 :]
     redactor = FileRedactor(first)
     finished = _end(last, redactor)
-    totals = finished.totals if finished is not None else None
-    if finished is None or totals is None or totals.size != size - len(last):
+    if finished is None or (totals := finished.totals) is None or totals.size != size - len(last):
         return None
-    started = _start(first)
     if totals.failed_calls is None or (totals.steps and totals.substitutes is None):  # of an earlier version, with fewer totals
         return None
-    return _summary(first, started, finished, totals, redactor)
+    return _summary(first, _start(first), finished, totals, redactor)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:

@@ -16,7 +16,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.detect.run_ends import RunState, end_word, state_of
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, count_or_unknown, number_of, success_of
+from agentnb.tables.columns import Column, columns_of, count_or_unknown, json_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.model_call_rows import model_calls
 from agentnb.tables.table_values import Table
@@ -24,10 +24,6 @@ from agentnb.tables.usage_table import is_copy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def _json(value: Any) -> str | None:
-    return msgspec.json.encode(value).decode() if value else None
 
 
 def _has_end(run: Run) -> bool:
@@ -66,12 +62,10 @@ def _replies(run: Run) -> str | None:
     if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
-    return _json(
-        [
-            (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost)
-            for item in calls
-        ]
-    )
+    rows = [
+        (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost) for item in calls
+    ]
+    return json_of(rows) if rows else None
 
 
 def _amount(value: Any) -> float | None:
@@ -87,8 +81,6 @@ COLUMNS: list[Column[Run]] = columns_of(
         "guidance": lambda run: _guidance(run, "set"),
         "guidance_version": lambda run: _guidance(run, "version"),
         "guidance_propensity": lambda run: run.drawn.propensity if run.drawn and not run.drawn.round else None,
-        "limit": lambda run: run.limit.limit if run.limit else None,
-        "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: count_or_unknown(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
         "compactions": lambda run: count_or_unknown(run, sum([_compactions(current) for current in run.rounds])),
@@ -110,15 +102,7 @@ COLUMNS: list[Column[Run]] = columns_of(
         "seconds": lambda run: run.seconds if _has_end(run) else None,
         "error": lambda run: str(run.error) if run.error else None,
         "tags": lambda run: ", ".join(run.tags) or None,
-        "origin_format": lambda run: run.origin.format if run.origin else None,
-        "origin_file": lambda run: run.origin.file or None if run.origin else None,
-        "origin_position": lambda run: run.origin.position or None if run.origin else None,
-        "benchmark": lambda run: run.origin.benchmark or None if run.origin else None,
-        "task": lambda run: run.origin.task or None if run.origin else None,
-        "trial": lambda run: run.origin.trial or None if run.origin else None,
-        "recorded": lambda run: _json(run.settings.get("recorded")),
-        "forked_from": lambda run: run.forked_from.run_id if run.forked_from else None,
-        "forked_at_round": lambda run: number_of(run.forked_from.round) if run.forked_from else None,
+        "recorded": lambda run: json_of(recorded) if (recorded := run.settings.get("recorded")) else None,
     },
 )
 
