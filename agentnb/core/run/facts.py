@@ -348,10 +348,6 @@ class RunFacts:
         """True if grants are in force."""
         return bool(self._grants)
 
-    def has_grant(self, tool: str) -> bool:
-        """True if a grant allows all calls of this tool."""
-        return any(grant.tool == tool and not grant.rule for grant in self._grants.values())
-
     @property
     def conversation_todos(self) -> tuple[Todo, ...]:
         """The todo list for the next run of the conversation."""
