@@ -144,6 +144,6 @@ def _image(data: str) -> Image | None:
     return Image(kind, decoded) if kind is not None and len(decoded) <= MAX_IMAGE_BYTES else None
 
 
-def one_line(text: object, most: int = MAX_LINE_CHARACTERS) -> str:
+def one_line(text: object) -> str:
     """Return server text on one line, truncated."""
-    return " ".join(visible(str(text)).split())[:most]
+    return " ".join(visible(str(text)).split())[:MAX_LINE_CHARACTERS]
