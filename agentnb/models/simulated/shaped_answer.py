@@ -11,6 +11,7 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.core.schema.references import part_at
 from agentnb.models.simulated.planner import COMPLETE, Move
 
 MAX_LEVELS = 8
@@ -55,7 +56,7 @@ def _invent_value(schema: Any, root: dict[str, Any], words: str, level: int) -> 
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:
-        return _invent_value(_resolve_reference(str(schema["$ref"]), root), root, words, level + 1)
+        return _invent_value(part_at(str(schema["$ref"]).removeprefix("#"), root), root, words, level + 1)
     candidates = [schema[key] for key in ("const", "default") if key in schema]
     candidates += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
     if candidates:
@@ -87,10 +88,3 @@ def _text(schema: dict[str, Any], words: str) -> str:
     text = _FORMATS.get(schema.get("format", ""), words)
     text = text[: schema["maxLength"]] if "maxLength" in schema else text
     return text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), ".")
-
-
-def _resolve_reference(reference: str, root: dict[str, Any]) -> Any:
-    node: Any = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node
