@@ -89,9 +89,9 @@ def test_dates_and_times_are_checked_without_optional_packages(subtests: pytest.
     ):
         with subtests.test(form):
             schema = {"format": form}
-            assert list(schema_problems(schema, good, formats=True)) == []
-            assert bad is None or list(schema_problems(schema, bad, formats=True))
-            assert list(schema_problems(schema, 7, formats=True)) == list(schema_problems(schema, bad)) == []
+            assert list(schema_problems(schema, good)) == []
+            assert bad is None or list(schema_problems(schema, bad))
+            assert list(schema_problems(schema, 7)) == list(schema_problems(schema, bad)) == []
 
 
 def test_endless_and_external_schemas_are_reported_as_problems() -> None:

@@ -39,7 +39,7 @@ def read_output(text: str, schema: dict[str, Any]) -> Output:
         return Output(problems=(f"it is not pure JSON{detail}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
-    return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
+    return Output(value, tuple(map(encodable, islice(schema_problems(schema, value), MAX_PROBLEMS))))
 
 
 def _json_of(text: str) -> str:

@@ -53,7 +53,7 @@ def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> s
     value = _value(field, initial, texts, problems)
     if problems or value is _LEFT_OUT or (value is None and field.may_be_null):
         return problems.get(field.key, "")
-    return next(schema_problems(field.schema, value, formats=True), "")
+    return next(schema_problems(field.schema, value), "")
 
 
 def _object(
@@ -68,7 +68,7 @@ def _object(
         part = initial.get(name)
         typed = _group(field, part, texts, problems) if field.kind == "group" else _value(field, part, texts, problems)
         if typed is not _LEFT_OUT:
-            value |= dict.fromkeys([name], typed)
+            value[name] = typed
     return value
 
 
@@ -197,7 +197,6 @@ def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, 
 
 def _nearest(fields: Sequence[FormField], where: Sequence[str | int]) -> FormField | None:
     """Return the field that contains this position."""
-    candidates = [leaf for leaf in leaves(fields) if leaf.key != WHOLE]
-    enclosing = [leaf for leaf in candidates if leaf.path == tuple(where[: len(leaf.path)]) and not leaf.is_others]
-    others = [leaf for leaf in candidates if leaf.is_others and leaf.path == tuple(where[: len(leaf.path)])]
-    return max(enclosing or others, key=lambda each: len(each.path), default=None)
+    enclosing = [leaf for leaf in leaves(fields) if leaf.key != WHOLE and leaf.path == tuple(where[: len(leaf.path)])]
+    own = [leaf for leaf in enclosing if not leaf.is_others]
+    return max(own or enclosing, key=lambda each: len(each.path), default=None)

@@ -339,10 +339,10 @@ def _unusable(error: Exception) -> UnusableSchema:
     return UnusableSchema(f"its schema cannot be used ({words})")
 
 
-def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
-    """Yield the problems of plain data, one sentence each. ``formats`` as in `schema_errors`."""
+def schema_problems(schema: dict[str, Any], value: Any) -> Iterator[str]:
+    """Yield the problems of plain data, including its formats, one sentence each."""
     try:
-        yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
+        yield from [error.sentence for error in schema_errors(schema, value, formats=True)]
     except UnusableSchema as error:
         yield str(error)
 
