@@ -100,7 +100,8 @@ def _of_figure(figure: Any) -> Picture:
 def _render(figure: Any) -> bytes:
     """Render a figure as PNG. If content beyond its edge makes it too large, render it again at a smaller size."""
     # The patch keeps the figure's own edge: it grows for content beyond it, and never shrinks.
-    whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
+    artists = [*figure.get_default_bbox_extra_artists(), figure.patch]
+    whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": artists}
     share = min(1.0, MAX_PIXELS / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
         file = BytesIO()
@@ -110,10 +111,6 @@ def _render(figure: Any) -> bytes:
             break
         share *= MAX_PIXELS / max(width, height)
     return file.getvalue()
-
-
-def _artists(figure: Any) -> list[Any]:
-    return [*figure.get_default_bbox_extra_artists(), figure.patch]
 
 
 def _of_pil(image: Any) -> Picture:
