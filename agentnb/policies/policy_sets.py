@@ -218,7 +218,8 @@ def settings_of(policy: PolicySet) -> dict[str, Any]:
     """Return a policy's name and those of its settings that are plain data; for a third-party policy, also its class."""
     if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
-    return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})
+    kind = type(policy)
+    return _settings_of(policy, {"name": policy.name, OWN_POLICY: f"{kind.__module__}.{kind.__qualname__}"})
 
 
 @lru_cache(maxsize=64)
@@ -246,16 +247,12 @@ def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
     return kind(**values)
 
 
-def _class_name(policy: PolicySet) -> str:
-    return f"{type(policy).__module__}.{type(policy).__qualname__}"
-
-
 def _plain(value: Any) -> Any:
     """Convert the value to plain data. Raises TypeError if that is impossible."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
-        return {_plain_key(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, set | frozenset):
@@ -263,12 +260,6 @@ def _plain(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise TypeError(f"{value!r} is not plain data")
-
-
-def _plain_key(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{name!r} is not a name")
-    return name
 
 
 def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[DuplicateGuard, ...]:

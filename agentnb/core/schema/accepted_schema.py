@@ -91,13 +91,10 @@ def _merge(part: Any, root: dict[str, Any], levels: int) -> _Object:
         properties, required = merged_part.properties | properties, merged_part.required | required
     for key in _ALTERNATIVES:
         if alternatives := [_merge(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
-            properties = {name: _any_of(name, alternatives) for name in _names(alternatives)} | properties
+            names = dict.fromkeys(name for alternative in alternatives for name in alternative.properties)
+            properties = {name: _any_of(name, alternatives) for name in names} | properties
             required |= frozenset.intersection(*[merged_part.required for merged_part in alternatives])
     return _Object(properties, required)
-
-
-def _names(alternatives: list[_Object]) -> list[str]:
-    return [*dict.fromkeys(name for alternative in alternatives for name in alternative.properties)]
 
 
 def _any_of(name: str, alternatives: list[_Object]) -> Any:
