@@ -29,7 +29,7 @@ from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants, chec
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
-from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
+from agentnb.runtime.threads import Work, is_cancelling, is_running, running_loop, wait_until_over
 from agentnb.tools.tool import Inside, Tool, asker_name
 
 T = TypeVar("T")
@@ -243,8 +243,7 @@ class Elicitation:
         except BaseException as error:  # on any failure: the question must not stay open for ever
             if isinstance(error, GeneratorExit) and not is_running(own_task):
                 raise  # this coroutine is closed
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            if isinstance(error, asyncio.CancelledError) and is_cancelling():
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `wait_for` raises it
@@ -259,8 +258,7 @@ class Elicitation:
         try:
             return await parent.forward(question, may_wait=question.id in self._may_wait)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelling():
                 raise
             await asyncio.sleep(GRACE)  # a stop of the parent run arrives here too, and should find this run idle
             raise Declined("The call that awaited this run has ended") from None
