@@ -113,7 +113,8 @@ class Session:
         """Start the process and open a session in a folder, or if possible load the ``earlier`` one. Raises `ModelError`."""
         command, self._work_dir = self._agent.command, work_dir
         if shutil.which(command[0]) is None:
-            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
+            how_to_install = self._agent.install and f"Install it: {self._agent.install}"
+            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", how_to_install)
         try:
             self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
         except OSError as error:
@@ -501,10 +502,6 @@ class Session:
         """Return the last line of standard error with words, as advice."""
         line = "" if self._process is None else self._process.last_line()
         return f"Its output: {line}" if line else ""
-
-    @property
-    def _how_to_install(self) -> str:
-        return f"Install it: {self._agent.install}" if self._agent.install else ""
 
 
 def _modes_of(opened: Mapping[str, Any]) -> list[str]:

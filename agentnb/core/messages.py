@@ -145,6 +145,19 @@ def visible(text: str) -> str:
     return encodable(text).translate(_UNSEEN)
 
 
+def as_shown(text: str) -> str:
+    """Return the text as a terminal shows it: only the final version of a line that is rewritten with carriage returns,
+    such as a progress bar.
+    """
+    if "\r" not in text:
+        return text
+    *lines, last = text.split("\n")
+    # The last line may continue: text after its final carriage return replaces it.
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    kept = last.rstrip("\r")
+    return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])
+
+
 def encodable_data(value: Any) -> Any:
     """Replace lone surrogates in the strings and keys of plain data."""
     if isinstance(value, str):
