@@ -52,6 +52,7 @@ _TOKEN = re.compile(
     r"|(?P<name>\$?[^\W\d]\w*)|\.[ \t]*(?P<field>[^\W\d](?:[\w-]*\w)?)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\]])"
 )
 _IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds tighter than comparisons, like `~`
+Compare: TypeAlias = Callable[[Any, Any], bool]
 ValueOf: TypeAlias = Callable[[Reference], Any]
 """Function that returns the value of a path, or raises `PathError`."""
 
@@ -418,7 +419,7 @@ def _class_of(value: Any) -> str:
     return "true or false" if isinstance(value, bool) else kind_of(value)
 
 
-def _comparison(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _comparison(function: Compare) -> Compare:
     def compare(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
@@ -453,7 +454,7 @@ def _add(left: Any, right: Any) -> Any:
     return _arithmetic(operator.add)(left, right)
 
 
-def _ordering(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _ordering(function: Compare) -> Compare:
     def compare(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
             raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
@@ -12,6 +12,8 @@ from agentnb.testing.replies.lines import Answer, arguments_text, fragments, wor
 from agentnb.testing.replies.reply_format import Asked, Sse
 from agentnb.testing.replies.write_chat import AT
 
+Events: TypeAlias = list[tuple[str, dict[str, Any]]]
+"""Kinds and fields of events."""
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
 HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
 """An unknown item."""
@@ -27,7 +29,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     """Return the reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
     finished = _final_response(head, answer, items, asked)
-    stream: list[tuple[str, dict[str, Any]]]
+    stream: Events
     stream = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
     for index, item in enumerate(items):
         stream += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
@@ -158,7 +160,7 @@ def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _item_events(item: dict[str, Any]) -> Events:
     empty: dict[str, dict[str, Any]] = {
         "message": {"content": []},
         "reasoning": {"summary": [], "encrypted_content": ""},
@@ -172,8 +174,8 @@ def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [("response.output_item.added", {"item": start}), *inner_events, ("response.output_item.done", {"item": item})]
 
 
-def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = []
+def _message_events(item: dict[str, Any]) -> Events:
+    events: Events = []
     for index, part in enumerate(item["content"]):
         name, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
         at: dict[str, Any] = {"content_index": index}
@@ -185,8 +187,8 @@ def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return events
 
 
-def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = []
+def _reasoning_events(item: dict[str, Any]) -> Events:
+    events: Events = []
     for index, part in enumerate(item["summary"]):
         at: dict[str, Any] = {"summary_index": index}
         events.append(("reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}))
@@ -196,10 +198,8 @@ def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return events
 
 
-def _call_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])
-    ]
+def _call_events(item: dict[str, Any]) -> Events:
+    events: Events = [("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])]
     return [*events, ("function_call_arguments.done", {"arguments": item["arguments"], "name": item["name"]})]
 
 

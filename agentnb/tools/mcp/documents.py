@@ -14,6 +14,8 @@ from agentnb.errors import SettingsError
 
 Keys: TypeAlias = tuple[str | int, ...]
 """Path of keys and indexes to a value."""
+Located: TypeAlias = tuple[Any, dict[Keys, int]]
+"""A value, and the offset of each value in it, if known."""
 MAX_KEY = 40
 """Maximum number of characters of a key repeated in an error."""
 MAX_VALUES = 100_000
@@ -67,7 +69,7 @@ def read_document(text: str, source: str) -> Document:
     return Document(source, text, value, offsets)
 
 
-def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_json(text: str) -> Located:
     """Read JSON, allowing comments and trailing commas as editors do."""
     try:
         value = json.loads(text)
@@ -117,7 +119,7 @@ def _locate_values(text: str) -> dict[Keys, int]:
     return offsets
 
 
-def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_yaml(text: str) -> Located:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -155,7 +157,7 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
         raise _Unreadable(_without_values(error), None) from None
 
 
-def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_toml(text: str) -> Located:
     try:
         return tomllib.loads(text), {}
     except tomllib.TOMLDecodeError as error:
@@ -173,8 +175,7 @@ class _Form(NamedTuple):
     name: str
     endings: tuple[str, ...]
     """File extensions."""
-    read: Callable[[str], tuple[Any, dict[Keys, int]]]
-    """Returns the value, and the offset of each value in it if known."""
+    read: Callable[[str], Located]
 
 
 _JSON = _Form("JSON", (".json", ".jsonc", ".json5"), _read_json)
