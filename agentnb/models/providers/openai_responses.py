@@ -83,12 +83,12 @@ def _head(model: str, request: Request, options: Options) -> bytes:
     if options.thinking != "off":
         # Without it, a model would start its thinking over in each round.
         fields["include"] = ["reasoning.encrypted_content"]
-    most = request.settings.get("max_tokens") or options.max_tokens
+    most, schema = request.settings.get("max_tokens") or options.max_tokens, options.output_schema
     optional = {
         "max_output_tokens": most,
         "temperature": options.temperature,
         "reasoning": _reasoning(options) or None,
-        "text": _text_format(options.output_schema),
+        "text": None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}},
     }
     return encode(fields | known_fields(optional))
 
@@ -96,10 +96,6 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 def _reasoning(options: Options) -> dict[str, str]:
     effort = {"effort": options.effort} if options.effort is not None else {}
     return {**effort, "summary": "auto"} if options.thinking == "adaptive" else effort
-
-
-def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}}
 
 
 def _fragment(message: Message, *, sees: bool) -> bytes:
