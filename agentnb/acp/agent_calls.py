@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.acp.terminals import PLACES, Terminal, placed_command
-from agentnb.core.messages import Image, Text, ToolCall, visible
+from agentnb.core.messages import ResultParts, Text, ToolCall, visible
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
@@ -283,7 +283,7 @@ def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path)
     return reported or {"title": title, **({"paths": places} if places else {})}
 
 
-def _parts(block: Any) -> tuple[Text | Image, ...]:
+def _parts(block: Any) -> ResultParts:
     if not isinstance(block, dict):
         return ()
     if block.get("type") == "diff":

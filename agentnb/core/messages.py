@@ -51,12 +51,15 @@ class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
     provider_metadata: dict[str, Any] | None = None
 
 
+ResultParts: TypeAlias = tuple[Text | Image, ...]
+
+
 class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
     """The result of a tool call."""
 
     call_id: str
     name: str
-    parts: tuple[Text | Image, ...] = ()
+    parts: ResultParts = ()
     is_error: bool = False
     error_code: str | None = None
     """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled``, ``time_limit`` or a tool's own

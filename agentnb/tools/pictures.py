@@ -11,7 +11,7 @@ from io import BytesIO
 from threading import Lock
 from typing import Any, NamedTuple
 
-from agentnb.core.messages import Image, Text
+from agentnb.core.messages import Image, ResultParts, Text
 from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.library_classes import is_of
 
@@ -40,7 +40,7 @@ class Picture(NamedTuple):
     problem: str = ""
     """Reason for a missing picture."""
 
-    def parts(self, own_words: str) -> tuple[Text | Image, ...]:
+    def parts(self, own_words: str) -> ResultParts:
         """Return the description, followed by the picture if there is one."""
         words = own_words if self.words is None else self.words
         problem = self.problem or _too_large(self.data)

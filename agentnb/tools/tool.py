@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from agentnb.core.display_data import Table
-from agentnb.core.messages import Image, Text, ToolResult, encodable
+from agentnb.core.messages import Image, ResultParts, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
 from agentnb.core.redaction import redact
 from agentnb.core.request import ROLES, Request, ToolRole, ToolSpec
@@ -241,7 +241,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """
 
     ok: bool
-    parts: tuple[Text | Image, ...]
+    parts: ResultParts
     value: Any = None
     error_code: str | None = None
     display: Table | None = None
