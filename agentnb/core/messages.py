@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+JsonObject: TypeAlias = dict[str, Any]
+"""An object of a request or reply in JSON."""
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
