@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 JsonObject: TypeAlias = dict[str, Any]
-"""An object of a request or reply in JSON."""
+"""An object in JSON, such as a schema or a request."""
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 

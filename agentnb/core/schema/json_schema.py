@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable, encodable_data
+from agentnb.core.messages import JsonObject, encodable, encodable_data
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, part_at
 from agentnb.core.schema.web_addresses import is_email, is_uri
@@ -70,7 +70,7 @@ def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> boo
     return True
 
 
-def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _applied_schemas(part: JsonObject, root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each subschema that a schema applies, with the value it applies to."""
     for key in _REFERENCES:
         if key in part:
@@ -88,7 +88,7 @@ def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tu
         yield from ((declared[name], subschema) for name, subschema in value.items() if name in declared)
 
 
-def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
+def _schemas(part: JsonObject, key: str) -> Iterable[Any]:
     """Return the subschemas under a keyword."""
     value = part.get(key, ())
     if key in SCHEMAS_BY_NAME:
@@ -165,12 +165,12 @@ class UnusableSchema(ValueError):
     """A schema that cannot be used for validation."""
 
 
-def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
+def check_schema(schema: Any, what: str, example: str) -> JsonObject:
     """Return the JSON Schema as plain data. Raises `SettingsError` for an invalid schema or an unresolved reference.
 
     ``what`` names it in the error, ``example`` is the hint.
     """
-    plain: dict[str, Any] = plain_data(schema)
+    plain: JsonObject = plain_data(schema)
     try:
         _checker(plain)
     except ValueError as error:
@@ -181,7 +181,7 @@ def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     return plain
 
 
-def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) -> list[SchemaError]:
+def schema_errors(schema: JsonObject, value: Any, *, formats: bool = False) -> list[SchemaError]:
     """Return all problems of plain data. Raises `UnusableSchema`.
 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
@@ -222,19 +222,19 @@ def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[Validatio
 class ReadSchema(NamedTuple):
     """An untrusted schema in the form that the validator accepts."""
 
-    schema: dict[str, Any]
+    schema: JsonObject
     left_out: tuple[str, ...] = ()
     """Positions of unreadable keywords, such as ``properties.q.pattern``, which are not checked."""
 
 
-def usable_schema(schema: dict[str, Any]) -> ReadSchema:
+def usable_schema(schema: JsonObject) -> ReadSchema:
     """Translate earlier drafts in an untrusted schema and drop unreadable keywords.
 
     Raises `UnusableSchema`.
     """
     from jsonschema_rs import FancyRegexOptions, ValidationError
 
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    plain: JsonObject = msgspec.json.decode(msgspec.json.encode(schema))
     _translate_ignored(plain)
     options = FancyRegexOptions(size_limit=MAX_PATTERN_BYTES)
     left_out = dict[str, None]()
@@ -331,7 +331,7 @@ def _unusable(error: Exception) -> UnusableSchema:
     return UnusableSchema(f"its schema cannot be used ({words})")
 
 
-def schema_problems(schema: dict[str, Any], value: Any) -> Iterator[str]:
+def schema_problems(schema: JsonObject, value: Any) -> Iterator[str]:
     """Yield the problems of plain data, including its formats, one sentence each."""
     try:
         yield from [error.sentence for error in schema_errors(schema, value, formats=True)]
@@ -367,7 +367,7 @@ class _Checker(NamedTuple):
     """True if checking takes a bounded number of steps for any value."""
 
 
-def _checker(schema: dict[str, Any], *, formats: bool = False) -> _Checker:
+def _checker(schema: JsonObject, *, formats: bool = False) -> _Checker:
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):
