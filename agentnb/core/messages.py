@@ -26,14 +26,14 @@ class Text(Part, tag="text", frozen=True, gc=False):
     """A text part."""
 
     text: str
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
 
 
 class Thinking(Part, tag="thinking", frozen=True, gc=False):
     """The model's thinking before its text, with the signature that some providers require back."""
 
     text: str
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
 
 
 class Image(Part, tag="image", frozen=True, gc=False):
@@ -50,7 +50,7 @@ class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
     arguments: Any = {}
     """An object. Any other value from a model is stored unchanged, and refused when the call is run."""
     id: str = ""
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
 
 
 ResultParts: TypeAlias = tuple[Text | Image, ...]
