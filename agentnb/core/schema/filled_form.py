@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, leaves
 from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors, schema_problems
 from agentnb.core.schema.nesting import is_too_deep
@@ -58,8 +58,8 @@ def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> s
 
 def _object(
     fields: Sequence[FormField], initial: Mapping[str, Any], texts: Mapping[str, str], problems: dict[str, str]
-) -> dict[str, Any]:
-    value: dict[str, Any] = {}
+) -> JsonObject:
+    value: JsonObject = {}
     for field in fields:
         if field.is_others:
             _add_others(value, fields, field, initial, texts, problems)
@@ -158,7 +158,7 @@ def _read(text: str) -> Any:
 
 
 def _add_others(
-    value: dict[str, Any],
+    value: JsonObject,
     fields: Sequence[FormField],
     field: FormField,
     initial: Mapping[str, Any],

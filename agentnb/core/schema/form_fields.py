@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolve
 
@@ -104,7 +104,7 @@ def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
             yield field_
 
 
-def defaults(schema: Any) -> dict[str, Any]:
+def defaults(schema: Any) -> JsonObject:
     """Return the defaults of an object's properties: the initial value of a form if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = properties.items() if isinstance(properties, dict) else ()
@@ -176,7 +176,7 @@ class _Reader:
         return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
 
 
-def _describe(schema: Any, given: Any, name: str) -> dict[str, Any]:
+def _describe(schema: Any, given: Any, name: str) -> JsonObject:
     """Return the label and the help text of a field."""
     texts = [source for source in (schema, given) if isinstance(source, dict)]
     title, description = (
@@ -273,7 +273,7 @@ def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
     return len({*texts}) == len(texts) and {*texts} <= {option.text for option in options}
 
 
-def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
+def _limits(schema: Any, kind: FieldKind) -> JsonObject:
     """Return the limits, format and pattern of a field."""
     if kind in ("integer", "number"):
         return {"limits": (_limit(schema, "minimum"), _limit(schema, "maximum"))}
