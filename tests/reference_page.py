@@ -28,7 +28,7 @@ from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.policies.run_limits import SESSION_BUDGET
 from agentnb.rerun.replay_result import Replay
 from agentnb.rerun.run_values import NAMES
-from agentnb.session.option_defaults import CHOICES, GROUP_HELP, LIMIT_KEYS, at_first
+from agentnb.session.option_defaults import CHOICES, LIMIT_KEYS, at_first
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 PACKAGE = PAGE.parents[1] / "agentnb"
@@ -140,7 +140,8 @@ def _defaults() -> list[tuple[str, str, str]]:
     helps |= {
         SESSION_BUDGET.name.replace("_", "-"): SESSION_BUDGET.help,
         "instructions": helps["no-instructions"],
-        **GROUP_HELP,
+        "sandbox": "the sandbox for bash commands, as Shell(sandbox=); none by default",
+        "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); the remote origin by default",
         **{profile: f"the model of contexts with the profile {profile}" for profile in PROFILES},
     }
     rows = []

@@ -32,7 +32,7 @@ from agentnb.acp.reach import check_cost, check_holds, denied_effects
 from agentnb.acp.turn_record import MODE, SESSION_COST, Pieces, Spending
 from agentnb.acp.watched_folder import WatchedFolder
 from agentnb.core.log.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, ToolCall, visible
+from agentnb.core.messages import Image, JsonObject, Message, Text, ToolCall, visible
 from agentnb.core.questions import BY_AGENT
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
@@ -163,7 +163,7 @@ class AcpModel:
         rejected = self._reject()
         has_begun = session.is_in_turn or self._tell(session)
         assert has_begun, "a round begins with what the person has said, or within a turn"
-        pieces, usage, metadata = Pieces(asyncio.get_running_loop().time), UNKNOWN, dict[str, Any]()
+        pieces, usage, metadata = Pieces(asyncio.get_running_loop().time), UNKNOWN, JsonObject()
         while True:
             item = await session.next(pieces.due)
             self._take_plan(session)
@@ -233,7 +233,7 @@ class AcpModel:
         usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
         return Reply(Message("assistant", pieces.parts), usage, str(end["stopReason"]), metadata)
 
-    def _metadata(self, session: Session) -> dict[str, Any]:
+    def _metadata(self, session: Session) -> JsonObject:
         cost = {} if session.cost is None else {SESSION_COST: session.cost}
         return {SESSION: session.id, ROUNDS: "inferred", **cost}
 
@@ -407,7 +407,7 @@ def todos_of(entries: Iterable[Any]) -> Todos:
     )
 
 
-def _block(part: Text | Image) -> dict[str, Any]:
+def _block(part: Text | Image) -> JsonObject:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}

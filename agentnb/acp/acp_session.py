@@ -24,6 +24,7 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals, command_of
 from agentnb.acp.turn_record import AgentSettings, UnknownUpdates
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import JsonObject
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError, ToolFailed, suggest_names
@@ -34,7 +35,7 @@ from agentnb.tools.builtin.files.write_file import write_file
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
-Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]]
+Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[JsonObject]]
 """Does work that the agent has requested, in the context of the surrounding call, and returns the answer."""
 
 PROTOCOL = 1
@@ -217,7 +218,7 @@ class Session:
 
     # Turns
 
-    def prompt(self, blocks: list[dict[str, Any]]) -> None:
+    def prompt(self, blocks: list[JsonObject]) -> None:
         """Start a turn."""
         self.is_in_turn = True
         self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
@@ -410,7 +411,7 @@ class Session:
         await call.end.wait()
         return call.own_outcome or failure("denied", DENIED)
 
-    async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
+    async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> JsonObject:
         """Do work for the agent within the call that covers it, or else in a new call, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
         call = next((call for call in self._open_calls() if call.covers(kind, subject)), None)
@@ -458,22 +459,22 @@ class Session:
         outer.inner.add(task)
         task.add_done_callback(outer.inner.discard)
 
-    async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _write(self, params: Mapping[str, Any]) -> JsonObject:
         path, text = _text_of(params, "path"), _text_of(params, "content")
 
-        async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+        async def write(call: ForeignCall, context: ToolContext) -> JsonObject:
             written = await write_file(context, path, text)
             call.close("completed", written)
             return {}
 
         return await self._serve("edit", {"path": path, "content": text}, write)
 
-    async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _read(self, params: Mapping[str, Any]) -> JsonObject:
         path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
         if self._is_missing(path):  # not a call: kimi checks for instruction files whenever it reads or writes
             raise RequestError.resource_not_found(path)
 
-        async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+        async def read(call: ForeignCall, context: ToolContext) -> JsonObject:
             lines = StringIO(redact(await read_file(context, path)))
             text = "".join(islice(lines, first, None if limit is None else first + limit))
             call.close("completed", text)
@@ -488,14 +489,14 @@ class Session:
         except ToolRefused:  # outside the working folder
             return False
 
-    async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _open(self, params: Mapping[str, Any]) -> JsonObject:
         """Open a terminal for the agent."""
         try:
             command = command_of(params, self._work_dir)
         except ToolRefused as refused:
             raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
 
-        async def run(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+        async def run(call: ForeignCall, context: ToolContext) -> JsonObject:
             terminal_id, terminal = await self._terminals.open(context, command.whole, params.get("outputByteLimit"))
             call.terminal = terminal
             if call.is_own:

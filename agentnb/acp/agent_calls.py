@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.acp.terminals import PLACES, Terminal, placed_command
-from agentnb.core.messages import Image, Text, ToolCall, visible
+from agentnb.core.messages import JsonObject, ResultParts, Text, ToolCall, visible
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
@@ -99,7 +99,7 @@ class ForeignCall:
         """True if the agent asked about something other than what was judged, or asked after the end: such requests
         are rejected.
         """
-        self._asked: dict[str, Any] | None = None
+        self._asked: JsonObject | None = None
         """Arguments in the latest permission request."""
         self.tool_call: ToolCall | None = None
         """The call as part of a reply, or None before that."""
@@ -165,7 +165,7 @@ class ForeignCall:
         """Parse the arguments in the text of the call, where kimi sends them as JSON before a call may run."""
         text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
         with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
-            self.input = msgspec.json.decode(text, type=dict[str, Any])
+            self.input = msgspec.json.decode(text, type=JsonObject)
 
     def covers(self, kind: str, subject: str) -> bool:
         """True for an open call that includes work of this kind: on a file in the folder, or by a command.
@@ -186,9 +186,9 @@ class ForeignCall:
             if self.function:
                 self.end.set()
 
-    def options_of(self, kind: str) -> dict[str, Any]:
+    def options_of(self, kind: str) -> JsonObject:
         """Return the ids of the options of a kind, by the agent's words for them, on one line and redacted as in the log."""
-        ids = dict[str, Any]()
+        ids = JsonObject()
         for option in self.options or ():
             if option.get("kind") == kind and "optionId" in option:
                 words = " ".join(visible(str(option.get("name") or "")).split())[:MAX_WORDS]
@@ -224,7 +224,7 @@ class ForeignCall:
         return KINDS.get(self.kind, UNKNOWN_KIND)
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> JsonObject:
         """The reported arguments, with the subject under a uniform name; if the agent reported none, the title and files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
@@ -262,7 +262,7 @@ def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -
     return bool(first == second)
 
 
-def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path) -> dict[str, Any]:
+def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path) -> JsonObject:
     """Return arguments with the subject under a uniform name; title and files if the agent reported none.
 
     A command includes the folder and the variables named in the arguments.
@@ -283,7 +283,7 @@ def _arguments(form: Kind, given: Any, locations: Any, title: str, folder: Path)
     return reported or {"title": title, **({"paths": places} if places else {})}
 
 
-def _parts(block: Any) -> tuple[Text | Image, ...]:
+def _parts(block: Any) -> ResultParts:
     if not isinstance(block, dict):
         return ()
     if block.get("type") == "diff":

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from agentnb.acp.agent_process import guard_words
 from agentnb.commands.program_call import HARMLESS_NAME
+from agentnb.core.messages import JsonObject
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.confined import confine
 from agentnb.tools.builtin.shell.bounded_output import BoundedOutput, Bounds
@@ -162,7 +163,7 @@ class Terminal:
         self._work.cancel()
 
     @property
-    def status(self) -> dict[str, Any] | None:
+    def status(self) -> JsonObject | None:
         """Exit status in the protocol's form, or None while the command is running."""
         if not self._work.done():
             return None
@@ -172,7 +173,7 @@ class Terminal:
         return {"exitCode": code, "signal": None}
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Output so far in the protocol's form, with known keys removed."""
         report = {"output": redact(self._output.end), "truncated": self._output.omitted_bytes > 0}
         return report if self.status is None else {**report, "exitStatus": self.status}
@@ -213,7 +214,7 @@ class Terminals:
         self._by_id[terminal_id] = terminal
         return terminal_id, terminal
 
-    async def answer(self, method: str, terminal_id: str) -> dict[str, Any] | None:
+    async def answer(self, method: str, terminal_id: str) -> JsonObject | None:
         """Answer a request about a terminal, or return None if the terminal is unknown."""
         terminal = self._by_id.get(terminal_id)
         if terminal is None:

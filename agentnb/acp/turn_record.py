@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import ReplyDelta, TextDelta
-from agentnb.core.messages import Text, Thinking, join_parts, visible
+from agentnb.core.messages import JsonObject, Text, Thinking, join_parts, visible
 from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, sanitize_usage
 from agentnb.models.model import Checkpoint
@@ -54,7 +54,7 @@ class Pieces:
         """True if the batch must be logged now."""
         return self.due is not None and (self._characters >= MAX_BATCH_CHARACTERS or self._clock() >= self.due)
 
-    def batch(self, metadata: dict[str, Any]) -> Checkpoint:
+    def batch(self, metadata: JsonObject) -> Checkpoint:
         """Return the merged texts since the last batch."""
         new = self._pieces[len(self._pieces) - self._unlogged :]
         self._unlogged, self._characters, self.due = 0, 0, None
@@ -88,7 +88,7 @@ class Spending:
         before, self._cost = self._cost, total
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
-    def tokens(self, reported: Any, requests: Iterable[Any] = ()) -> tuple[Usage, dict[str, Any]]:
+    def tokens(self, reported: Any, requests: Iterable[Any] = ()) -> tuple[Usage, JsonObject]:
         """Return the tokens of a turn, as reported at its end or for each request, and metadata for its reply."""
         if self._agent.usage == "requests":
             usages = [_usage(request) for request in requests if isinstance(request, dict)]
@@ -113,7 +113,7 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
         "cache_read": "cachedReadTokens",
         "cache_write": "cachedWriteTokens",
     }
-    counts: dict[str, Any] = {name: reported.get(key) for name, key in names.items()}
+    counts: JsonObject = {name: reported.get(key) for name, key in names.items()}
     usage, total = sanitize_usage(Usage(**counts)), reported.get("totalTokens")
     sent, received, cached = usage.input, usage.output, (usage.cache_read or 0) + (usage.cache_write or 0)
     if sent is None or received is None or not isinstance(total, int) or total < sent + received + cached:
@@ -183,7 +183,7 @@ class UnknownUpdates:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         self._first.setdefault(kind, update)
 
-    def as_metadata(self) -> dict[str, Any]:
+    def as_metadata(self) -> JsonObject:
         """Return metadata about the updates since the previous call; empty if there were none."""
         counts, first, self._counts, self._first = self._counts, self._first, {}, {}
         kinds = {kind: {"count": count, "first": _as_json(first[kind])} for kind, count in counts.items()}

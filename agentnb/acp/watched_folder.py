@@ -17,7 +17,9 @@ from agentnb.core.log.stores import BEFORE_IMAGES, FileBefore
 from agentnb.core.messages import encodable
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog, file_watchers
+from agentnb.runtime.threads import is_cancelling
 from agentnb.tools.builtin.files.search_files import LEFT_OUT
+from agentnb.tools.builtin.git.path_text import join_names
 from agentnb.tools.builtin.notebook.executed_cells import open_notebook
 from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
 
@@ -66,15 +68,13 @@ class WatchedFolder:
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
         """Warn about changes since the scan, and list them for an undo."""
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():  # the log of a stopped run must not wait
+        if is_cancelling():  # the log of a stopped run must not wait
             changed, is_notebook_edited = self._look_again(log)
         else:
             changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
         if changed:
-            names = ", ".join(map(encodable, changed[:MAX_NAMED]))
-            more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
-            log.warn(f"Changed while {agent} ran, but not by agentnb, so not undone: {names}{more}")
+            names = join_names([*map(encodable, changed)], MAX_NAMED)
+            log.warn(f"Changed while {agent} ran, but not by agentnb, so not undone: {names}")
         if is_notebook_edited:
             log.warn_once(
                 f"The cells of the open notebook changed on disk while {agent} ran",

@@ -137,24 +137,14 @@ def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
     return [*items, *(item for server in logged for item in server.items)]
 
 
-def names_of_tools(run: Run) -> list[str]:
-    """Return the names of the run's tools, except the todo tool and those of extensions."""
-    return run.own_tools
-
-
-def missing_tools(run: Run, names: Container[str]) -> list[str]:
-    """Return the names of the run's tools that are missing from ``names``."""
-    return [name for name in names_of_tools(run) if name not in names]
-
-
 def has_guidance_texts(run: Run) -> bool:
     """True if the log contains the texts of the run's guidance set, which logs of older versions lack."""
     return run.opening.schema >= WITH_GUIDANCE_TEXTS and "guidance" in run.opening.settings
 
 
 def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
-    missing = missing_tools(run, {tool.spec.name for tool in given if not isinstance(tool, ServerTools)})
-    if missing:
+    names = {tool.spec.name for tool in given if not isinstance(tool, ServerTools)}
+    if missing := [name for name in run.own_tools if name not in names]:
         had, them = missing_subject(run, "tool", missing)
         raise UnknownTool(
             f"{had}, which you did not pass",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.run.run_output import MAX_PROBLEMS, logged_schema
 from agentnb.core.schema.json_schema import check_schema, cut
 from agentnb.errors import SettingsError
@@ -32,7 +32,7 @@ class Output:
 
     type: Any
     retries: int = 2
-    schema: dict[str, Any] = field(init=False, repr=False, compare=False)
+    schema: JsonObject = field(init=False, repr=False, compare=False)
     """The JSON Schema passed to the model."""
     by_pydantic: bool = field(init=False, repr=False, compare=False)
     """True if pydantic parses the type, False if msgspec does."""
@@ -51,13 +51,13 @@ class Output:
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod
-    def from_log(run_settings: dict[str, Any]) -> Output | None:
+    def from_log(run_settings: JsonObject) -> Output | None:
         """Return the output from the settings of a logged run, with the schema as its type."""
         schema = logged_schema(run_settings)
         return None if schema is None else Output(schema, run_settings["output"].get("retries", 2))
 
     @property
-    def as_logged(self) -> dict[str, Any]:
+    def as_logged(self) -> JsonObject:
         """The output as plain data."""
         return {"schema": self.schema, "retries": self.retries}
 

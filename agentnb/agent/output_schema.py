@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.schema.json_schema import cut
 from agentnb.errors import SettingsError
 
@@ -16,7 +17,7 @@ _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
 """Errors that the libraries raise for an unsupported type."""
 
 
-def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
+def schema_of(kind: Any, example: str) -> tuple[JsonObject, bool]:
     """Return the JSON Schema of a type, and True if pydantic made it, as for its own models and for types that msgspec does not
     support.
     """
@@ -36,7 +37,7 @@ def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
         raise SettingsError(problem, example) from error
 
 
-def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
+def _schema_by_msgspec(kind: Any) -> JsonObject:
     (root,), components = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     _add_formats(inspect.type_info(kind), root, components, set())
     name = root.get("$ref", "").removeprefix("#/$defs/")
@@ -47,7 +48,7 @@ def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
     return {**root, "$defs": components} if components else dict(root)
 
 
-def _schema_by_pydantic(kind: Any) -> dict[str, Any]:
+def _schema_by_pydantic(kind: Any) -> JsonObject:
     return dict(pydantic_adapter(kind).json_schema())
 
 
@@ -63,7 +64,7 @@ def pydantic_adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[str, Any], done: set[str]) -> None:
+def _add_formats(kind: inspect.Type, schema: JsonObject, components: JsonObject, done: set[str]) -> None:
     """Add the formats of times to a schema, in place, since msgspec omits them unless a time zone is required."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
@@ -80,7 +81,7 @@ def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[st
             _add_formats(inner, inner_schema, components, done)
 
 
-def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
+def _inside(kind: inspect.Type, schema: JsonObject) -> Iterator[tuple[inspect.Type, Any]]:
     """Yield the types inside a type, each with its part of the schema."""
     if isinstance(kind, inspect.UnionType):
         yield from _options(kind, schema)
@@ -96,7 +97,7 @@ def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspec
         yield from zip((field.type for field in getattr(kind, "fields", ())), schema.get("prefixItems", ()), strict=False)
 
 
-def _options(kind: inspect.UnionType, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
+def _options(kind: inspect.UnionType, schema: JsonObject) -> Iterator[tuple[inspect.Type, Any]]:
     """Yield the types of a union with their schemas: Structs come last, in their own ``anyOf`` if there are several."""
     types = [member.type if isinstance(member, inspect.Metadata) else member for member in kind.types]
     structs = [member for member in types if isinstance(member, inspect.StructType) and not member.array_like]

@@ -14,6 +14,7 @@ from agentnb.advice import Install
 from agentnb.agent.agent import Agent
 from agentnb.agent.agent_settings import AgentSettings
 from agentnb.core.log.events import AnyEvent
+from agentnb.core.messages import JsonObject
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.registry import REMOTE, endpoint_of
@@ -122,7 +123,7 @@ def _check_model(agent: AgentSettings) -> None:
         )
 
 
-def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
+def _agent_again(kind: type[A], settings: JsonObject) -> A:
     return kind(**settings)
 
 
@@ -164,19 +165,19 @@ def _run_again(events: list[AnyEvent], consents: bool) -> Run:
     return run
 
 
-def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
+def _tool_again(function: Any, settings: JsonObject) -> Any:
     default = as_tool(function)
     return default if default.settings == settings else FunctionTool(function, **settings)
 
 
-def _unmark_function(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
+def _unmark_function(reduced: tuple[Any, ...], settings: JsonObject) -> tuple[Any, ...]:
     """Return the recipe for a function marked as a tool: the mark is added when the function is complete."""
     make, arguments, (names, slots), *_, fill = reduced
     unmarked = {name: value for name, value in names.items() if name != MARK}
     return make, arguments, ((unmarked, slots), fill, settings), None, None, _fill_and_mark
 
 
-def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> None:
+def _fill_and_mark(function: Any, state: tuple[Any, Any, JsonObject]) -> None:
     names, fill, settings = state
     fill(function, names)
     tool(**settings)(function)
@@ -201,7 +202,7 @@ def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
 
 
 def _struct_again(
-    name: str, given: list[Any], bases: tuple[type, ...], module: str, kept: dict[str, Any], config: dict[str, Any]
+    name: str, given: list[Any], bases: tuple[type, ...], module: str, kept: JsonObject, config: JsonObject
 ) -> type[msgspec.Struct]:
     struct_fields = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
     return msgspec.defstruct(name, struct_fields, bases=bases, module=module, namespace=kept, **config)

@@ -44,22 +44,18 @@ def repo_instructions(folder: Path) -> RepoInstructions:
     A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files outside it are
     not for the model. Text longer than `MAX_INSTRUCTIONS` is truncated, and its last line says so.
     """
-    root = _root(folder)
+    root = repo_root(folder)
     for file in FILES:
         if os.access(f"{root}/{file}", os.F_OK) and (text := _text(root, file)):
             return RepoInstructions(file, text)
     return NO_INSTRUCTIONS
 
 
-def repo_root(folder: Path) -> Path:
+def repo_root(folder: Path) -> str:
     """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), or else the folder itself.
 
     ``folder``: as in `repo_instructions`.
     """
-    return Path(_root(folder))
-
-
-def _root(folder: Path) -> str:
     path = str(folder)
     for parent in _upward(path):
         # `os.access` raises nothing: neither without permission nor for circular links.

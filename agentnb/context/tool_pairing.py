@@ -23,13 +23,12 @@ def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
         else:
             return message
     by_call = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
-    results = [by_call.get(call.id) or _lost(call) for call in calls]
+    results = [
+        by_call.get(call.id) or ToolResult(call.id, call.name, (Text(LOST),), is_error=True, error_code="lost")
+        for call in calls
+    ]
     others = [part for part in parts if not isinstance(part, ToolResult)]
     return Message("tool" if results else "user", (*results, *others), "" if message is None else message.author)
-
-
-def _lost(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, (Text(LOST),), is_error=True, error_code="lost")
 
 
 def are_whole(messages: Sequence[Message]) -> bool:

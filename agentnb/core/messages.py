@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+JsonObject: TypeAlias = dict[str, Any]
+"""An object in JSON, such as a schema or a request."""
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -24,14 +26,14 @@ class Text(Part, tag="text", frozen=True, gc=False):
     """A text part."""
 
     text: str
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
 
 
 class Thinking(Part, tag="thinking", frozen=True, gc=False):
     """The model's thinking before its text, with the signature that some providers require back."""
 
     text: str
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
 
 
 class Image(Part, tag="image", frozen=True, gc=False):
@@ -48,7 +50,10 @@ class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
     arguments: Any = {}
     """An object. Any other value from a model is stored unchanged, and refused when the call is run."""
     id: str = ""
-    provider_metadata: dict[str, Any] | None = None
+    provider_metadata: JsonObject | None = None
+
+
+ResultParts: TypeAlias = tuple[Text | Image, ...]
 
 
 class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
@@ -56,7 +61,7 @@ class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
 
     call_id: str
     name: str
-    parts: tuple[Text | Image, ...] = ()
+    parts: ResultParts = ()
     is_error: bool = False
     error_code: str | None = None
     """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled``, ``time_limit`` or a tool's own
@@ -143,6 +148,19 @@ _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_
 def visible(text: str) -> str:
     """Make untrusted text `encodable`, and remove characters that a person cannot see."""
     return encodable(text).translate(_UNSEEN)
+
+
+def as_shown(text: str) -> str:
+    """Return the text as a terminal shows it: only the final version of a line that is rewritten with carriage returns,
+    such as a progress bar.
+    """
+    if "\r" not in text:
+        return text
+    *lines, last = text.split("\n")
+    # The last line may continue: text after its final carriage return replaces it.
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    kept = last.rstrip("\r")
+    return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])
 
 
 def encodable_data(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.schema import json_schema
 from agentnb.core.schema.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
@@ -27,13 +27,13 @@ KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "hu
 
 Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Source of an answer: the person, a program answering on their behalf, or nobody if neither is available."""
-TEXT: dict[str, Any] = {"type": "string"}
+TEXT: JsonObject = {"type": "string"}
 """Schema of a free-text answer."""
 INPUT_REQUIRED = "Additional input required."
 """Default text for a question that has none."""
 ASK_PERSON = "ask_person"
 """The built-in tool for the agent's own questions."""
-DONE: dict[str, Any] = {"enum": ["done"]}
+DONE: JsonObject = {"enum": ["done"]}
 """Schema of the answer to a question with an address: the person has answered there."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
@@ -176,7 +176,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: QuestionKind
     message: str
-    schema: dict[str, Any]
+    schema: JsonObject
     id: str
     call_id: str = ""
     about: JudgedCall | None = None
@@ -280,7 +280,7 @@ def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]
 def new_question(
     kind: QuestionKind,
     message: str,
-    schema: dict[str, Any] | None,
+    schema: JsonObject | None,
     call_id: str,
     about: JudgedCall | None = None,
     *,
@@ -301,7 +301,7 @@ def new_question(
     return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened, caller=caller)
 
 
-def check_answer_schema(schema: Any) -> dict[str, Any]:
+def check_answer_schema(schema: Any) -> JsonObject:
     """Return the JSON Schema of an answer as plain data. Raises `SettingsError` for an invalid schema. ``None`` means free
     text.
     """
@@ -313,7 +313,7 @@ def check_answer_schema(schema: Any) -> dict[str, Any]:
     return json_schema.check_schema(schema, "The schema of the answer", example)
 
 
-def check_answer(schema: dict[str, Any], value: Any) -> Any:
+def check_answer(schema: JsonObject, value: Any) -> Any:
     """Return the answer as plain data, or a `NoAnswer` unchanged.
 
     Raises `SettingsError` with the expected form if the answer does not fit the schema.
@@ -326,7 +326,7 @@ def check_answer(schema: dict[str, Any], value: Any) -> Any:
     return whole_numbers(schema, plain)
 
 
-def answer_in_words(schema: dict[str, Any], text: str) -> Any:
+def answer_in_words(schema: JsonObject, text: str) -> Any:
     """Parse a typed answer, using the first interpretation that fits the schema.
 
     The interpretations are free text, one of the choices, yes or no, and JSON. Raises `SettingsError` with the expected form if
@@ -343,7 +343,7 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     raise SettingsError(_refusal(schema, value))
 
 
-def answer_form(schema: dict[str, Any]) -> AnswerForm:
+def answer_form(schema: JsonObject) -> AnswerForm:
     """Return the form of the answers for a schema."""
     kind, alternatives = (
         schema.get("type", "string"),
@@ -368,7 +368,7 @@ def choice_in_words(choice: Any) -> str:
     return choice if isinstance(choice, str) else msgspec.json.encode(choice).decode()
 
 
-def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
+def _readings(schema: JsonObject, text: str) -> Iterator[Any]:
     yield text
     texts = [choice for choice in answer_form(schema).choices if isinstance(choice, str)]
     yield from [choice for choice in texts if choice.casefold() == text.casefold()]
@@ -389,7 +389,7 @@ def _number_in(text: str) -> Any:
     return text
 
 
-def _problem(schema: dict[str, Any], value: Any) -> str:
+def _problem(schema: JsonObject, value: Any) -> str:
     """Describe the problem with the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
@@ -403,7 +403,7 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
     return f"you entered {_quote_value(value)}" if not error.where and is_plain else error.sentence
 
 
-def _refusal(schema: dict[str, Any], value: Any) -> str:
+def _refusal(schema: JsonObject, value: Any) -> str:
     """Return the message that refuses a value and states the expected form; empty if the value fits."""
     problem = _problem(schema, value)
     named = _named_form(schema, value) if problem else None
@@ -418,7 +418,7 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
     return f"Please correct {error.sentence}"
 
 
-def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
+def _named_form(schema: JsonObject, value: Any) -> JsonObject | None:
     """Return the alternative in the schema whose required properties are all in the answer."""
     for alternative in schema.get("anyOf") or () if isinstance(value, dict) else ():
         needed = alternative.get("required") if isinstance(alternative, dict) else None
@@ -427,12 +427,12 @@ def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
     return None
 
 
-def _request(schema: dict[str, Any]) -> str:
+def _request(schema: JsonObject) -> str:
     """Return the beginning of a sentence that tells the person what to enter."""
     return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected_form(schema)}"
 
 
-def expected_form(schema: dict[str, Any]) -> str:
+def expected_form(schema: JsonObject) -> str:
     """Describe the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
     if choices := answer_form(schema).choices:
         listed = ", ".join(cut(choice_in_words(choice)) for choice in choices[:MAX_CHOICES])

@@ -38,7 +38,6 @@ OF_POLICIES = frozenset(
         "given_guidance",
         "guidance_in_force",
         "has_call_id",
-        "has_grant",
         "has_grants",
         "has_unseen_todos",
         "inherited",

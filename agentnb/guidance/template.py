@@ -51,10 +51,10 @@ def _completing_call(run: Run, about: _About) -> str:
     return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {todo.id}, "status": "completed"}}]}}'
 
 
-def failing(run: Run, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
+def failing(run: Run) -> tuple[str, ...]:
     """Return the tools in a failure loop, or, if there are none, all that failed in the previous round."""
     failures = run.judged.failures
-    return failures.looping(loop_from) or failures.tools
+    return failures.looping(LOOP_FROM) or failures.tools
 
 
 def failed_tools(run: Run, about: tuple[str, ...] = ()) -> str:

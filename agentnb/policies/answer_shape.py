@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,6 @@ INVALID_OUTPUT = "invalid_output"
 """Reason for a round after an invalid answer, and stop reason once the retries are used up."""
 
 
-def _accepts_all(value: Any) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerShape:
     """Validates the answers of a run against a JSON Schema.
@@ -31,7 +27,7 @@ class AnswerShape:
 
     schema: dict[str, Any]
     retries: int = 2
-    check: Callable[[Any], tuple[str, ...]] = _accepts_all
+    check: Callable[[Any], tuple[str, ...]] = lambda value: ()
 
     def over(self, bundle: PolicyBundle) -> PolicyBundle:
         """Return the bundle with each policy wrapped, so that none can complete a run with an invalid answer."""
@@ -50,7 +46,8 @@ class AnswerShape:
         if not problems:
             return stop
         if _retries(run) < self.retries and stop.loop is None:
-            message = prompt("output_refused").replace("{{ problems }}", "\n".join(_list_items(problems)))
+            listed = "\n".join(f"- {problem}" for problem in problems)
+            message = prompt("output_refused").replace("{{ problems }}", listed)
             return Continue(INVALID_OUTPUT, message, round_status=INVALID_OUTPUT)
         return Stop(
             INVALID_OUTPUT,
@@ -89,7 +86,3 @@ def _retries(run: Run) -> int:
             break
         count += round_.reason == INVALID_OUTPUT
     return count
-
-
-def _list_items(problems: tuple[str, ...]) -> Iterator[str]:
-    return (f"- {problem}" for problem in problems)

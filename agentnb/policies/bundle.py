@@ -16,10 +16,6 @@ from agentnb.policies.gates.gate_verdicts import Gate
 from agentnb.policies.verdict import Ending, Policy, after_calls
 
 
-def _nothing(run: Run) -> str:
-    return ""
-
-
 class _BundleFields(NamedTuple):
     policies: tuple[Policy, ...] = ()
     guides: tuple[Guide, ...] = ()
@@ -34,7 +30,7 @@ class _BundleFields(NamedTuple):
     """Draws the guidance set of the next round, or None for a fixed set."""
     tool_seconds: float | None = None
     """Default time limit in seconds for tool calls other than nested runs, or None."""
-    note: Callable[[Run], str] = _nothing
+    note: Callable[[Run], str] = lambda run: ""
     """Returns the status line sent with every request."""
     endings: tuple[Ending, ...] = ()
     """Endings called in order before a run completes."""

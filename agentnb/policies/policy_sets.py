@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
@@ -179,7 +180,7 @@ class PolicySet(Protocol):
 OWN_POLICY = "class"
 """Log key of the class of a third-party policy."""
 USUAL_POLICY = "matrix"
-_AMOUNTS: dict[str, Any] = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
+_AMOUNTS: JsonObject = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
 """Types of the settings that may be None, meaning unlimited."""
 NAMED: dict[str, type[Matrix] | type[Minimal] | type[Chat]] = {"matrix": Matrix, "minimal": Minimal, "chat": Chat}
 
@@ -214,20 +215,21 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
     return replace(policy, workflow_mode=True)
 
 
-def settings_of(policy: PolicySet) -> dict[str, Any]:
+def settings_of(policy: PolicySet) -> JsonObject:
     """Return a policy's name and those of its settings that are plain data; for a third-party policy, also its class."""
     if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
-    return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})
+    kind = type(policy)
+    return _settings_of(policy, {"name": policy.name, OWN_POLICY: f"{kind.__module__}.{kind.__qualname__}"})
 
 
 @lru_cache(maxsize=64)
-def _settings_of_named(policy: Matrix | Minimal | Chat) -> dict[str, Any]:
+def _settings_of_named(policy: Matrix | Minimal | Chat) -> JsonObject:
     # Cached: an agent is created for each of many short runs.
     return _settings_of(policy, {"name": policy.name})
 
 
-def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
+def _settings_of(policy: PolicySet, logged: JsonObject) -> JsonObject:
     names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         with suppress(TypeError):
@@ -235,7 +237,7 @@ def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
     return logged
 
 
-def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
+def policy_as_logged(logged: JsonObject) -> PolicySet:
     """Rebuild the policy described by `settings_of`, ignoring settings unknown to this version."""
     kind = NAMED[logged["name"]]
     values = {field.name: logged[field.name] for field in fields(kind) if field.name in logged}
@@ -246,16 +248,12 @@ def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
     return kind(**values)
 
 
-def _class_name(policy: PolicySet) -> str:
-    return f"{type(policy).__module__}.{type(policy).__qualname__}"
-
-
 def _plain(value: Any) -> Any:
     """Convert the value to plain data. Raises TypeError if that is impossible."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
-        return {_plain_key(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, set | frozenset):
@@ -263,12 +261,6 @@ def _plain(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise TypeError(f"{value!r} is not plain data")
-
-
-def _plain_key(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{name!r} is not a name")
-    return name
 
 
 def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[DuplicateGuard, ...]:

@@ -252,6 +252,12 @@ def is_running(task: asyncio.Task[Any] | None) -> bool:
     return asyncio._get_running_loop() is not None and asyncio.current_task() is task
 
 
+def is_cancelling() -> bool:
+    """True if the current task is being cancelled; otherwise, code in it has raised the cancellation itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 _hidden = threading.local()
 _swap_task: Callable[..., Any] = getattr(asyncio.tasks, "_swap_current_task", lambda *_: None)  # since Python 3.12
 

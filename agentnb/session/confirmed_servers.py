@@ -83,11 +83,7 @@ def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
     """Return the line for a file: the digest of its servers, including values, and its path."""
     named = [[getattr(server, setting.name) for setting in fields(server)] for server in servers]
-    return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
-
-
-def _as_written(path: Path) -> str:
-    return json.dumps(str(path))
+    return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {json.dumps(str(path))}"
 
 
 def _remember(path: Path, line: str) -> None:
@@ -98,4 +94,4 @@ def _remember(path: Path, line: str) -> None:
 
 
 def _is_of(line: str, path: Path) -> bool:
-    return line.partition(" ")[2] == _as_written(path)
+    return line.partition(" ")[2] == json.dumps(str(path))

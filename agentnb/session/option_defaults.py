@@ -31,11 +31,6 @@ RULE_HELP = (
     "'bash(git status *)=allow'; the first matching rule decides, but a denial always wins; repeatable"
 )
 """Help text for ``--rule``."""
-GROUP_HELP = {
-    "sandbox": "the sandbox for bash commands, as Shell(sandbox=); none by default",
-    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); the remote origin by default",
-}
-"""Help texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]
 """Parses text into a value. Raises ValueError describing the problem."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")

@@ -21,20 +21,20 @@ class Ids:
 
     def letters(self, prefix: str, length: int) -> str:
         """Return an id such as ``toolu_01`` followed by ``length`` letters and digits."""
-        number = int.from_bytes(self._bytes(32), "big")
+        number = int.from_bytes(self._bytes(), "big")
         letters = []
         for _ in range(length):
             number, index = divmod(number, len(LETTERS))
             letters.append(LETTERS[index])
         return prefix + "".join(letters)
 
-    def hexadecimal(self, prefix: str, length: int = 48) -> str:
-        """Return an id such as ``fc_`` followed by ``length`` hexadecimal digits."""
-        return prefix + self._bytes(32).hex()[:length]
+    def hexadecimal(self, prefix: str) -> str:
+        """Return an id such as ``fc_`` followed by 48 hexadecimal digits."""
+        return prefix + self._bytes().hex()[:48]
 
-    def _bytes(self, size: int) -> bytes:
+    def _bytes(self) -> bytes:
         # One step of a count is atomic in CPython.
-        return hashlib.blake2b(str(next(self._numbers)).encode(), digest_size=size, key=_KEY).digest()
+        return hashlib.blake2b(str(next(self._numbers)).encode(), digest_size=32, key=_KEY).digest()
 
 
 def make_seal(content: Any) -> str:

@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("transfer-encoding", "chunked")
         else:
             # One byte more than sent if the body is to be truncated.
-            self.send_header("content-length", str(_length(delivery.chunks) + (delivery.ending != "good")))
+            self.send_header("content-length", str(sum(map(len, delivery.chunks)) + (delivery.ending != "good")))
         self.end_headers()
 
     def _write(self, chunk: bytes, in_pieces: bool) -> None:
@@ -190,7 +190,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             # Closed here, below the file objects made of it, so that no orderly end is sent first.
             socket.close(self.connection.detach())
-
-
-def _length(chunks: Sequence[bytes]) -> int:
-    return sum(len(chunk) for chunk in chunks)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import canonical
 from agentnb.testing.replies.lines import tokens
@@ -38,14 +39,14 @@ class PromptCache:
         """Cache the prefixes of an answered request, so that later requests can read them."""
         self._written.update(count.beginnings)
 
-    def of_messages(self, body: dict[str, Any]) -> Count:
+    def of_messages(self, body: JsonObject) -> Count:
         """Count the tokens of a Messages API request, which reads and writes the cache up to its ``cache_control`` markers."""
         pieces = list(_pieces_of_messages(body))
         marks = [index for index, piece in enumerate(pieces) if piece.marked]
         seen = {index - back for index in marks for back in range(LOOK_BACK + 1)}
         return self._count(body.get("model"), pieces, marks, seen)
 
-    def automatic(self, body: dict[str, Any]) -> Count:
+    def automatic(self, body: JsonObject) -> Count:
         """Count the tokens of a request to the other APIs, which read any prefix sent before."""
         items = body.get("messages", body.get("input")) or []
         start = [body.get("instructions"), *(body.get("tools") or [])]
@@ -70,7 +71,7 @@ class PromptCache:
         return Count(usage, frozenset(digests[index] for index in marks))
 
 
-def _pieces_of_messages(body: dict[str, Any]) -> Iterator[Piece]:
+def _pieces_of_messages(body: JsonObject) -> Iterator[Piece]:
     blocks = [("tool", tool) for tool in body.get("tools") or []]
     blocks += [("system", block) for block in _blocks(body.get("system"))]
     # Another choice of tools or way of thinking invalidates the messages, but not the blocks before them.
@@ -83,7 +84,7 @@ def _pieces_of_messages(body: dict[str, Any]) -> Iterator[Piece]:
         yield Piece(canonical([section, plain]), last or block.get("cache_control") is not None)
 
 
-def _blocks(content: Any) -> list[dict[str, Any]]:
+def _blocks(content: Any) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content or []

@@ -121,7 +121,7 @@ def _pandas_frame(frame: Any) -> str:
 
 
 def _pandas_series(series: Any) -> str:
-    name = f" {_name(series.name)}" if series.name is not None else ""
+    name = f" {_cut(series.name, LONGEST_NAME)}" if series.name is not None else ""
     missing = int(series.isna().sum()) if series.size <= MAX_COUNTED else 0
     gaps = f", {missing} missing" if missing else ""
     return f"Series{name}, {len(series)}, {series.dtype}{gaps}\n{series.to_string(max_rows=MAX_ROWS)}"
@@ -146,13 +146,9 @@ def _polars_rows(frame: Any) -> str:
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
     """Return a line listing the columns with their types and numbers of missing values."""
-    names = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
+    names = [f"{_cut(name, LONGEST_NAME)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
     more = f" and {count - len(names)} more" if count > len(names) else ""
     return f"columns: {', '.join(names)}{more}\n" if names else ""
-
-
-def _name(name: Any) -> str:
-    return _cut(name, LONGEST_NAME)
 
 
 def _cut(value: Any, most: int) -> str:

@@ -194,10 +194,6 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     return mark if function is None else mark(function)
 
 
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
-
-
 def as_tool(value: Any, name: str = "") -> Any:
     """Convert a value to a tool: tools are returned unchanged, a function becomes a `FunctionTool`, an agent or workflow an
     `AgentTool`.
@@ -215,6 +211,8 @@ def as_tool(value: Any, name: str = "") -> Any:
         return AgentTool(value)
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
-    kind = f"the class {value.__name__}" if inspect.isclass(value) else _with_article(type(value).__name__)
+    named = value if inspect.isclass(value) else type(value)
+    article = "the class" if named is value else "an" if named.__name__[:1].lower() in "aeiou" else "a"
+    kind = f"{article} {named.__name__}"
     subject = f"`{name}` is {kind}" if name else f"{kind[0].upper()}{kind[1:]} was passed"
     raise InvalidTool(f"{subject}, not a tool", "Pass a function, an agent or a workflow")

@@ -11,7 +11,7 @@ from io import BytesIO
 from threading import Lock
 from typing import Any, NamedTuple
 
-from agentnb.core.messages import Image, Text
+from agentnb.core.messages import Image, ResultParts, Text
 from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.library_classes import is_of
 
@@ -40,7 +40,7 @@ class Picture(NamedTuple):
     problem: str = ""
     """Reason for a missing picture."""
 
-    def parts(self, own_words: str) -> tuple[Text | Image, ...]:
+    def parts(self, own_words: str) -> ResultParts:
         """Return the description, followed by the picture if there is one."""
         words = own_words if self.words is None else self.words
         problem = self.problem or _too_large(self.data)
@@ -100,7 +100,8 @@ def _of_figure(figure: Any) -> Picture:
 def _render(figure: Any) -> bytes:
     """Render a figure as PNG. If content beyond its edge makes it too large, render it again at a smaller size."""
     # The patch keeps the figure's own edge: it grows for content beyond it, and never shrinks.
-    whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
+    artists = [*figure.get_default_bbox_extra_artists(), figure.patch]
+    whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": artists}
     share = min(1.0, MAX_PIXELS / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
         file = BytesIO()
@@ -110,10 +111,6 @@ def _render(figure: Any) -> bytes:
             break
         share *= MAX_PIXELS / max(width, height)
     return file.getvalue()
-
-
-def _artists(figure: Any) -> list[Any]:
-    return [*figure.get_default_bbox_extra_artists(), figure.patch]
 
 
 def _of_pil(image: Any) -> Picture:

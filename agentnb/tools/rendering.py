@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.display_data import Table
-from agentnb.core.messages import Image, Text, encodable
+from agentnb.core.messages import Image, ResultParts, Text, encodable
 from agentnb.tools.data_frames import frame_table, frame_text
 from agentnb.tools.library_classes import is_of
 from agentnb.tools.pictures import figure_of, figure_words, picture_of
@@ -35,7 +35,7 @@ def success(value: Any) -> ToolOutcome:
     return ToolOutcome(True, parts_of(value), value, display=_table(value))
 
 
-def parts_of(value: Any) -> tuple[Text | Image, ...]:
+def parts_of(value: Any) -> ResultParts:
     """Convert a value for a model. Text before each picture describes it, for readers who cannot see it."""
     if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
@@ -80,7 +80,7 @@ def _table(value: Any) -> Table | None:
     return None
 
 
-def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
+def _one_by_one(items: Sequence[Any]) -> ResultParts:
     """Convert items in order, each figure once. Empty if there are no pictures."""
     if all(type(item) in PLAIN for item in items):
         return ()

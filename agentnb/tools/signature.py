@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
@@ -41,15 +42,15 @@ class Signature:
     """Signature of a function for a model."""
 
     description: str
-    schema: dict[str, Any]
+    schema: JsonObject
     struct: type[msgspec.Struct]
     positional: tuple[str, ...]
-    defaults: dict[str, Any]
+    defaults: JsonObject
     context_name: str | None
     gaps: tuple[str, ...]
     """Omissions in the docstring and the type hints, one sentence each."""
 
-    def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], JsonObject]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
         values = self.check(arguments)
         keywords = msgspec.structs.asdict(values)
@@ -72,7 +73,7 @@ class Signature:
         except msgspec.ValidationError as error:
             raise ArgumentsRefused(str(error)) from error
 
-    def _positional(self, keywords: dict[str, Any]) -> list[Any]:
+    def _positional(self, keywords: JsonObject) -> list[Any]:
         """Remove and return the positional-only arguments up to the last one present; gaps get their default."""
         indexes = [index for index, name in enumerate(self.positional) if name in keywords]
         names = self.positional[: indexes[-1] + 1] if indexes else ()
@@ -93,7 +94,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     hints = read_hints(called, name, is_library=is_library)
     gaps = [] if docstring.description else ["no docstring: the model sees only the tool's name"]
     fields: list[tuple[str, Any, Any]] = []
-    defaults: dict[str, Any] = {}
+    defaults: JsonObject = {}
     context_name = None
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -159,7 +160,7 @@ def _wrapping_advice(name: str, parameter: str) -> str:
     return f"Wrap it in your own function that takes a name or plain data and looks up the rest: {example}"
 
 
-def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
+def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], JsonObject]:
     # A name that no parameter type can have.
     struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
     (reference,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}", schema_hook=path_schema)
@@ -170,7 +171,7 @@ def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[t
     return struct, schema
 
 
-def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[str]) -> None:
+def _add_defaults(schema: JsonObject, defaults: JsonObject, order: list[str]) -> None:
     properties = schema.get("properties", {})
     for name, default in defaults.items():
         if name in properties and default is not None and _is_plain(default):
@@ -178,7 +179,7 @@ def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[
     schema["properties"] = {name: properties[name] for name in order if name in properties}
 
 
-def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
+def _order_choices(properties: JsonObject, hints: JsonObject) -> None:
     """Restore the source order of Literal values; msgspec sorts them."""
     for name, described in properties.items():
         written = typing.get_args(hints.get(name))
@@ -257,7 +258,7 @@ def _type_text(hint: Any) -> str:
     return _MODULES.sub("", _REFERENCE.sub(r"\1", str(hint)))
 
 
-def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:
+def refused_arguments(name: str, arguments: Any, schema: JsonObject, otherwise: str = "") -> ToolOutcome:
     """Return the error result for arguments that do not match a tool. ``otherwise``: the problem if JSON Schema finds none."""
     is_object = isinstance(arguments, dict)
     reasons = (problems(arguments, schema) or [otherwise]) if is_object else not_an_object(arguments, schema)
@@ -269,7 +270,7 @@ def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwi
     )
 
 
-def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
+def problems(arguments: Any, schema: JsonObject) -> list[str]:
     """Return the problems that JSON Schema finds, one sentence each; empty if the schema is unusable."""
     names = list(schema.get("properties", {}))
     sentences: list[str] = []
@@ -285,7 +286,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
     return sentences
 
 
-def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
+def not_an_object(arguments: Any, schema: JsonObject) -> list[str]:
     """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
 
     Arguments that are not JSON arrive as raw text.

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from agentnb.core.display_data import Table
-from agentnb.core.messages import Image, Text, ToolResult, encodable
+from agentnb.core.messages import Image, JsonObject, ResultParts, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
 from agentnb.core.redaction import redact
 from agentnb.core.request import ROLES, Request, ToolRole, ToolSpec
@@ -31,10 +31,10 @@ CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 class Asker(Protocol):
     """Forwards questions of a call to the person, and returns the answers."""
 
-    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
+    async def ask(self, message: str, schema: JsonObject | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and wait for the answer. ``url``: address that the person opens to answer there."""
 
-    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
+    def ask_sync(self, message: str, schema: JsonObject | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask, and block the calling thread until the answer arrives."""
 
     def check_person(self) -> None:
@@ -55,7 +55,7 @@ class CodeScope(Protocol):
     def is_inside(self) -> bool:
         """True if the caller is this code itself (in any thread), rather than a tool or run that it started."""
 
-    def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    def call(self, name: str, arguments: JsonObject) -> ToolOutcome:
         """Call a tool of the run, like `ToolContext.call_sync`. Also raises `ToolFailed` after the end of the call."""
 
 
@@ -80,10 +80,10 @@ class Inside(Protocol):
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a copy of a file before a call changes it, from any thread."""
 
-    async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call(self, call_id: str, name: str, arguments: JsonObject) -> ToolOutcome:
         """Call a tool of the run from within a call."""
 
-    def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    def call_sync(self, call_id: str, name: str, arguments: JsonObject) -> ToolOutcome:
         """Like `call`, but blocks the calling thread until the call has ended."""
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
@@ -163,7 +163,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         if self.inside is not None:
             self.inside.keep_before(self.call_id, path, before, after)
 
-    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
+    async def call(self, name: str, arguments: JsonObject | None = None) -> ToolOutcome:
         """Call another tool of the run and return its outcome: ``value`` is its return value, ``text`` the text for a model.
 
         The call passes the same gates, limits and questions as the model's, and is logged, but invisible to the model. Raises
@@ -172,7 +172,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         """
         return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
 
-    def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
+    def call_sync(self, name: str, arguments: JsonObject | None = None) -> ToolOutcome:
         """Like `call`, but for plain functions: blocks the thread until the call has ended.
 
         If this is the main thread, plain tools that are called meanwhile run in other threads.
@@ -201,7 +201,7 @@ class ToolContext(msgspec.Struct, frozen=True):
             raise SettingsError("This tool was called outside a run", "Call the function itself")
         return self.inside
 
-    async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
+    async def ask(self, message: str, schema: JsonObject | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Ask the person and wait for the answer; meanwhile, the call's time limit is paused.
 
         ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
@@ -211,7 +211,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         """
         return await self._person().ask(message, schema, kind)
 
-    def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
+    def ask_sync(self, message: str, schema: JsonObject | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Like `ask`, but for plain functions: blocks the thread until the question is answered or the run ends."""
         return self._person().ask_sync(message, schema, kind)
 
@@ -241,7 +241,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """
 
     ok: bool
-    parts: tuple[Text | Image, ...]
+    parts: ResultParts
     value: Any = None
     error_code: str | None = None
     display: Table | None = None

@@ -12,7 +12,7 @@ from scripted_runs import bare, think, work
 
 from agentnb import Agent, Run, Store, ToolCall, recover
 from agentnb.agent.extension import Extension
-from agentnb.agent.from_log import agent_of, names_of_tools
+from agentnb.agent.from_log import agent_of
 from agentnb.core.guidance import Guidance
 from agentnb.core.log.wire import encode
 from agentnb.errors import InvalidTool, SettingsError, TraceError
@@ -49,7 +49,7 @@ def test_extension_adds_prompt_and_tools_and_is_logged() -> None:
     assert [tool.name for tool in run.tools] == ["work", "propose"]
     assert run.rounds[0].results[0].text == "2 steps"
     assert run.settings["extensions"] == [{"name": "plans", "tools": ["propose"], "settings": {"most": 3}}]
-    assert names_of_tools(run) == ["work"]
+    assert run.own_tools == ["work"]
 
 
 def test_agent_without_extensions_logs_no_extension() -> None:

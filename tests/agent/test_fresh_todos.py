@@ -194,7 +194,8 @@ def test_starting_working_and_completing_is_neither_planning_nor_looping(policy:
         replies += [mark(number, DOING), ToolCall("look", {"x": number}), mark(number, DONE)]
     run = run_with_board(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
-    assert not any(round.is_continuation or round.todo_violations for round in run.rounds)
+    assert not any(round.todo_violations for round in run.rounds)
+    assert {round.reason for round in run.rounds} <= {"prompt", "tool_results"}
     assert not any(guidance.cell == "intervention" for round in run.rounds for guidance in round.guidance)
 
 

@@ -142,7 +142,7 @@ def test_continuation_without_guidance_sends_please_continue() -> None:
         ("user", "Please continue"),
     ]
     assert run.messages[2].text == "Please continue"
-    assert [a.is_continuation for a in run.rounds] == [False, True]
+    assert [a.reason for a in run.rounds] == ["prompt", "once_more"]
 
 
 @pytest.mark.req("R0.5")

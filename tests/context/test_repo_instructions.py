@@ -68,10 +68,10 @@ def test_instruction_section_has_a_heading_and_the_text() -> None:
 def test_root_is_the_nearest_parent_with_git(repo: Path) -> None:
     (repo / "CLAUDE.md").write_text("Outer.")
     (repo / "a" / "b" / "CLAUDE.md").write_text("Not at the root.")
-    assert repo_root(repo / "a" / "b") == repo
+    assert repo_root(repo / "a" / "b") == str(repo)
     assert repo_instructions(repo / "a" / "b").text == "Outer."
     (repo / "a" / ".git").write_text("gitdir: ../.git/worktrees/a\n")  # as in worktrees and submodules
-    assert repo_root(repo / "a" / "b") == repo / "a"
+    assert repo_root(repo / "a" / "b") == str(repo / "a")
     assert repo_instructions(repo / "a" / "b") == NOTHING
     (repo / "a" / "AGENT.md").write_text("Inner.")
     assert repo_instructions(repo / "a" / "b").text == "Inner."
@@ -82,7 +82,7 @@ def test_root_outside_a_repository_is_the_given_folder(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "CLAUDE.md").write_text("Not of this folder.")
-    assert repo_root(inner) == inner
+    assert repo_root(inner) == str(inner)
     assert repo_instructions(inner) == NOTHING
     (inner / "AGENTS.md").write_text("Of this folder.")
     assert repo_instructions(inner).text == "Of this folder."

@@ -13,7 +13,7 @@ from property_settings import examples
 from run_builder import Story
 
 from agentnb.core.run.run_output import MAX_PROBLEMS, read_output
-from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, check_schema, schema_problems
+from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, check_schema, schema_errors, schema_problems
 from agentnb.errors import SettingsError
 
 BIRDS: dict[str, Any] = {
@@ -89,9 +89,9 @@ def test_dates_and_times_are_checked_without_optional_packages(subtests: pytest.
     ):
         with subtests.test(form):
             schema = {"format": form}
-            assert list(schema_problems(schema, good, formats=True)) == []
-            assert bad is None or list(schema_problems(schema, bad, formats=True))
-            assert list(schema_problems(schema, 7, formats=True)) == list(schema_problems(schema, bad)) == []
+            assert list(schema_problems(schema, good)) == []
+            assert bad is None or list(schema_problems(schema, bad))
+            assert list(schema_problems(schema, 7)) == schema_errors(schema, bad) == []
 
 
 def test_endless_and_external_schemas_are_reported_as_problems() -> None:

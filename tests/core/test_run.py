@@ -15,7 +15,7 @@ from agentnb.core.log.logged_messages import LoggedMessages
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
-from agentnb.core.run.rounds import FINAL_ANSWER, Retry, WorkflowRound
+from agentnb.core.run.rounds import FINAL_ANSWER, Retry
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.detect.run import Run
@@ -129,7 +129,7 @@ def test_completed_run_has_its_result() -> None:
 @pytest.mark.req("R0.68")
 def test_every_round_keeps_its_messages_calls_and_results() -> None:
     first, second = folded(two_rounds()).rounds
-    assert (first.index, first.text, first.reason, first.is_continuation) == (0, "Let me see.", "prompt", False)
+    assert (first.index, first.text, first.reason) == (0, "Let me see.", "prompt")
     assert first.calls == (ONE, TWO)
     assert {result.call_id: result.text for result in first.results} == {"1": "3", "2": "not there"}
     assert (first.started_at, first.ended_at) == (START.replace(second=1), START.replace(second=7))
@@ -154,11 +154,6 @@ def test_retry_of_a_running_call_changes_only_its_retries() -> None:
     assert run.open_round is not None and run.open_round.retries == (Retry(1, 2.0, "The provider is overloaded"),)
     assert (run.messages, run.usage, run.status, run.text) == (before.messages, before.usage, "running", "")
     assert run.open_round.reply is None
-
-
-def test_only_automatic_rounds_are_continuations() -> None:
-    reasons = ["prompt", "tool_results", "said", "todos"]
-    assert [WorkflowRound(0, reason, START).is_continuation for reason in reasons] == [False, False, False, True]
 
 
 @pytest.mark.req("R0.69")

@@ -9,11 +9,12 @@ import pytest
 from agentnb import Agent, ToolCall
 from agentnb.core.log.events import ToolFinished, ToolPrinted
 from agentnb.core.log.wire import encode
-from agentnb.core.messages import ToolResult
+from agentnb.core.messages import ToolResult, as_shown
 from agentnb.models import ScriptedModel
-from agentnb.runtime.calls.call_reports import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+from agentnb.runtime.calls.call_reports import LEFT_OUT, MAX_KEPT, CallPrints
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import current_call
+from agentnb.tools.builtin.notebook.capture import Output
 
 KEY = "sk-ant-" + "k3Y" * 20
 
@@ -40,6 +41,12 @@ def test_overwritten_line_is_kept_in_its_final_form(subtests: pytest.Subtests) -
         with subtests.test(name):
             assert as_shown(text) == expected
     assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
+
+
+def test_code_shows_a_long_line_after_a_carriage_return() -> None:
+    output = Output()
+    output.write("\r" + "x" * 80_000)  # a search from each character would take minutes
+    assert output.text.startswith("x") and output.text.endswith("x")
 
 
 def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtests) -> None:

@@ -39,8 +39,6 @@ STATUSES_SINCE = 5
 """First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9
 """First schema in which ``auto`` is a mode; previously, it meant no mode."""
-ADVICE_SINCE = 7
-"""First schema whose errors and warnings carry advice as values."""
 HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (
         r"(.*?)(?: \(a cell|)( without) --continue\)?(.*)",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from agentnb.core.log.events import NestedStart
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import JsonObject, ToolCall
 from agentnb.core.questions import INPUT_REQUIRED, TEXT
 from agentnb.core.run.agent_state import ASKING as ASKING  # noqa: PLC0414  # re-exported beside REPLYING
 from agentnb.core.run.call_window import call_key
@@ -48,7 +48,7 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A question to the person from a plan or one of its steps."""
 
     message: str = ""
-    schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(NO_FORM))
+    schema: JsonObject = msgspec.field(default_factory=lambda: dict(NO_FORM))
     """JSON Schema of the answer, an object."""
 
     @property
@@ -57,12 +57,12 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return not self.message.strip() and not self.schema.get("properties")
 
     @property
-    def asked_schema(self) -> dict[str, Any]:
+    def asked_schema(self) -> JsonObject:
         """The schema of the person's answer: text if there are no fields."""
         return self.schema if self.schema.get("properties") else TEXT
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonObject:
         """The question as plain data: ``{message, requestedSchema}``."""
         return {"message": self.message.strip() or INPUT_REQUIRED, "requestedSchema": self.schema}
 
@@ -74,7 +74,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     id: str | None = None
     name: str | None = None
     """Registry name of the step's tool."""
-    args: dict[str, Any] | None = None
+    args: JsonObject | None = None
     """Arguments of the tool. A string consisting of ``$step[N].output`` with a path refers to an earlier output."""
     reason: str | None = None
     retries: int = 0
@@ -123,7 +123,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
         return self.type not in (NOOP, ABORT)
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonObject:
         """The step in the planner's format, as plain data."""
         common = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
         if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # the usual case
@@ -133,7 +133,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
         return {**{key: value for key, value in optional.items() if value is not None}, **common}
 
     @property
-    def chat_data(self) -> dict[str, Any]:
+    def chat_data(self) -> JsonObject:
         """The step in the chat's format, as plain data; steps of a planner have no number."""
         tools = list(self.tools) or ([self.name] if self.name else [])
         return {
@@ -198,7 +198,7 @@ def _step(data: Any) -> PlanStep:
     fields = data if isinstance(data, Mapping) else {"reason": text_of(data)}
     with suppress(msgspec.ValidationError):
         return msgspec.convert(fields, PlanStep)
-    valid: dict[str, Any] = {}
+    valid: JsonObject = {}
     for field in msgspec.structs.fields(PlanStep):
         with suppress(msgspec.ValidationError, KeyError):
             valid[field.name] = msgspec.convert(fields[field.encode_name], field.type)

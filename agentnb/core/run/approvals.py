@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.key_shapes import mask_keys
 from agentnb.core.log.events import NO_STORE, QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.messages import ToolCall, encodable, is_invisible
+from agentnb.core.messages import JsonObject, ToolCall, encodable, is_invisible
 from agentnb.core.questions import (
     BY_AGENT,
     REACHES,
@@ -106,7 +106,7 @@ def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
     return question.kind == "approval" or is_plan_question
 
 
-def check_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_answers(run: RunFacts, given: Mapping[str, Any]) -> JsonObject:
     """Validate the answers for a run that is being resumed. Raises `SettingsError` for an unknown question or an invalid
     answer.
     """
@@ -131,7 +131,7 @@ class Decision(NamedTuple):
     approved: bool
     reason: str = ""
     """The reason for the denial, in the person's words."""
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
     """The person's replacement for the model's arguments."""
 
 
@@ -152,8 +152,8 @@ def arguments_as_json(arguments: Any) -> str:
 
 
 def approval_schema(
-    approvals: tuple[str, ...] = (), arguments: dict[str, Any] | None = None, grants: Sequence[GrantOffer] = ()
-) -> dict[str, Any]:
+    approvals: tuple[str, ...] = (), arguments: JsonObject | None = None, grants: Sequence[GrantOffer] = ()
+) -> JsonObject:
     """Return the JSON Schema of an answer: approve, deny, ``deny: REASON``, ``{"deny": REASON}`` or ``{"edit": ARGUMENTS}``.
 
     ``approvals``: further answers that approve; ``arguments``: the schema of the arguments, if known; ``grants``: the grants
@@ -174,7 +174,7 @@ def approval_schema(
     }
 
 
-def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def edit_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of edited arguments in an answer to this question."""
     for option in schema.get("anyOf") or ():
         edited = (
@@ -185,7 +185,7 @@ def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object"}
 
 
-def _as_part(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _as_part(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
     """Return the schema for use inside another schema, and the definitions that the other schema must contain.
 
     A schema that refers to anything outside its definitions would break there, so it is replaced with one for any object.
@@ -209,7 +209,7 @@ def _references(schema: Any) -> list[Any]:
     return references
 
 
-def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
+def _grant_schemas(grants: Sequence[GrantOffer]) -> list[JsonObject]:
     """Return the schemas of answers that give one of these grants, typed or as an object."""
     if not grants:
         return []
@@ -226,7 +226,7 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     ]
 
 
-def _agent_schemas(words: list[str]) -> list[dict[str, Any]]:
+def _agent_schemas(words: list[str]) -> list[JsonObject]:
     """Return the schemas of answers that an external agent remembers, in its own words: typed, or as an object."""
     if not words:
         return []
@@ -331,5 +331,5 @@ def is_edit(answer: Any) -> bool:
     return isinstance(answer, dict) and EDIT in answer
 
 
-def _object(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _object(name: str, schema: JsonObject) -> JsonObject:
     return {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}

@@ -21,7 +21,7 @@ from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding_assessment, with_threshold
-from agentnb.core.messages import Message, ToolResult, join_parts
+from agentnb.core.messages import JsonObject, Message, ToolResult, join_parts
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.run.agent_state import AgentState, AgentStateMachine, PlanPosition
@@ -80,7 +80,7 @@ class RunFacts:
         self._tools: tuple[ToolSpec, ...] = ()
         self._roles: dict[str, ToolRole] = {}
         """Role of each tool."""
-        self._settings: dict[str, Any] = {}
+        self._settings: JsonObject = {}
         self._max_rounds: int | None = None
         self._guidance = self._given_guidance = GuidanceTexts()
         self._prompt = self._context_type = self._entity = ""
@@ -142,7 +142,7 @@ class RunFacts:
         self._open_step_calls: dict[str, tuple[int, ...]] = {}
         """Positions of the step calls without a result, and of the calls made by their tools, by id."""
         self._back_edges: dict[str, int] = {}
-        self._variables: dict[str, Any] = {}
+        self._variables: JsonObject = {}
         self._plans: dict[str, PlanRecord] = {}
         self._model_calls: Sequence[w.ModelCalled] = ()
         self._findings: Sequence[w.FindingMade] = ()
@@ -201,7 +201,7 @@ class RunFacts:
         return self._opening.conversation or self._opening.run_id
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The agent's settings that affect the course of the run."""
         return dict(self._settings)
 
@@ -348,10 +348,6 @@ class RunFacts:
         """True if grants are in force."""
         return bool(self._grants)
 
-    def has_grant(self, tool: str) -> bool:
-        """True if a grant allows all calls of this tool."""
-        return any(grant.tool == tool and not grant.rule for grant in self._grants.values())
-
     @property
     def conversation_todos(self) -> tuple[Todo, ...]:
         """The todo list for the next run of the conversation."""
@@ -375,7 +371,7 @@ class RunFacts:
         return rounds[-2] if len(rounds) > 1 else None
 
     @property
-    def streamed_reply(self) -> tuple[Message, dict[str, Any]] | None:
+    def streamed_reply(self) -> tuple[Message, JsonObject] | None:
         """The logged part of an incomplete reply, and its metadata, or None."""
         if not self._streamed:
             return None
@@ -469,7 +465,7 @@ class RunFacts:
         """Tool calls of steps in order of their start; calls of the model are in the rounds."""
         return View(self._step_calls)
 
-    steps: Mapping[str, dict[str, Any]] = _read(
+    steps: Mapping[str, JsonObject] = _read(
         "_outputs.steps", 'Outputs of a workflow\'s steps: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
     )
 
@@ -515,12 +511,12 @@ class RunFacts:
         """Number of steps that failed and used a substitute."""
         return sum(record.is_substituted for record in self._steps.values())
 
-    def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
+    def open_outputs(self, block: str) -> Mapping[str, JsonObject]:
         """Return the outputs of an open block's children so far, by id; empty for a finished block."""
         return self._outputs.inside(block)
 
     @property
-    def step_context(self) -> dict[str, Any]:
+    def step_context(self) -> JsonObject:
         """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they were first completed."""
         return self._outputs.snapshot()
 
@@ -544,7 +540,7 @@ class RunFacts:
         return as_text(self._variables.get("answer")) or self._outputs.text
 
     @property
-    def output_schema(self) -> dict[str, Any] | None:
+    def output_schema(self) -> JsonObject | None:
         """The JSON Schema for the answer, or None for free text."""
         return logged_schema(self._settings)
 

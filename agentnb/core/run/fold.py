@@ -333,12 +333,9 @@ def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
 @handles
 def _question_asked(run: RunFacts, event: e.QuestionAsked) -> None:
     run._waiting[event.question.id] = len(run._questions)
-    run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
+    index = run._rounds[-1].index if run._rounds else 0
+    run._questions.append(AskedQuestion(question=event.question, round=index, asked_at=event.at))
     _set_status(run)
-
-
-def _round_index(run: RunFacts) -> int:
-    return run._rounds[-1].index if run._rounds else 0
 
 
 @handles

@@ -269,11 +269,6 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
         return bool(self.compactions) and self.compactions[-1].compacted is None
 
     @property
-    def is_continuation(self) -> bool:
-        """True if the model was asked to continue on the person's behalf."""
-        return self.reason not in ("prompt", "tool_results", "said")
-
-    @property
     def is_text_only(self) -> bool:
         """True if the reply has no tool calls."""
         return self.reply is not None and not self.records

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
@@ -27,7 +27,7 @@ class Output(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def read_output(text: str, schema: dict[str, Any]) -> Output:
+def read_output(text: str, schema: JsonObject) -> Output:
     """Parse an answer for this schema: pure JSON, or text around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
@@ -39,7 +39,7 @@ def read_output(text: str, schema: dict[str, Any]) -> Output:
         return Output(problems=(f"it is not pure JSON{detail}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
-    return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
+    return Output(value, tuple(map(encodable, islice(schema_problems(schema, value), MAX_PROBLEMS))))
 
 
 def _json_of(text: str) -> str:
@@ -60,7 +60,7 @@ def _json_of(text: str) -> str:
     return "\n".join(blocks[0])
 
 
-def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
+def logged_schema(run_settings: JsonObject) -> JsonObject | None:
     """Return the JSON Schema of answers from the settings of a run, or None for free text."""
     logged = run_settings.get("output")
     schema = logged.get("schema") if isinstance(logged, dict) else None

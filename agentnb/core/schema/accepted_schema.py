@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolve
 
 MAX_LEVELS = 5
@@ -21,7 +22,7 @@ _REFUSED_AT_ROOT = ("$ref", "allOf", *_ALTERNATIVES, "not", "enum")
 _WITHIN = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "allOf", "anyOf", "oneOf", "prefixItems")
 
 
-def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def accepted_schema(schema: JsonObject) -> JsonObject:
     """Return the schema in a form that every provider accepts. May be more permissive: arguments are checked against the
     original.
 
@@ -43,7 +44,7 @@ def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
     return names_by_safe
 
 
-def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _properties(schema: Mapping[str, Any]) -> JsonObject:
     """Return the properties of a schema; empty if malformed."""
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
@@ -58,8 +59,8 @@ def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _accept(text: bytes) -> dict[str, Any]:
-    schema: dict[str, Any] = msgspec.json.decode(text)
+def _accept(text: bytes) -> JsonObject:
+    schema: JsonObject = msgspec.json.decode(text)
     if any(key in schema for key in _REFUSED_AT_ROOT):
         whole = _merge(schema, schema, MAX_LEVELS)
         kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_ROOT}
@@ -71,16 +72,16 @@ def _accept(text: bytes) -> dict[str, Any]:
     }
     required = {"required": [safe.get(name, name) for name in list_of(schema.get("required"))]} if safe else {}
     object_schema = {"type": "object", "properties": named}
-    accepted: dict[str, Any] = _with_items({**object_schema, **schema, **object_schema, **required})
+    accepted: JsonObject = _with_items({**object_schema, **schema, **object_schema, **required})
     return accepted
 
 
 class _Object(NamedTuple):
-    properties: dict[str, Any]
+    properties: JsonObject
     required: frozenset[str]
 
 
-def _merge(part: Any, root: dict[str, Any], levels: int) -> _Object:
+def _merge(part: Any, root: JsonObject, levels: int) -> _Object:
     """Return the properties that an object may have under a schema and its alternatives, and those that are required."""
     if not isinstance(part, dict) or not levels:
         return _Object({}, frozenset())
@@ -91,13 +92,10 @@ def _merge(part: Any, root: dict[str, Any], levels: int) -> _Object:
         properties, required = merged_part.properties | properties, merged_part.required | required
     for key in _ALTERNATIVES:
         if alternatives := [_merge(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
-            properties = {name: _any_of(name, alternatives) for name in _names(alternatives)} | properties
+            names = dict.fromkeys(name for alternative in alternatives for name in alternative.properties)
+            properties = {name: _any_of(name, alternatives) for name in names} | properties
             required |= frozenset.intersection(*[merged_part.required for merged_part in alternatives])
     return _Object(properties, required)
-
-
-def _names(alternatives: list[_Object]) -> list[str]:
-    return [*dict.fromkeys(name for alternative in alternatives for name in alternative.properties)]
 
 
 def _any_of(name: str, alternatives: list[_Object]) -> Any:

@@ -86,9 +86,9 @@ def kind_of(value: Any) -> str:
     return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
-def describe_value(value: Any, most: int = 60) -> str:
+def describe_value(value: Any) -> str:
     """Return a short description of a plain value for an error."""
     if isinstance(value, str):
         line = " ".join(value.split())
-        return f"the string {line[:most]!r}" + ("..." if len(line) > most else "")
+        return f"the string {line[:60]!r}" + ("..." if len(line) > 60 else "")
     return f"the number {value}" if kind_of(value) == "a number" else kind_of(value)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, leaves
 from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors, schema_problems
 from agentnb.core.schema.nesting import is_too_deep
@@ -53,13 +53,13 @@ def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> s
     value = _value(field, initial, texts, problems)
     if problems or value is _LEFT_OUT or (value is None and field.may_be_null):
         return problems.get(field.key, "")
-    return next(schema_problems(field.schema, value, formats=True), "")
+    return next(schema_problems(field.schema, value), "")
 
 
 def _object(
     fields: Sequence[FormField], initial: Mapping[str, Any], texts: Mapping[str, str], problems: dict[str, str]
-) -> dict[str, Any]:
-    value: dict[str, Any] = {}
+) -> JsonObject:
+    value: JsonObject = {}
     for field in fields:
         if field.is_others:
             _add_others(value, fields, field, initial, texts, problems)
@@ -68,7 +68,7 @@ def _object(
         part = initial.get(name)
         typed = _group(field, part, texts, problems) if field.kind == "group" else _value(field, part, texts, problems)
         if typed is not _LEFT_OUT:
-            value |= dict.fromkeys([name], typed)
+            value[name] = typed
     return value
 
 
@@ -158,7 +158,7 @@ def _read(text: str) -> Any:
 
 
 def _add_others(
-    value: dict[str, Any],
+    value: JsonObject,
     fields: Sequence[FormField],
     field: FormField,
     initial: Mapping[str, Any],
@@ -197,7 +197,6 @@ def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, 
 
 def _nearest(fields: Sequence[FormField], where: Sequence[str | int]) -> FormField | None:
     """Return the field that contains this position."""
-    candidates = [leaf for leaf in leaves(fields) if leaf.key != WHOLE]
-    enclosing = [leaf for leaf in candidates if leaf.path == tuple(where[: len(leaf.path)]) and not leaf.is_others]
-    others = [leaf for leaf in candidates if leaf.is_others and leaf.path == tuple(where[: len(leaf.path)])]
-    return max(enclosing or others, key=lambda each: len(each.path), default=None)
+    enclosing = [leaf for leaf in leaves(fields) if leaf.key != WHOLE and leaf.path == tuple(where[: len(leaf.path)])]
+    own = [leaf for leaf in enclosing if not leaf.is_others]
+    return max(own or enclosing, key=lambda each: len(each.path), default=None)

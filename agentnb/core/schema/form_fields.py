@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolve
 
@@ -77,9 +77,7 @@ class FormField:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The initially selected choices of a multiple-choice field, in the form of their options' ``text``."""
-        return (
-            tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
-        )
+        return tuple(map(json_of, msgspec.json.decode(self.text))) if self.kind == "choices" and self.text else ()
 
     @property
     def is_others(self) -> bool:
@@ -106,17 +104,12 @@ def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
             yield field_
 
 
-def defaults(schema: Any) -> dict[str, Any]:
+def defaults(schema: Any) -> JsonObject:
     """Return the defaults of an object's properties: the initial value of a form if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    named = (
-        {name: property_.get("default", _ABSENT) for name, property_ in properties.items() if isinstance(property_, dict)}
-        if isinstance(properties, dict)
-        else {}
-    )
-    return {
-        name: value for name, value in named.items() if value is not _ABSENT and len(as_text(value)) <= MAX_DEFAULT_CHARACTERS
-    }
+    named = properties.items() if isinstance(properties, dict) else ()
+    given = {name: property_["default"] for name, property_ in named if isinstance(property_, dict) and "default" in property_}
+    return {name: value for name, value in given.items() if len(as_text(value)) <= MAX_DEFAULT_CHARACTERS}
 
 
 def as_text(value: Any) -> str:
@@ -173,9 +166,7 @@ class _Reader:
             limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
             return FormField(key, path, "choices", text, options=options, limits=limits, **details)
         kind, text = _kind_and_text(schema, value)
-        may_be_empty = (
-            kind in ("text", "lines") and not is_required and not any(schema_problems(details["schema"], "", formats=True))
-        )
+        may_be_empty = kind in ("text", "lines") and not is_required and not any(schema_problems(details["schema"], ""))
         return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **details)
 
     def _alone(self, schema: Any) -> Any:
@@ -185,22 +176,22 @@ class _Reader:
         return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
 
 
-def _describe(schema: Any, given: Any, name: str) -> dict[str, Any]:
+def _describe(schema: Any, given: Any, name: str) -> JsonObject:
     """Return the label and the help text of a field."""
     texts = [source for source in (schema, given) if isinstance(source, dict)]
-    titles = [source["title"] for source in texts if isinstance(source.get("title"), str)]
-    descriptions = [source["description"] for source in texts if isinstance(source.get("description"), str)]
-    return {"label": _label(name, titles[0] if titles else None), "description": descriptions[0] if descriptions else ""}
+    title, description = (
+        next((source[key] for source in texts if isinstance(source.get(key), str)), "") for key in ("title", "description")
+    )
+    return {"label": _label(name, title), "description": description}
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and len(name) <= MAX_NAME_CHARACTERS and encodable(name) == name
 
 
-def _label(name: str, title: Any) -> str:
+def _label(name: str, title: str) -> str:
     """Return the title of a field with its name, or only the name if the title adds nothing."""
-    is_same = not isinstance(title, str) or title.replace(" ", "_").casefold() == name.casefold()
-    return name if is_same else f"{title} ({name})"
+    return name if title.replace(" ", "_").casefold() in ("", name.casefold()) else f"{title} ({name})"
 
 
 def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
@@ -282,7 +273,7 @@ def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
     return len({*texts}) == len(texts) and {*texts} <= {option.text for option in options}
 
 
-def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
+def _limits(schema: Any, kind: FieldKind) -> JsonObject:
     """Return the limits, format and pattern of a field."""
     if kind in ("integer", "number"):
         return {"limits": (_limit(schema, "minimum"), _limit(schema, "maximum"))}

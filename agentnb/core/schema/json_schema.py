@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable, encodable_data
+from agentnb.core.messages import JsonObject, encodable, encodable_data
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, part_at
 from agentnb.core.schema.web_addresses import is_email, is_uri
@@ -70,7 +70,7 @@ def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> boo
     return True
 
 
-def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _applied_schemas(part: JsonObject, root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each subschema that a schema applies, with the value it applies to."""
     for key in _REFERENCES:
         if key in part:
@@ -88,7 +88,7 @@ def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tu
         yield from ((declared[name], subschema) for name, subschema in value.items() if name in declared)
 
 
-def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
+def _schemas(part: JsonObject, key: str) -> Iterable[Any]:
     """Return the subschemas under a keyword."""
     value = part.get(key, ())
     if key in SCHEMAS_BY_NAME:
@@ -165,12 +165,12 @@ class UnusableSchema(ValueError):
     """A schema that cannot be used for validation."""
 
 
-def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
+def check_schema(schema: Any, what: str, example: str) -> JsonObject:
     """Return the JSON Schema as plain data. Raises `SettingsError` for an invalid schema or an unresolved reference.
 
     ``what`` names it in the error, ``example`` is the hint.
     """
-    plain: dict[str, Any] = plain_data(schema)
+    plain: JsonObject = plain_data(schema)
     try:
         _checker(plain)
     except ValueError as error:
@@ -181,7 +181,7 @@ def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     return plain
 
 
-def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) -> list[SchemaError]:
+def schema_errors(schema: JsonObject, value: Any, *, formats: bool = False) -> list[SchemaError]:
     """Return all problems of plain data. Raises `UnusableSchema`.
 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
@@ -222,19 +222,19 @@ def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[Validatio
 class ReadSchema(NamedTuple):
     """An untrusted schema in the form that the validator accepts."""
 
-    schema: dict[str, Any]
+    schema: JsonObject
     left_out: tuple[str, ...] = ()
     """Positions of unreadable keywords, such as ``properties.q.pattern``, which are not checked."""
 
 
-def usable_schema(schema: dict[str, Any]) -> ReadSchema:
+def usable_schema(schema: JsonObject) -> ReadSchema:
     """Translate earlier drafts in an untrusted schema and drop unreadable keywords.
 
     Raises `UnusableSchema`.
     """
     from jsonschema_rs import FancyRegexOptions, ValidationError
 
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    plain: JsonObject = msgspec.json.decode(msgspec.json.encode(schema))
     _translate_ignored(plain)
     options = FancyRegexOptions(size_limit=MAX_PATTERN_BYTES)
     left_out = dict[str, None]()
@@ -270,8 +270,6 @@ def _translate_ignored(part: Any) -> None:
     if part.get("nullable") is True and isinstance(part.get("type"), str):  # from OpenAPI
         part["type"] = [part["type"], "null"]
         part.update({"enum": [*part["enum"], None]} if isinstance(part.get("enum"), list) else {})
-    if "$recursiveRef" in part:
-        part["$ref"] = part.pop("$recursiveRef")
     for subschema in (subschema for key in _ALL_WITHIN for subschema in _schemas(part, key)):
         _translate_ignored(subschema)
 
@@ -282,10 +280,6 @@ def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) ->
     nested_paths = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
     own_paths = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
     return [*nested_paths, *own_paths]
-
-
-def _names_in(value: list[Any]) -> list[str]:
-    return [*dict.fromkeys(name for name in value if isinstance(name, str))]
 
 
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
@@ -307,12 +301,10 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
         readable = _JAVASCRIPT.sub(_translate, value)
         schema.update({"pattern": readable} if readable != value else {})
         return readable != value
-    elif keyword == "required" and isinstance(value, list) and len(names := _names_in(value)) < len(value):
-        schema[keyword] = names
+    elif keyword == "required" and isinstance(value, list):
+        schema[keyword] = [*dict.fromkeys(name for name in value if isinstance(name, str))]
     elif keyword == "type" and isinstance(value, str) and value != value.lower():
         schema[keyword] = value.lower()
-    elif keyword == "$id" and isinstance(value, str) and value.startswith("#"):
-        schema["$anchor"] = value[1:]
     else:
         return not value or keyword in _ANNOTATIONS
     return True
@@ -339,10 +331,10 @@ def _unusable(error: Exception) -> UnusableSchema:
     return UnusableSchema(f"its schema cannot be used ({words})")
 
 
-def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
-    """Yield the problems of plain data, one sentence each. ``formats`` as in `schema_errors`."""
+def schema_problems(schema: JsonObject, value: Any) -> Iterator[str]:
+    """Yield the problems of plain data, including its formats, one sentence each."""
     try:
-        yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
+        yield from [error.sentence for error in schema_errors(schema, value, formats=True)]
     except UnusableSchema as error:
         yield str(error)
 
@@ -375,7 +367,7 @@ class _Checker(NamedTuple):
     """True if checking takes a bounded number of steps for any value."""
 
 
-def _checker(schema: dict[str, Any], *, formats: bool = False) -> _Checker:
+def _checker(schema: JsonObject, *, formats: bool = False) -> _Checker:
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):

@@ -21,7 +21,6 @@ from agentnb.advice import (
     pieces,
     with_advice,
 )
-from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
@@ -397,7 +396,7 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
     if run.status == "failed" and (run.rounds or step_to_rerun(run)):
         return _after_failure(run)
-    tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
+    tools, gates = tuple(map(clean, run.own_tools)), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
         return RecoverRun(clean(short_id(run.id)), tools, gates, invocation_of(run), lead="Recover")
     if run.is_suspended and not ended_at_question(run):  # without a store, a note says how to be asked

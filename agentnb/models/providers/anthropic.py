@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import AnyPart, Image, JsonObject, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.defaults import MAX_TOKENS
@@ -96,7 +96,7 @@ def body(model: str, request: Request, options: Options) -> bytes:
 
 def _head(model: str, request: Request, options: Options) -> bytes:
     mark = _mark(options) if options.cache != "no" else None
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         "model": model,
         "max_tokens": request.settings.get("max_tokens") or options.max_tokens or MAX_TOKENS + _budget(options),
     }
@@ -122,26 +122,26 @@ def _names(message: Message) -> tuple[str, ...]:
     return tuple([safe_name(call.name) for call in message.calls])
 
 
-def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
+def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[JsonObject]:
     """Return the tools as sent. They are first in the provider's cache, and are marked if no system prompt follows."""
-    entries: list[dict[str, Any]] = [
+    entries: list[JsonObject] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
     entries[-1] = _add_mark(entries[-1], mark)
     return entries
 
 
-def _choice(choice: str | None, parallel: bool | None) -> dict[str, Any]:
+def _choice(choice: str | None, parallel: bool | None) -> JsonObject:
     if choice is None and parallel is None:
         return {}
     kinds = {None: "auto", "auto": "auto", "none": "none", "required": "any"}
-    fields: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    fields: JsonObject = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
     if parallel is not None and choice != "none":
         fields["disable_parallel_tool_use"] = not parallel
     return {"tool_choice": fields}
 
 
-def _thinking(options: Options) -> dict[str, Any]:
+def _thinking(options: Options) -> JsonObject:
     if options.thinking is None:
         return {}
     if options.thinking == "off":
@@ -155,8 +155,8 @@ def _budget(options: Options) -> int:
     return int(options.thinking) if options.thinking is not None and options.thinking.isdecimal() else 0
 
 
-def _output(options: Options) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _output(options: Options) -> JsonObject:
+    fields: JsonObject = {}
     if options.effort is not None:
         fields["effort"] = options.effort
     if options.output_schema is not None:
@@ -180,7 +180,7 @@ def _mark(options: Options) -> dict[str, str]:
     return {"type": "ephemeral"} if options.cache == "5m" else {"type": "ephemeral", "ttl": options.cache}
 
 
-def _add_mark(block: dict[str, Any], mark: Any) -> dict[str, Any]:
+def _add_mark(block: JsonObject, mark: Any) -> JsonObject:
     return block if mark is None else {**block, "cache_control": mark}
 
 
@@ -190,7 +190,7 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
     parts: Sequence[AnyPart] = message.parts
     if not of_assistant:
         parts = sorted(parts, key=lambda part: not isinstance(part, ToolResult))
-    blocks: list[dict[str, Any]] = []
+    blocks: list[JsonObject] = []
     for number, part in enumerate(parts, 1):
         block = _block(part, sees)
         if block is not None:
@@ -202,11 +202,11 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
     return encode({"role": "assistant" if of_assistant else "user", "content": blocks}) if blocks else b""
 
 
-def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, Any] | None:
+def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> JsonObject | None:
     if isinstance(part, ToolResult):
         inside = (_block(item, sees, in_error=part.is_error) for item in part.parts)
         content = [block for block in inside if block is not None]
-        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
+        result: JsonObject = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
@@ -230,12 +230,12 @@ class AnthropicReading:
     """A reply of the Messages API, read from its stream."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self._blocks: dict[int, JsonObject] = {}
         self._pieces: dict[int, list[str]] = {}
         self._ended: set[int] = set()
-        self._message: dict[str, Any] = {}
-        self._usage: dict[str, Any] = {}
-        self._end: dict[str, Any] = {}
+        self._message: JsonObject = {}
+        self._usage: JsonObject = {}
+        self._end: JsonObject = {}
         self._signatures: dict[int, list[str]] = {}
         self.unshown = 0
 
@@ -265,7 +265,7 @@ class AnthropicReading:
             raise Refused(read_error(chunk.get("error") or {**chunk, "type": ""}))
         return ()
 
-    def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
+    def _start(self, index: int, block: JsonObject) -> Iterable[ReplyDelta]:
         """Start a block. A block that arrives complete already contains its text or input."""
         self._blocks[index] = dict(block)
         self.unshown += PART
@@ -279,7 +279,7 @@ class AnthropicReading:
         self.unshown += sealed_length(block)
         return ()
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
+    def _delta(self, index: int, delta: JsonObject) -> Iterable[ReplyDelta]:
         """Extend a block. Text and thinking need no start event: some servers omit it."""
         kind = delta.get("type")
         if kind in BEGUN_BY and index not in self._blocks:

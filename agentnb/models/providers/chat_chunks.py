@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, JsonObject, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.provider import DONE, PART, CutOff, Refused, sealed_length
@@ -67,7 +67,7 @@ class _Call:
     pieces: list[str] = field(default_factory=list)
     given: Any = None
     """Arguments that came as an object, not as text."""
-    own: dict[str, Any] = field(default_factory=dict)
+    own: JsonObject = field(default_factory=dict)
     """Fields that the server may expect back."""
     end: str = ""
     """The last character of the arguments."""
@@ -134,7 +134,7 @@ class ChatReading:
         self._own = own
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._returned: dict[str, Any] = {}
+        self._returned: JsonObject = {}
         """Thinking fields that the server may expect back; None for the field that holds the text."""
         self._has_tags = tags
         self._tag: str | None = "" if tags else None
@@ -149,12 +149,12 @@ class ChatReading:
         """Calls whose arguments had not ended when another began: fragments with neither index nor id are assigned to them
         first.
         """
-        self._usage: dict[str, Any] = {}
+        self._usage: JsonObject = {}
         self._finish = ""
         self._refused = False
-        self._without_choices: dict[str, Any] = {}
+        self._without_choices: JsonObject = {}
         self.unshown = 0
-        self._metadata: dict[str, Any] = {}
+        self._metadata: JsonObject = {}
 
     @property
     def ended(self) -> bool:
@@ -185,7 +185,7 @@ class ChatReading:
                 self._say_held(self._held, deltas)
         return deltas
 
-    def _choice(self, choices: Any) -> dict[str, Any]:
+    def _choice(self, choices: Any) -> JsonObject:
         """Return the new part of the reply. If a server sends several replies unasked, the first one counts."""
         for choice in choices or ():
             if isinstance(choice, dict):
@@ -196,7 +196,7 @@ class ChatReading:
                     return choice
         return {}
 
-    def _other(self, chunk: dict[str, Any]) -> None:
+    def _other(self, chunk: JsonObject) -> None:
         """Read a chunk without any part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
@@ -207,7 +207,7 @@ class ChatReading:
     def _count(self, usage: Any) -> None:
         self._usage = _merge_counts(self._usage, usage)
 
-    def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
+    def _delta(self, delta: JsonObject) -> list[ReplyDelta]:
         content = delta.get("content")
         if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
             self._text.append(content)
@@ -238,7 +238,7 @@ class ChatReading:
             else:
                 self._say_untagged(text, deltas)
 
-    def _think(self, delta: dict[str, Any], deltas: list[ReplyDelta]) -> None:
+    def _think(self, delta: JsonObject, deltas: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
         for name in THINKING_FIELDS:
             if (thought := delta.get(name)) and isinstance(thought, str):
@@ -301,7 +301,7 @@ class ChatReading:
             self._say(text, deltas, thought=bool(self._tag))
         self._tag, self._held = None, ""
 
-    def _call_fragment(self, fragment: dict[str, Any]) -> None:
+    def _call_fragment(self, fragment: JsonObject) -> None:
         index, call_id, function = fragment.get("index"), fragment.get("id"), object_of(fragment.get("function"))
         if type(call_id) is int:
             call_id = str(call_id)
@@ -428,12 +428,12 @@ def as_stream(whole: Any) -> list[Any]:
     return [{**whole, "choices": choices}]
 
 
-def _end_of(choice: dict[str, Any]) -> str | None:
+def _end_of(choice: JsonObject) -> str | None:
     message = object_of(choice.get("message"))
     return "stop" if message.get("content") or message.get("tool_calls") else None
 
 
-def _merge_counts(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
+def _merge_counts(counts: Mapping[str, Any], more: Any) -> JsonObject:
     """Merge two mappings of counts; a later count replaces an earlier one, unless it is zero."""
     return {**counts, **{key: value for key, value in known_fields(more).items() if value or key not in counts}}
 
@@ -442,7 +442,7 @@ def read_usage(reported: Any) -> Usage:
     """Return the usage that either API reports; missing counts are unknown."""
     reported = object_of(reported)
     counts = reduce(_merge_counts, map(reported.get, COUNT_DETAILS), reported)
-    sides: dict[str, Any] = {}
+    sides: JsonObject = {}
     for side, names in COUNTS.items():
         values = [counts[name] for name in names if counts.get(name) is not None]
         sides[side] = count(next(filter(None, values), values[0] if values else None))

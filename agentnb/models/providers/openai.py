@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import AnyPart, Image, JsonObject, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.models.options import OF_TRAITS, Options
 from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
@@ -96,7 +96,7 @@ def _embed_reminder(place: int, kept: Message, messages: Sequence[Message]) -> M
 
 
 def _head(model: str, request: Request, options: Options, traits: Traits) -> bytes:
-    fields: dict[str, Any] = {"model": model}
+    fields: JsonObject = {"model": model}
     if options.stream:
         fields |= {"stream": True} | ({"stream_options": {"include_usage": True}} if traits.stream_options else {})
     choice = request.settings.get("tool_choice")
@@ -120,16 +120,16 @@ def _head(model: str, request: Request, options: Options, traits: Traits) -> byt
     return encode(fields | known_fields(optional))
 
 
-def _function(tool: ToolSpec) -> dict[str, Any]:
+def _function(tool: ToolSpec) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parameters": parameters(tool)}
 
 
-def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+def schema_format(schema: JsonObject | None) -> JsonObject | None:
     """Return the field that requests answers of this JSON Schema, or None if there is none."""
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def takes_schema(schema: dict[str, Any]) -> bool:
+def takes_schema(schema: JsonObject) -> bool:
     """Return whether the API accepts this schema for answers; it requires an object."""
     return schema.get("type") == "object"
 
@@ -161,7 +161,7 @@ def _fragment(message: Message, *, form: Form) -> bytes:
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
         return encode(BETWEEN) if form.traits.alternating else b""
-    body: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
+    body: JsonObject = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
     if message.calls:
         body["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):
@@ -179,7 +179,7 @@ def _call_id(call_id: str, form: Form) -> str:
     return f"{zlib.crc32(call_id.encode()):09x}"
 
 
-def _call(call: ToolCall, form: Form) -> dict[str, Any]:
+def _call(call: ToolCall, form: Form) -> JsonObject:
     function = {"name": safe_name(call.name), "arguments": encode(arguments_of(call)).decode()}
     kept = (call.provider_metadata or {}).get(form.own) or {}
     return {"id": _call_id(call.id, form), "type": "function", "function": function, **kept}
@@ -202,7 +202,7 @@ def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
     return parts
 
 
-def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+def _content(part: AnyPart, sees: bool) -> JsonObject | None:
     if isinstance(part, Image):
         if replacement := replacement_text(part, sees):
             return {"type": "text", "text": replacement}

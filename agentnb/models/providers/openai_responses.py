@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import AnyPart, Image, JsonObject, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
@@ -58,7 +58,7 @@ def body(model: str, request: Request, options: Options) -> bytes:
 
 
 def _head(model: str, request: Request, options: Options) -> bytes:
-    fields: dict[str, Any] = {"model": model, "store": False}
+    fields: JsonObject = {"model": model, "store": False}
     if options.stream:
         fields["stream"] = True
     if request.system:
@@ -83,12 +83,12 @@ def _head(model: str, request: Request, options: Options) -> bytes:
     if options.thinking != "off":
         # Without it, a model would start its thinking over in each round.
         fields["include"] = ["reasoning.encrypted_content"]
-    most = request.settings.get("max_tokens") or options.max_tokens
+    most, schema = request.settings.get("max_tokens") or options.max_tokens, options.output_schema
     optional = {
         "max_output_tokens": most,
         "temperature": options.temperature,
         "reasoning": _reasoning(options) or None,
-        "text": _text_format(options.output_schema),
+        "text": None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}},
     }
     return encode(fields | known_fields(optional))
 
@@ -96,10 +96,6 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 def _reasoning(options: Options) -> dict[str, str]:
     effort = {"effort": options.effort} if options.effort is not None else {}
     return {**effort, "summary": "auto"} if options.thinking == "adaptive" else effort
-
-
-def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}}
 
 
 def _fragment(message: Message, *, sees: bool) -> bytes:
@@ -118,7 +114,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
     return b",".join(map(encode, answers))
 
 
-def _said_item(part: AnyPart) -> dict[str, Any] | None:
+def _said_item(part: AnyPart) -> JsonObject | None:
     """Return a part of the model's own message as an input item to send back, or None if it is not to be sent."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
@@ -137,7 +133,7 @@ def _output(result: ToolResult, sees: bool) -> Any:
     return [item for item in (_content(part, sees) for part in result.parts) if item is not None]
 
 
-def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+def _content(part: AnyPart, sees: bool) -> JsonObject | None:
     if isinstance(part, Image):
         if replacement := replacement_text(part, sees):
             return {"type": "input_text", "text": replacement}
@@ -152,9 +148,9 @@ class ResponsesReading:
     """A reply of the Responses API, read from its stream."""
 
     def __init__(self) -> None:
-        self._items: dict[int, dict[str, Any]] = {}
+        self._items: dict[int, JsonObject] = {}
         self._told: list[str] = []
-        self._response: dict[str, Any] = {}
+        self._response: JsonObject = {}
         self._streamed = self._kept = 0
         """Characters of streamed arguments, and of complete items."""
 
@@ -217,25 +213,25 @@ class ResponsesReading:
             Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata)
         )
 
-    def _has_ended(self, item: dict[str, Any]) -> bool:
+    def _has_ended(self, item: JsonObject) -> bool:
         """Return whether the item is known to be complete."""
         if item.get("arguments") or item.get("status") == "completed":
             return True
         return item.get("status") is None and item in self._items.values()
 
 
-def _unshown_of(item: dict[str, Any]) -> int:
+def _unshown_of(item: JsonObject) -> int:
     arguments = item.get("arguments")
     return len(arguments) if isinstance(arguments, str) else sealed_length(item)
 
 
-def _refuses(item: dict[str, Any]) -> bool:
+def _refuses(item: JsonObject) -> bool:
     return item.get("type") == "message" and any(
         object_of(content).get("type") == "refusal" for content in item.get("content") or ()
     )
 
 
-def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
+def _parts_of(item: JsonObject, mended: list[str]) -> list[AnyPart]:
     """Return the parts of an item, and add repairs of arguments to ``mended``."""
     kind = item.get("type")
     if kind == "message":

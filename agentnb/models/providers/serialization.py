@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
+from agentnb.core.messages import AnyPart, Image, JsonObject, Message, Text, ToolCall, encodable_data
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.schema.accepted_schema import accepted_schema
 from agentnb.core.schema.nesting import bound_message, bound_metadata, is_too_deep
@@ -61,7 +61,7 @@ def safe_id(call_id: str) -> str:
     return f"{_UNSAFE.sub('_', call_id)[:31]}_{zlib.crc32(call_id.encode()):08x}"
 
 
-def parameters(tool: ToolSpec) -> dict[str, Any]:
+def parameters(tool: ToolSpec) -> JsonObject:
     """Return the JSON Schema of a tool's arguments in a form that all providers accept."""
     return accepted_schema(tool.input_schema)
 
@@ -73,7 +73,7 @@ def words(value: Any) -> str:
     return value
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any]:
+def arguments_of(call: ToolCall) -> JsonObject:
     """Return the arguments as an object, which all APIs require; any other value is put under the key ``arguments``."""
     arguments = call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
@@ -90,7 +90,7 @@ def read_arguments(text: str) -> Any:
     return text if is_too_deep(arguments) else arguments
 
 
-def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
+def call_of(name: str, given: Any, call_id: str, mended: list[str], own: JsonObject | None = None) -> ToolCall:
     """Return the call with its arguments, and add their repairs to ``mended``."""
     arguments, odd = repair_arguments(given)
     if odd:
@@ -244,7 +244,7 @@ def in_words(parts: Sequence[Any], sees: bool = False) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:
+def without_last_thoughts(items: list[JsonObject], kinds: Collection[str]) -> list[JsonObject]:
     """Remove items of these kinds from the end, and return the list: providers refuse a reply that ends with thinking."""
     while items and items[-1].get("type") in kinds:
         items.pop()
@@ -301,6 +301,6 @@ def join_fragments(fragments: Sequence[bytes]) -> bytes:
     return b",".join(filter(None, fragments))
 
 
-def known_fields(fields: Any) -> dict[str, Any]:
+def known_fields(fields: Any) -> JsonObject:
     """Return the non-null fields of an object; an empty mapping for any other value."""
     return {key: value for key, value in object_of(fields).items() if value is not None}

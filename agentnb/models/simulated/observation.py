@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.request import Request, ToolSpec, role_of
+from agentnb.core.request import Request, role_of
 from agentnb.core.run.rounds import DENIED, DUPLICATE
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.plan_parser import (
+    Arguments,
     Entry,
     PlanItem,
+    arguments_of,
     calls_of,
     left_out,
     read_listing,
@@ -64,9 +66,9 @@ class Observation:
         """Replies so far."""
         self.plan, self.since = _since_plan(self.messages)
         """The newest plan in a message by others, and the messages after it."""
-        self.steps = steps_of(self.plan, self.tools)
-        names = {tool.name for tool in self.tools}
-        self.has_todos = TODO_TOOL in names
+        self.arguments = arguments_of(self.tools)
+        self.steps = steps_of(self.plan, self.arguments)
+        self.has_todos = TODO_TOOL in self.arguments
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
         """True if it adds its steps as todos, as it does unless the plan itself calls the todo tool."""
 
@@ -84,12 +86,12 @@ class Observation:
     @cached_property
     def odd(self) -> list[str]:
         """Code in the plan that looks like a call but is not valid."""
-        return [code for item in self.plan for code in left_out(item, self.tools)]
+        return [code for item in self.plan for code in left_out(item, self.arguments)]
 
     @cached_property
     def left_out(self) -> list[str]:
         """Everything in the plan that it does not do: code other than calls to its tools, and items without code."""
-        return [skipped for item in self.plan for skipped in unread(item, self.tools)]
+        return [skipped for item in self.plan for skipped in unread(item, self.arguments)]
 
     @cached_property
     def made(self) -> list[int]:
@@ -113,7 +115,8 @@ class Observation:
         if self.due_again:
             return self.due_again[0]
         first = self.made[-1] + 1 if self.made else 0
-        return next((index for index in range(first, len(self.steps)) if not self._is_completed(index)), None)
+        remaining = range(first, len(self.steps))
+        return next((index for index in remaining if index not in self.own or self.own[index].is_open), None)
 
     @cached_property
     def due_again(self) -> list[int]:
@@ -218,9 +221,8 @@ class Observation:
         results = {result.call_id: result for result in self._results_since}
         failed: dict[int, str] = {}
         for move in self._moves:
-            came = [results[call.id] for call in move.message.calls if call.id in results and call.name != TODO_TOOL]
-            came = [result for result in came if result.error_code != DUPLICATE]
-            if came and all(result.is_error for result in came):
+            came = _results_of(move.message, results)
+            if _all_failed(came):
                 failed[move.place] = f"{', '.join(dict.fromkeys(result.name for result in came))} {failure_word(came)}"
             elif came:
                 failed.pop(move.place, None)
@@ -234,7 +236,7 @@ class Observation:
     def titles_done(self) -> set[str]:
         """Titles of all steps it has made in this conversation, including those of earlier plans, unless every call failed."""
         results = {result.call_id: result for result in _results(self.messages)}
-        done = (message for message in self.messages if message.calls and not _all_failed(message, results))
+        done = (message for message in self.messages if message.calls and not _all_failed(_results_of(message, results)))
         return {short_title(match[2]) for message in done if (match := _STEP.match(message.text))}
 
     @cached_property
@@ -257,9 +259,6 @@ class Observation:
             for result in self._results_since
             if (result.name in working or role_of(result.name) == "work") and result.error_code != DUPLICATE
         ]
-
-    def _is_completed(self, place: int) -> bool:
-        return place in self.own and not self.own[place].is_open
 
 
 def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
@@ -288,26 +287,14 @@ def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list
     return (), list(messages)
 
 
-def steps_of(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
+def steps_of(plan: tuple[PlanItem, ...], tools: Arguments) -> tuple[Step, ...]:
     """Return the items of a plan that have calls to these tools."""
-    return _steps_of(plan, tuple([_Signature(tool.name, tuple(tool.input_schema.get("properties", ()))) for tool in tools]))
-
-
-class _Signature(NamedTuple):
-    """The parts of a tool needed to parse its calls: its name, and its argument names in order."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The schema, without types."""
-        return {"properties": dict.fromkeys(self.arguments)}
+    return _steps_of(plan, tuple(tools.items()))
 
 
 @lru_cache(maxsize=64)  # a plan is read again in each round
-def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[_Signature, ...]) -> tuple[Step, ...]:
-    items = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
+def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[tuple[str, Sequence[str]], ...]) -> tuple[Step, ...]:
+    items = ((item.title.rstrip("."), tuple(calls_of(item, dict(tools)))) for item in plan)
     return tuple([Step(title, calls) for title, calls in items if calls])
 
 
@@ -323,10 +310,14 @@ def failure_word(results: Iterable[ToolResult]) -> str:
     return "was rejected" if {result.error_code for result in results if result.is_error} == {DENIED} else "failed"
 
 
-def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:
-    """Return whether the message has calls other than todo calls, and each of them failed or was stopped."""
-    came = [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
-    return bool(came) and all(result.is_error and result.error_code != DUPLICATE for result in came)
+def _results_of(message: Message, results: Mapping[str, ToolResult]) -> list[ToolResult]:
+    """Return the results of a message's calls other than todo calls and blocked duplicates."""
+    came = (results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL)
+    return [result for result in came if result.error_code != DUPLICATE]
+
+
+def _all_failed(results: Sequence[ToolResult]) -> bool:
+    return bool(results) and all(result.is_error for result in results)
 
 
 def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:

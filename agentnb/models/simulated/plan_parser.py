@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
@@ -21,16 +22,8 @@ _LIKE_A_CALL = re.compile(r"\s*[^\W\d][\w.]*\s*\(")
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
-class Signature(Protocol):
-    """The parts of a tool needed to parse its calls."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of its arguments, whose order matters."""
+Arguments: TypeAlias = Mapping[str, Sequence[str]]
+"""The argument names of each tool, in order: what is needed to parse calls."""
 
 
 class PlanItem(NamedTuple):
@@ -54,10 +47,6 @@ class Entry(NamedTuple):
     def is_open(self) -> bool:
         """True unless it is completed."""
         return self.status != "completed"
-
-    def has_title(self, title: str) -> bool:
-        """Return whether this is the entry's title, possibly followed by other text."""
-        return self.words == title or self.words.startswith((f"{title}: ", f"{title} (blocked: "))
 
     @property
     def titles(self) -> frozenset[str]:
@@ -125,27 +114,29 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
     return tuple(items)
 
 
-def calls_of(item: PlanItem, tools: Sequence[Signature]) -> list[ToolCall]:
+def arguments_of(tools: Iterable[ToolSpec]) -> dict[str, tuple[str, ...]]:
+    """Return the argument names of each tool."""
+    return {tool.name: tuple(tool.input_schema.get("properties", ())) for tool in tools}
+
+
+def calls_of(item: PlanItem, tools: Arguments) -> list[ToolCall]:
     """Return the tool calls of one item: Python calls of existing tools, written in backticks with literal arguments."""
-    specs = {tool.name: tool for tool in tools}
-    calls = (_call(code, specs) for code in item.code)
+    calls = (_call(code, tools) for code in item.code)
     return [call for call in calls if call is not None]
 
 
-def left_out(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
+def left_out(item: PlanItem, tools: Arguments) -> list[str]:
     """Return the code of one item that names an existing tool but is not a valid call."""
-    specs = {tool.name: tool for tool in tools}
     return [
-        code for code in item.code if code.partition("(")[0].strip() in specs and "(" in code and _call(code, specs) is None
+        code for code in item.code if code.partition("(")[0].strip() in tools and "(" in code and _call(code, tools) is None
     ]
 
 
-def unread(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
+def unread(item: PlanItem, tools: Arguments) -> list[str]:
     """Return the skipped parts of an item: code that looks like a call but is not valid, or the entire item if it has no
     call.
     """
-    specs = {tool.name: tool for tool in tools}
-    bad = [code for code in item.code if _call(code, specs) is None and _LIKE_A_CALL.match(code)]
+    bad = [code for code in item.code if _call(code, tools) is None and _LIKE_A_CALL.match(code)]
     has_more = bad or item.has_items or not item.title or calls_of(item, tools)
     return bad if has_more else [item.title]
 
@@ -158,11 +149,11 @@ class _Written(NamedTuple):
     named: tuple[tuple[str, Any], ...]
 
 
-def _call(code: str, specs: dict[str, Signature]) -> ToolCall | None:
+def _call(code: str, tools: Arguments) -> ToolCall | None:
     written = _read_call(code)
-    if written is None or written.name not in specs:
+    if written is None or written.name not in tools:
         return None
-    names = list(specs[written.name].input_schema.get("properties", {}))
+    names = tools[written.name]
     if len(written.values) > len(names):
         return None
     return ToolCall(written.name, _as_json({**dict(zip(names, written.values, strict=False)), **dict(written.named)}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from agentnb.core.plans.plan_steps import ELICITATION
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.run.call_window import call_key
 from agentnb.models.simulated.observation import Step, steps_of
-from agentnb.models.simulated.plan_parser import read_plan, unread
+from agentnb.models.simulated.plan_parser import arguments_of, read_plan, unread
 from agentnb.models.simulated.planner import Move, introduction, listless, report
 
 MAX_STEPS = 1_000
@@ -53,7 +53,8 @@ class _Planning:
 
     def __init__(self, query: str, results: Sequence[Mapping[str, Any]], tools: Sequence[ToolSpec]) -> None:
         self.items = read_plan(query)
-        self.steps = steps_of(self.items, tools)
+        self._arguments = arguments_of(tools)
+        self.steps = steps_of(self.items, self._arguments)
         self._tools = tools
         self._required = {tool.name: tuple(tool.input_schema.get("required") or ()) for tool in tools}
         self._results = [result for result in results if result["name"] != ELICITATION]
@@ -74,7 +75,7 @@ class _Planning:
         results = [_quotable(entry) for entry in self._results]
         ended = [errors for step in self.steps if (errors := self._errors_of(step))]
         failed = sum(None not in errors for errors in ended)
-        unreadable = [entry for item in self.items for entry in unread(item, self._tools)]
+        unreadable = [entry for item in self.items for entry in unread(item, self._arguments)]
         text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", entry) for entry in unreadable], self._tools)
         return "\n\n".join([text, *map(_in_words, self._answers), *self._uncalled])
 
@@ -145,9 +146,5 @@ def _fits(written: Any, made: Any) -> bool:
     if isinstance(written, dict) and isinstance(made, dict):
         return written.keys() == made.keys() and all(_fits(value, made[key]) for key, value in written.items())
     if isinstance(written, list) and isinstance(made, list):
-        return len(written) == len(made) and _all_fit(zip(written, made, strict=True))
+        return len(written) == len(made) and all(map(_fits, written, made))
     return bool(written == made)
-
-
-def _all_fit(pairs: Iterable[tuple[Any, Any]]) -> bool:
-    return all(_fits(written, actual) for written, actual in pairs)

@@ -130,12 +130,12 @@ def _review(observation: Observation) -> Move:
     open_entries = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
     finished = [entry for entry in open_entries if _is_finished(observation, entry)]
     others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
-    able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
+    able = [entry for entry in others if calls_of(entry.as_item(), observation.arguments)]
     why = f"it contains no call in backticks of one of my tools ({_names(observation.tools)})"
     more = [(entry, "blocked", why) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
     marks = _close_finished(observation, finished, [*more, *begun])
-    work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
+    work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.arguments)]
     if work or (marks and not observation.has_asked(marks[-1])):
         text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close the todos that are still open."
         return Move("review", text, (*marks, *work))
@@ -150,7 +150,7 @@ def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
 def _is_finished(observation: Observation, entry: Entry) -> bool:
     """Return whether the work of this todo is done."""
     mine = {todo.id for todo in observation.unmarked}
-    return entry.id in mine | observation.todos_worked_on or any(entry.has_title(title) for title in observation.titles_done)
+    return entry.id in mine | observation.todos_worked_on or not entry.titles.isdisjoint(observation.titles_done)
 
 
 def _after_review(observation: Observation, left: Sequence[Entry]) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.messages import ToolResult
+from agentnb.core.messages import JsonObject, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.core.schema.references import part_at
 from agentnb.models.simulated.planner import COMPLETE, Move
 
 MAX_LEVELS = 8
@@ -28,7 +29,7 @@ _FORMATS = {
 }
 
 
-def shape_answer(move: Move, schema: dict[str, Any], request: Request) -> str:
+def shape_answer(move: Move, schema: JsonObject, request: Request) -> str:
     """Return the text of the move; if the move is an answer, JSON that matches the schema as far as the model can tell."""
     if move.kind not in ("answer", "introduction"):
         return move.text
@@ -38,7 +39,7 @@ def shape_answer(move: Move, schema: dict[str, Any], request: Request) -> str:
     return f"{text}\n\n{COMPLETE}" if move.text.endswith(COMPLETE) else text
 
 
-def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]:
+def _results_that_fit(schema: JsonObject, request: Request) -> Iterator[Any]:
     for message in reversed(request.messages):
         for part in reversed(message.parts):
             if isinstance(part, ToolResult) and not part.is_error:
@@ -46,16 +47,16 @@ def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]
                     value = msgspec.json.decode(part.text)
                 except (msgspec.DecodeError, RecursionError):
                     continue
-                if not is_too_deep(value) and next(schema_problems(schema, value, formats=True), None) is None:
+                if not is_too_deep(value) and next(schema_problems(schema, value), None) is None:
                     yield value
 
 
-def _invent_value(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
+def _invent_value(schema: Any, root: JsonObject, words: str, level: int) -> Any:
     """Return the smallest matching value, using ``words`` for its strings."""
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:
-        return _invent_value(_resolve_reference(str(schema["$ref"]), root), root, words, level + 1)
+        return _invent_value(part_at(str(schema["$ref"]).removeprefix("#"), root), root, words, level + 1)
     candidates = [schema[key] for key in ("const", "default") if key in schema]
     candidates += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
     if candidates:
@@ -64,7 +65,7 @@ def _invent_value(schema: Any, root: dict[str, Any], words: str, level: int) -> 
     return _invent_value(alternatives[0], root, words, level + 1) if alternatives else _of_kind(schema, root, words, level)
 
 
-def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: int) -> Any:
+def _of_kind(schema: JsonObject, root: JsonObject, words: str, level: int) -> Any:
     kind = schema.get("type", "object" if "properties" in schema else "string")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
@@ -78,19 +79,12 @@ def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: in
     return _text(schema, words) if kind == "string" else {"boolean": True, "null": None}.get(kind)
 
 
-def _number(schema: dict[str, Any]) -> Any:
+def _number(schema: JsonObject) -> Any:
     least, most = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1), schema.get("maximum")
     return least if most is None or least <= most else most
 
 
-def _text(schema: dict[str, Any], words: str) -> str:
+def _text(schema: JsonObject, words: str) -> str:
     text = _FORMATS.get(schema.get("format", ""), words)
     text = text[: schema["maxLength"]] if "maxLength" in schema else text
     return text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), ".")
-
-
-def _resolve_reference(reference: str, root: dict[str, Any]) -> Any:
-    node: Any = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node

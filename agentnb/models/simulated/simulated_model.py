@@ -104,7 +104,8 @@ class SimulatedModel:
         """Yield the next step of the plan in the request, or the answer after the last step."""
         planning = request.settings.get("planning")
         if request.settings.get("review"):
-            move, metadata = Move("answer", _review(self.verdict)), dict[str, Any]()
+            notes = "The simulated model gives every plan the same verdict."
+            move, metadata = Move("answer", f'{{"verdict": "{self.verdict}", "notes": "{notes}"}}'), dict[str, Any]()
         elif planning is not None:
             move, metadata = planned_reply(request, planning), {}
         else:
@@ -118,11 +119,6 @@ class SimulatedModel:
                 yield TextDelta(word)
         usage = self.used_until_cut(request, message)
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
-
-
-def _review(verdict: str) -> str:
-    """Return the review of a plan with this verdict."""
-    return f'{{"verdict": "{verdict}", "notes": "The simulated model gives every plan the same verdict."}}'
 
 
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:

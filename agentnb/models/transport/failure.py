@@ -209,16 +209,12 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
         problem, hint = f"{provider}: no server responds at {url}", "Start the server, or use another one: url=URL"
         return Failure(ProviderTrouble(problem, hint), transient=False)
     if kind == "ConnectError":
-        problem, hint = (
-            f"{provider}: the server could not be reached ({words})",
-            "Check the network, and url= if you set it",
-        )
-    elif kind.endswith("Timeout"):
+        problem = f"{provider}: the server could not be reached ({words})"
+        return Failure(ProviderTrouble(problem, "Check the network, and url= if you set it"), transient=True)
+    if kind.endswith("Timeout"):
         problem = f"{provider}: the server sent nothing for too long ({words})"
         return Failure(ProviderTimedOut(problem, wait_longer("timeout")), transient=True)
-    else:
-        return Failure(ProviderTrouble(f"{provider}: the connection was lost ({words})", TRY_AGAIN), transient=True)
-    return Failure(ProviderTrouble(problem, hint), transient=True)
+    return Failure(ProviderTrouble(f"{provider}: the connection was lost ({words})", TRY_AGAIN), transient=True)
 
 
 def wait_longer(option: str) -> tuple[AnyAdvice, ...]:

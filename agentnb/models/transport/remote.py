@@ -338,7 +338,8 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     Any other exception is a bug, and is raised again.
     """
     if isinstance(error, IdleTimeout):
-        result = _idle_timeout(error, provider)
+        problem = f"{provider.name}: no part of the reply arrived for {error.seconds:g} s, although the connection is open"
+        result = Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
     elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
         problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB in one piece"
         result = Failure(
@@ -377,11 +378,6 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
     raise error
 
 
-def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
-    problem = f"{provider.name}: no part of the reply arrived for {error.seconds:g} s, although the connection is open"
-    return Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
-
-
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
     """Return the failure for a response that is not a reply, or None for any other error."""
     if isinstance(error, NoReply):
@@ -394,11 +390,11 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
         sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
         words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send an error message as plain text
         problem = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
-        return Failure(BrokenReply(problem, "Try again, or check that url= points to a model server"), transient=True)
-    if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
+    elif isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         problem = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(problem, "Try again, or check that url= points to a model server"), transient=True)
-    return None
+    else:
+        return None
+    return Failure(BrokenReply(problem, "Try again, or check that url= points to a model server"), transient=True)
 
 
 def _is_of_the_way(error: Exception) -> bool:

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
+from agentnb.agent.from_log import agent_of, has_guidance_texts
 from agentnb.detect.run import Run
 from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.display.texts.labels import clean
@@ -161,7 +161,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
     """Return the agent that resumes the run, with its logged settings, and tools, gates and guidance from the notebook."""
-    tools = _tools(options, variables, run, names_of_tools(run))
+    tools = _tools(options, variables, run, run.own_tools)
     gates = _gates(options, variables, run)
     model = unquote(options.model)
     guidance = _guidance(session, variables, options.guidance, run)

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
@@ -85,8 +85,10 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     new = text_after(tool, arguments, old)
     if new is None or len(new) > MAX_BYTES:
         return FileChange(before=before)
-    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else target.relative, target.relative)
-    return FileChange("".join(_with_line_endings(lines)), before)
+    before_lines, lines = (text.splitlines(keepends=True) for text in (old or "", new))
+    diff = unified_diff(before_lines, lines, "/dev/null" if old is None else target.relative, target.relative)
+    ended = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
+    return FileChange("".join(ended), before)
 
 
 def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
@@ -136,16 +138,6 @@ def _first_bytes(place: ConfinedPath, most: int) -> tuple[bytes, os.stat_result]
             return read_beginning(file, most), status
     except (ToolRefused, OSError):
         return None
-
-
-def _lines(text: str) -> list[str]:
-    return text.splitlines(keepends=True)
-
-
-def _with_line_endings(lines: Iterable[str]) -> Iterable[str]:
-    """Yield the lines of a diff, each with a line ending."""
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 OWN_RULE = "approval"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agentnb.core.log.events import NestedStart, Progress, ToolPrinted, ToolProgress
-from agentnb.core.messages import encodable
+from agentnb.core.messages import as_shown, encodable
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.errors import SettingsError
 from agentnb.runtime.calls.throttle import Throttle
@@ -116,19 +116,6 @@ class CallPrints:
             text = text[-2 * MAX_KEPT :]
         self._pieces = [text]
         self._size = len(self._pieces[0])
-
-
-def as_shown(text: str) -> str:
-    """Return the text as a terminal shows it: only the final version of a line that is rewritten with carriage returns,
-    such as a progress bar.
-    """
-    if "\r" not in text:
-        return text
-    *lines, last = text.split("\n")
-    # The last line may continue: text after its final carriage return replaces it.
-    shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
-    kept = last.rstrip("\r")
-    return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])
 
 
 class Reported(NamedTuple):

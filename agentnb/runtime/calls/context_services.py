@@ -14,7 +14,7 @@ from weakref import ref
 
 from agentnb.core.log.events import NestedStart
 from agentnb.core.log.stores import FileBefore
-from agentnb.core.messages import encodable
+from agentnb.core.messages import JsonObject, encodable
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
@@ -141,7 +141,7 @@ class ContextServices:
         assert self.loop is not None, "a call asks for services while it runs"
         return self.loop
 
-    async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call(self, call_id: str, name: str, arguments: JsonObject) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
         plain, inner_calls = plain_data(arguments, f"The value for {name}"), self._inner_calls()
         if inner_calls is None:
@@ -153,7 +153,7 @@ class ContextServices:
             raise failed
         return outcome
 
-    def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    def call_sync(self, call_id: str, name: str, arguments: JsonObject) -> ToolOutcome:
         """Call a tool as `call` does, blocking the calling thread until the call has ended."""
         if running_loop() is self._running_loop:
             raise SettingsError("call_sync would block the event loop that runs the call", "Use await context.call(...)")
@@ -254,7 +254,7 @@ class RunningCode:
         """Return whether the caller is this code itself (in any thread), rather than a tool or run that it started."""
         return self.code.is_running and call_around() is self._call
 
-    def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    def call(self, name: str, arguments: JsonObject) -> ToolOutcome:
         """Call a tool of the run. Raises `ToolFailed` if the tool fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
             raise ToolFailed(f"{name} can no longer be called: the code that received it has ended", "Call it from new code")

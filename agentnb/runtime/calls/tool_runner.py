@@ -15,7 +15,7 @@ from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.questions.elicitation import CallElicitor
-from agentnb.runtime.threads import is_running, time_limit
+from agentnb.runtime.threads import is_cancelling, is_running, time_limit
 from agentnb.tools import tool_errors
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
@@ -74,8 +74,7 @@ class ToolRunner:
             except ToolFailed as error:
                 outcome = tool_errors.inner_failed(requested.name, error)
             except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+                if is_cancelling():
                     raise
                 outcome, traceback = tool_errors.from_exception(requested.name, error), tool_errors.users_traceback(error)
             except BaseException as error:

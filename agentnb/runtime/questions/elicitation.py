@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
-from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.messages import JsonObject, ToolCall, encodable
 from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, new_question
 from agentnb.core.run.approvals import check_answer_to, judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
@@ -29,7 +29,7 @@ from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants, chec
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
-from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
+from agentnb.runtime.threads import Work, is_cancelling, is_running, running_loop, wait_until_over
 from agentnb.tools.tool import Inside, Tool, asker_name
 
 T = TypeVar("T")
@@ -243,8 +243,7 @@ class Elicitation:
         except BaseException as error:  # on any failure: the question must not stay open for ever
             if isinstance(error, GeneratorExit) and not is_running(own_task):
                 raise  # this coroutine is closed
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            if isinstance(error, asyncio.CancelledError) and is_cancelling():
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `wait_for` raises it
@@ -259,8 +258,7 @@ class Elicitation:
         try:
             return await parent.forward(question, may_wait=question.id in self._may_wait)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelling():
                 raise
             await asyncio.sleep(GRACE)  # a stop of the parent run arrives here too, and should find this run idle
             raise Declined("The call that awaited this run has ended") from None
@@ -319,7 +317,7 @@ class CallElicitor(CallClock):
         if self._open or self._inner:
             self.close()
 
-    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
+    async def ask(self, message: str, schema: JsonObject | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask, and await the answer on any event loop."""
         return await self._on_loop(self._ask(message, schema, kind, url))
 
@@ -352,7 +350,7 @@ class CallElicitor(CallClock):
         """Id of the call."""
         return self._call_id
 
-    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
+    def ask_sync(self, message: str, schema: JsonObject | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask, and block this thread until an answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would block the event loop that delivers the answer", "Use await context.ask(...)")
@@ -427,7 +425,7 @@ class CallElicitor(CallClock):
                 raise QuestionSuspended from None
             return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
 
-    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str) -> Any:
+    async def _ask(self, message: str, schema: JsonObject | None, kind: QuestionKind, url: str) -> Any:
         asked_by = self.asked_by or ("" if self.tool is None else asker_name(self.tool))
         call = None if self.call is None or self.call.name == ASK_PERSON else judged_call(self.call, "")
         question = new_question(kind, message, schema, self._call_id, asked_by=asked_by, url=url, caller=call)

@@ -30,7 +30,7 @@ from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
 from agentnb.runtime.host.process_end import process_end
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.runs.assessing import assessments_at
-from agentnb.runtime.threads import is_running, running_loop
+from agentnb.runtime.threads import is_cancelling, is_running, running_loop
 
 T = TypeVar("T")
 
@@ -138,7 +138,8 @@ class Lifecycle:
                 raise cancelled
         finally:
             self._error = cancelled = None
-        self._raise_limit()
+        if self._on_limit == "raise":
+            check_within_limits(self.log.run)
         return self.log.run
 
     async def _run_to_end(self, pending: Orchestrated, first: e.AnyEvent) -> None:
@@ -312,10 +313,7 @@ class Lifecycle:
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Return whether the error cancels the run; a model may raise such an error on its own, too."""
-        task = asyncio.current_task()
-        return isinstance(error, asyncio.CancelledError) and (
-            self.inbox.stop_requested or task is None or task.cancelling() > 0
-        )
+        return isinstance(error, asyncio.CancelledError) and (self.inbox.stop_requested or is_cancelling())
 
     def settle(self) -> None:
         """Update the budget with the run's own usage so far."""
@@ -419,11 +417,6 @@ class Lifecycle:
                 self._log_failure = error
 
     # The end
-
-    def _raise_limit(self) -> None:
-        """Raise `RunLimited` if the run has ended at a limit and ``on_limit`` is ``raise``."""
-        if self._on_limit == "raise":
-            check_within_limits(self.log.run)
 
     def _fail(self, error: BaseException, where: str) -> None:
         """Log the failure if the log can still be written to; the run in memory records it in any case."""

@@ -90,9 +90,9 @@ def arguments_text(call: ToolCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 
-def fragments(text: str, length: int = 6) -> list[str]:
+def fragments(text: str) -> list[str]:
     """Split the text into small pieces, as when tool arguments are streamed."""
-    return [text[start : start + length] for start in range(0, len(text), length)]
+    return [text[start : start + 6] for start in range(0, len(text), 6)]
 
 
 def tokens(value: Any) -> int:

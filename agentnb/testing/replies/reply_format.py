@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import Ids
 from agentnb.testing.memory import Memory
@@ -22,7 +23,7 @@ EVENTS = "text/event-stream; charset=utf-8"
 class Sse:
     """A server-sent event."""
 
-    data: dict[str, Any] | str
+    data: JsonObject | str
     event: str | None = None
 
     def encode(self) -> bytes:
@@ -74,7 +75,7 @@ class Like:
 class Asked:
     """An accepted request, with the data for writing the reply."""
 
-    body: dict[str, Any]
+    body: JsonObject
     ids: Ids
     memory: Memory
     sent: Usage
@@ -111,15 +112,15 @@ class Wire:
     """Path for requests."""
     events: Writer
     """Writes a streamed reply."""
-    whole: Callable[[Answer, Asked], dict[str, Any]]
+    whole: Callable[[Answer, Asked], JsonObject]
     """Writes an unstreamed reply."""
-    error: Callable[[int, str | None, str], dict[str, Any]]
+    error: Callable[[int, str | None, str], JsonObject]
     """Writes an error body, given the HTTP status, the provider's error name (None for the usual one), and a message."""
     error_event: Callable[[str, str, Asked], Sse]
     """Writes an error within a stream, given its name and a message."""
     unknown: Callable[[list[Sse]], list[Sse]]
     """Adds unknown content to a good stream."""
-    unknown_whole: Callable[[dict[str, Any]], dict[str, Any]]
+    unknown_whole: Callable[[JsonObject], JsonObject]
     """Adds unknown content to a good unstreamed reply."""
     overflow: str
     """Its error message for an overlong conversation."""
@@ -135,7 +136,7 @@ class Wire:
         """Return a stream of these events."""
         return Delivery([event.encode() for event in events], content_type=EVENTS)
 
-    def at_once(self, body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Delivery:
+    def at_once(self, body: JsonObject, status: int = 200, headers: Mapping[str, str] | None = None) -> Delivery:
         """Return a body in one piece."""
         return Delivery([json.dumps(body, ensure_ascii=False).encode()], status, JSON, headers or {})
 

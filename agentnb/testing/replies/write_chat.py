@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
 
-from agentnb.core.messages import Thinking, ToolCall
+from agentnb.core.messages import JsonObject, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
 from agentnb.testing.replies.reply_format import SIGNED, Asked, Sse
@@ -24,11 +23,11 @@ CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceed
 TYPES = {429: "requests", 403: "permission_error"}
 
 
-def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
+def whole(answer: Answer, asked: Asked) -> JsonObject:
     """Return the unstreamed reply."""
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
     refused = answer.reason == "refusal"
-    message: dict[str, Any] = {"role": "assistant", "content": None if refused or (calls and not answer.text) else answer.text}
+    message: JsonObject = {"role": "assistant", "content": None if refused or (calls and not answer.text) else answer.text}
     message |= {"refusal": answer.text if refused else None, "annotations": []}
     if calls:
         message["tool_calls"] = calls
@@ -42,14 +41,14 @@ def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
 def events(answer: Answer, asked: Asked) -> list[Sse]:
     """Return the reply as a stream, with the fragments of parallel calls interleaved."""
     refused = answer.reason == "refusal"
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
+    deltas: list[JsonObject] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
     deltas += _thinking(words(_thought(answer)), asked)
     deltas += [{"refusal" if refused else "content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": pieces} for pieces in _call_pieces(answer, asked)]
     return in_chunks(deltas, _reason(answer), _usage(asked, asked.usage(answer)), asked)
 
 
-def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
+def in_chunks(deltas: list[JsonObject], reason: str, usage: JsonObject | None, asked: Asked) -> list[Sse]:
     """Return these deltas as chunks, followed by the end of a stream. Includes the usage only if requested."""
     head, usage_place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
     wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
@@ -70,15 +69,15 @@ def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] |
 
 def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) -> list[Sse]:
     """Return the stream of a careless server: each call complete in one chunk, no usage, and the stop reason ``stop``."""
-    deltas: list[dict[str, Any]] = [{"reasoning": word} for word in words(_thought(answer))]
+    deltas: list[JsonObject] = [{"reasoning": word} for word in words(_thought(answer))]
     deltas += [{"content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": [_sloppy_call(call, asked, index, ids)]} for call in answer.of(ToolCall)]
     return in_chunks(deltas, "stop", None, asked)
 
 
-def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
+def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> JsonObject:
     """Return the unstreamed reply of a careless server."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    message: JsonObject = {"role": "assistant", "content": answer.text}
     if thought := _thought(answer):
         message["reasoning"] = thought
     if calls := answer.of(ToolCall):
@@ -86,7 +85,7 @@ def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> 
     return {**_head(asked, "chat.completion"), "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
 
-def error(status: int, name: str | None, message: str) -> dict[str, Any]:
+def error(status: int, name: str | None, message: str) -> JsonObject:
     """Return the body of an error, for this API and the Responses API."""
     usual = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     kind = name if name and name.endswith("_error") else usual
@@ -113,17 +112,17 @@ def with_unknown(good: list[Sse]) -> list[Sse]:
     return strange
 
 
-def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
+def unknown_whole(good: JsonObject) -> JsonObject:
     """Return the reply with unknown fields added."""
     choices = [{**choice, "mood": "calm", "message": {**choice["message"], "light": "green"}} for choice in good["choices"]]
     return {**good, "weather": "clear", "choices": choices}
 
 
-def _head(asked: Asked, kind: str) -> dict[str, Any]:
+def _head(asked: Asked, kind: str) -> JsonObject:
     return {"id": asked.ids.letters("chatcmpl-", 29), "object": kind, "created": AT, "model": asked.model}
 
 
-def _choice(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
+def _choice(delta: JsonObject, reason: str | None) -> JsonObject:
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
 
 
@@ -135,7 +134,7 @@ def _thought(answer: Answer) -> str:
     return "".join(part.text for part in answer.of(Thinking))
 
 
-def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
+def _thinking(pieces: list[str], asked: Asked) -> list[JsonObject]:
     """Return the thinking, in the field that the server uses for it."""
     field, tagged = asked.like.traits.get("returns") or "reasoning_content", asked.like.traits.get("think_tags")
     pieces = [piece for piece in pieces if piece]
@@ -149,14 +148,14 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
+def _remember(answer: Answer, calls: list[JsonObject], asked: Asked) -> None:
     """Record the calls sent together with thinking or a signature, which the server expects back."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])
 
 
-def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
+def _call(call: ToolCall, asked: Asked) -> JsonObject:
     function = {"name": call.name, "arguments": arguments_text(call)}
     short = asked.like.traits.get("short_ids")
     new_id = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
@@ -164,7 +163,7 @@ def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     return {"id": call.id or new_id, "type": "function", "function": function, **signed}
 
 
-def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
+def _call_pieces(answer: Answer, asked: Asked) -> list[list[JsonObject]]:
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
     _remember(answer, calls, asked)
     heads = [[{"index": index, **call, "function": {**call["function"], "arguments": ""}}] for index, call in enumerate(calls)]
@@ -178,16 +177,16 @@ def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
     return heads + tails
 
 
-def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
-    call_fields: dict[str, Any] = {} if index is None else {"index": index}
+def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> JsonObject:
+    call_fields: JsonObject = {} if index is None else {"index": index}
     if ids:
         call_fields["id"] = call.id or asked.ids.letters("call_", 24)
     return {**call_fields, "function": {"name": call.name, "arguments": arguments_text(call)}}
 
 
-def _usage(asked: Asked, usage: Usage) -> dict[str, Any]:
+def _usage(asked: Asked, usage: Usage) -> JsonObject:
     sent, answered = usage.input or 0, usage.output or 0
-    counts: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
+    counts: JsonObject = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
     if asked.like.minimal:
         return counts
     counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.messages import JsonObject, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import Ids, make_seal
 from agentnb.testing.replies.lines import Answer, AnswerPart, Opaque, arguments_text, fragments, words
@@ -27,7 +27,7 @@ DARK_HOLOGRAM = {"type": "hologram", "light": ""}
 REASONS = {"content_filter": "refusal"}
 
 
-def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
+def whole(answer: Answer, asked: Asked) -> JsonObject:
     """Return the unstreamed reply."""
     blocks = _blocks(answer, asked)
     return {**_head(asked), "content": blocks, **_end(answer), "usage": _usage(asked.usage(answer))}
@@ -48,7 +48,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     return [*stream, _event("message_stop")]
 
 
-def error(status: int, name: str | None, message: str) -> dict[str, Any]:
+def error(status: int, name: str | None, message: str) -> JsonObject:
     """Return the body of an error."""
     usual = NAMES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": name or usual, "message": message}, "request_id": None}
@@ -79,7 +79,7 @@ def with_unknown(good: list[Sse]) -> list[Sse]:
     return stream
 
 
-def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
+def unknown_whole(good: JsonObject) -> JsonObject:
     """Return the reply with an unknown field and block added."""
     return {**good, "weather": "clear", "content": [*good["content"], HOLOGRAM]}
 
@@ -88,17 +88,17 @@ def _event(kind: str, **fields: Any) -> Sse:
     return Sse({"type": kind, **fields}, kind)
 
 
-def _head(asked: Asked) -> dict[str, Any]:
+def _head(asked: Asked) -> JsonObject:
     return {"id": asked.ids.letters("msg_01", 22), "type": "message", "role": "assistant", "model": asked.model}
 
 
-def _end(answer: Answer) -> dict[str, Any]:
+def _end(answer: Answer) -> JsonObject:
     reason = REASONS.get(answer.reason, answer.reason)
     details = {"type": "refusal", "category": None, "explanation": None} if reason == "refusal" else None
     return {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
 
 
-def _blocks(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
+def _blocks(answer: Answer, asked: Asked) -> list[JsonObject]:
     blocks = [_block(part, asked.ids) for part in answer.pieces]
     for part in answer.of(Opaque):
         asked.memory.sent_block(part.block)
@@ -107,7 +107,7 @@ def _blocks(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
     return blocks
 
 
-def _block(part: AnswerPart, ids: Ids) -> dict[str, Any]:
+def _block(part: AnswerPart, ids: Ids) -> JsonObject:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text, "citations": None}
     if isinstance(part, Thinking):
@@ -118,9 +118,9 @@ def _block(part: AnswerPart, ids: Ids) -> dict[str, Any]:
     return part.block
 
 
-def _empty(part: AnswerPart, block: dict[str, Any]) -> dict[str, Any]:
+def _empty(part: AnswerPart, block: JsonObject) -> JsonObject:
     """Return the initial block, before its deltas."""
-    empty: dict[type[Any], dict[str, Any]] = {
+    empty: dict[type[Any], JsonObject] = {
         Text: {"text": ""},
         Thinking: {"thinking": "", "signature": ""},
         ToolCall: {"input": {}},
@@ -128,7 +128,7 @@ def _empty(part: AnswerPart, block: dict[str, Any]) -> dict[str, Any]:
     return {**block, **empty.get(type(part), {})}
 
 
-def _deltas(part: AnswerPart, block: dict[str, Any]) -> list[dict[str, Any]]:
+def _deltas(part: AnswerPart, block: JsonObject) -> list[JsonObject]:
     if isinstance(part, Text):
         return [{"type": "text_delta", "text": word} for word in words(part.text)]
     if isinstance(part, Thinking):
@@ -139,7 +139,7 @@ def _deltas(part: AnswerPart, block: dict[str, Any]) -> list[dict[str, Any]]:
     return []
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: Usage) -> JsonObject:
     read, written = usage.cache_read or 0, usage.cache_write or 0
     return {
         "input_tokens": (usage.input or 0) - read - written,

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
-from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.messages import JsonObject, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import make_seal
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
 from agentnb.testing.replies.reply_format import Asked, Sse
 from agentnb.testing.replies.write_chat import AT
 
+Events: TypeAlias = list[tuple[str, JsonObject]]
+"""Kinds and fields of events."""
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
 HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
 """An unknown item."""
 INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded": "max_output_tokens"}
 
 
-def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
+def whole(answer: Answer, asked: Asked) -> JsonObject:
     """Return the unstreamed reply."""
     return _final_response(_head(asked), answer, _items(answer, asked), asked)
 
@@ -27,7 +29,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     """Return the reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
     finished = _final_response(head, answer, items, asked)
-    stream: list[tuple[str, dict[str, Any]]]
+    stream: Events
     stream = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
     for index, item in enumerate(items):
         stream += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
@@ -69,12 +71,12 @@ def with_unknown(good: list[Sse]) -> list[Sse]:
     return add_numbers([*good[:2], weather, *good[2:-1], *strange, end])
 
 
-def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
+def unknown_whole(good: JsonObject) -> JsonObject:
     """Return the reply with an unknown field and item added."""
     return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
 
 
-def _head(asked: Asked) -> dict[str, Any]:
+def _head(asked: Asked) -> JsonObject:
     return {
         "id": asked.ids.hexadecimal("resp_"),
         "object": "response",
@@ -93,7 +95,7 @@ def _head(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _final_response(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
+def _final_response(head: JsonObject, answer: Answer, items: list[JsonObject], asked: Asked) -> JsonObject:
     response = {**head, "status": "completed", "output": items, "usage": _usage(asked.usage(answer))}
     if answer.reason not in GOOD_ENDS:
         response["status"] = "incomplete"
@@ -101,9 +103,9 @@ def _final_response(head: dict[str, Any], answer: Answer, items: list[dict[str, 
     return response
 
 
-def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
+def _items(answer: Answer, asked: Asked) -> list[JsonObject]:
     """Return the items. Consecutive texts form one message; reasoning is sealed together with the item that follows it."""
-    items: list[dict[str, Any]] = []
+    items: list[JsonObject] = []
     for kind, group in groupby(answer.pieces, type):
         if kind is Text:
             items.append(_message([part.text for part in group if isinstance(part, Text)], answer.reason == "refusal", asked))
@@ -121,13 +123,13 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
     return items
 
 
-def follower(item: dict[str, Any]) -> list[Any]:
+def follower(item: JsonObject) -> list[Any]:
     """Return what identifies the item after reasoning, ignoring message ids, which need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 
-def _message(texts: list[str], refused: bool, asked: Asked) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = [
+def _message(texts: list[str], refused: bool, asked: Asked) -> JsonObject:
+    parts: list[JsonObject] = [
         {"type": "refusal", "refusal": text}
         if refused
         else {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
@@ -142,12 +144,12 @@ def _message(texts: list[str], refused: bool, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _reasoning(text: str, asked: Asked) -> dict[str, Any]:
+def _reasoning(text: str, asked: Asked) -> JsonObject:
     summary = [{"type": "summary_text", "text": text}] if text else []
     return {"id": asked.ids.hexadecimal("rs_"), "type": "reasoning", "summary": summary, "encrypted_content": ""}
 
 
-def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
+def _call(call: ToolCall, asked: Asked) -> JsonObject:
     return {
         "id": asked.ids.hexadecimal("fc_"),
         "type": "function_call",
@@ -158,8 +160,8 @@ def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    empty: dict[str, dict[str, Any]] = {
+def _item_events(item: JsonObject) -> Events:
+    empty: dict[str, JsonObject] = {
         "message": {"content": []},
         "reasoning": {"summary": [], "encrypted_content": ""},
         "function_call": {"arguments": ""},
@@ -172,12 +174,12 @@ def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [("response.output_item.added", {"item": start}), *inner_events, ("response.output_item.done", {"item": item})]
 
 
-def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = []
+def _message_events(item: JsonObject) -> Events:
+    events: Events = []
     for index, part in enumerate(item["content"]):
         name, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
-        at: dict[str, Any] = {"content_index": index}
-        extra: dict[str, Any] = {} if name == "refusal" else {"logprobs": []}
+        at: JsonObject = {"content_index": index}
+        extra: JsonObject = {} if name == "refusal" else {"logprobs": []}
         events.append(("content_part.added", {**at, "part": {**part, field: ""}}))
         events += [(f"{name}.delta", {**at, "delta": word, **extra}) for word in words(part[field])]
         events.append((f"{name}.done", {**at, field: part[field], **extra}))
@@ -185,10 +187,10 @@ def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return events
 
 
-def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = []
+def _reasoning_events(item: JsonObject) -> Events:
+    events: Events = []
     for index, part in enumerate(item["summary"]):
-        at: dict[str, Any] = {"summary_index": index}
+        at: JsonObject = {"summary_index": index}
         events.append(("reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}))
         events += [("reasoning_summary_text.delta", {**at, "delta": word}) for word in words(part["text"])]
         events.append(("reasoning_summary_text.done", {**at, "text": part["text"]}))
@@ -196,14 +198,12 @@ def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return events
 
 
-def _call_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])
-    ]
+def _call_events(item: JsonObject) -> Events:
+    events: Events = [("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])]
     return [*events, ("function_call_arguments.done", {"arguments": item["arguments"], "name": item["name"]})]
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: Usage) -> JsonObject:
     sent, answered = usage.input or 0, usage.output or 0
     return {
         "input_tokens": sent,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from agentnb.core.messages import JsonObject
 from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
 from agentnb.testing.requests.value_checks import PICTURES, extra, is_base64, missing, names
@@ -39,14 +40,14 @@ CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 CALL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 
 
-def blocks_of(content: Any) -> list[dict[str, Any]]:
+def blocks_of(content: Any) -> list[JsonObject]:
     """Return the blocks; a string counts as one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block if isinstance(block, dict) else {"type": None} for block in content]
 
 
-def block_problems(at: str, role: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def block_problems(at: str, role: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     """Yield the problems of this block in a message with this role."""
     kind = block.get("type")
     shape = SHAPES.get(str(kind))
@@ -67,7 +68,7 @@ def block_problems(at: str, role: str, block: dict[str, Any], memory: Memory) ->
         yield from _CHECKS[str(kind)](at, block, memory)
 
 
-def _text(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _text(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     if not isinstance(block["text"], str):
         yield f"{at}.text: Input should be a valid string"
     elif not block["text"].strip():
@@ -76,7 +77,7 @@ def _text(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
         yield f"messages: text content blocks must {'contain non-whitespace text' if block['text'] else 'be non-empty'}"
 
 
-def _image(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _image(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     source = block["source"]
     if not isinstance(source, dict) or source.get("type") not in ("base64", "url", "file"):
         yield f"{at}.source: Input tag does not match any of the expected tags: 'base64', 'url', 'file'"
@@ -89,7 +90,7 @@ def _image(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
             yield f"{at}.source.base64.data: invalid base64 data"
 
 
-def _tool_use(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _tool_use(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     if not isinstance(block["id"], str) or not CALL_ID.fullmatch(block["id"]):
         yield f"{at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
     if not isinstance(block["name"], str) or not CALL_NAME.fullmatch(block["name"]):
@@ -98,7 +99,7 @@ def _tool_use(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
         yield f"{at}.input: Input should be a valid dictionary"
 
 
-def _tool_result(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _tool_result(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     content = block.get("content")
     if not isinstance(block.get("is_error", False), bool):
         yield f"{at}.is_error: Input should be a valid boolean"
@@ -117,7 +118,7 @@ def _tool_result(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str
         yield from block_problems(f"{at}.content.{index}", "user", inner, memory)
 
 
-def _thinking(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _thinking(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     seal = open_seal(block["signature"])
     if not isinstance(seal, list):
         yield f"{at}: Invalid `signature` in `thinking` block"
@@ -125,7 +126,7 @@ def _thinking(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
         yield f"{at}: `thinking` blocks cannot be modified. They must remain as they were in the original response."
 
 
-def _check_redacted(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _check_redacted(at: str, block: JsonObject, memory: Memory) -> Iterator[str]:
     if not memory.knows(block):
         yield f"{at}: Invalid `data` in `redacted_thinking` block"
 

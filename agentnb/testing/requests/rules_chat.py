@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.reply_format import SIGNED
 from agentnb.testing.requests.rules_schemas import of_openai
@@ -42,9 +43,7 @@ LONGEST_ID = 40
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
-def problems(
-    body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
-) -> list[str]:
+def problems(body: JsonObject, minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None) -> list[str]:
     """Return the problems of this body; empty if it is valid. ``traits``: the traits of the imitated server."""
     general = [*_top_level(body, _known_fields(minimal, traits)), *_settings(body), *_tools(body)]
     messages = body.get("messages")
@@ -70,7 +69,7 @@ def _known_fields(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(traits.get("knows", FIELDS)) - {name for name, is_less in less.items() if is_less} - {*traits["without"]}
 
 
-def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
+def _of_its_own(messages: list[JsonObject], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
     """Yield the problems that only this server reports."""
     before, field = "", traits.get("returns", "")
     for index, message in enumerate(messages):
@@ -92,7 +91,7 @@ def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memor
         before = role
 
 
-def _top_level(body: dict[str, Any], known: frozenset[str]) -> Iterator[str]:
+def _top_level(body: JsonObject, known: frozenset[str]) -> Iterator[str]:
     for name in missing(body, ("model", "messages")):
         yield f"Missing required parameter: '{name}'."
     if body.get("model") == "":
@@ -108,7 +107,7 @@ def _top_level(body: dict[str, Any], known: frozenset[str]) -> Iterator[str]:
         yield "Invalid type for 'stream': expected a boolean."
 
 
-def _settings(body: dict[str, Any]) -> Iterator[str]:
+def _settings(body: JsonObject) -> Iterator[str]:
     for name in ("max_tokens", "max_completion_tokens"):
         if not is_whole_number(body.get(name, 1)):
             yield f"Invalid '{name}': integer below minimum value. Expected a value >= 1."
@@ -131,7 +130,7 @@ def _settings(body: dict[str, Any]) -> Iterator[str]:
         yield f"Invalid value: '{choice}'. Supported values are: 'none', 'auto', and 'required'."
 
 
-def _tools(body: dict[str, Any]) -> Iterator[str]:
+def _tools(body: JsonObject) -> Iterator[str]:
     tools = body.get("tools")
     if tools is None:
         return
@@ -204,7 +203,7 @@ def _picture(at: str, image: Any) -> Iterator[str]:
         yield f"Invalid '{at}.image_url.url': you uploaded an unsupported image, or no image."
 
 
-def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterator[str]:
+def _assistant(at: str, message: JsonObject, more: frozenset[str]) -> Iterator[str]:
     calls = message.get("tool_calls")
     if not message.get("content") and not message.get("refusal") and calls is None:
         yield f"Invalid assistant message: content or tool_calls must be set. ({at})"
@@ -226,7 +225,7 @@ def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterat
         yield f"Duplicate value for 'tool_call_id' of '{name}' in {at}."
 
 
-def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
+def _tool_pairing(messages: list[JsonObject]) -> Iterator[str]:
     """Check that every call is answered once, directly after its message."""
     asked: set[str] = set()
     answered: list[str] = []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.testing.memory import Memory
 from agentnb.testing.requests.message_blocks import block_problems, blocks_of
 from agentnb.testing.requests.rules_schemas import of_anthropic
@@ -29,11 +30,11 @@ CHOICES["tool"] = {"name", "disable_parallel_tool_use"}
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 MAX_MARKS = 4
 
-Turn = tuple[str, list[tuple[str, dict[str, Any]]]]
+Turn = tuple[str, list[tuple[str, JsonObject]]]
 """A role, and the blocks of consecutive messages with that role, each with its location."""
 
 
-def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[str]:
+def problems(body: JsonObject, memory: Memory, version: str | None) -> list[str]:
     """Return the problems of this body; empty if it is valid."""
     if version is None:
         return ["anthropic-version: header is required"]
@@ -47,7 +48,7 @@ def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[
     return [*_order(turns, memory), *_tool_pairing(turns), *_marks(body)]
 
 
-def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
+def _top_level(body: JsonObject, version: str) -> Iterator[str]:
     for name in missing(body, ("max_tokens", "messages", "model")):
         yield f"{name}: Field required"
     if body.get("model") == "":
@@ -65,7 +66,7 @@ def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
         yield "stream: Input should be a valid boolean"
 
 
-def _settings(body: dict[str, Any]) -> Iterator[str]:
+def _settings(body: JsonObject) -> Iterator[str]:
     thinking, choice, output = body.get("thinking"), body.get("tool_choice"), body.get("output_config", {})
     if thinking is not None:
         yield from _thinking(thinking, body.get("max_tokens"))
@@ -109,7 +110,7 @@ def _tool_choice(choice: Any, tools: list[Any], thinking: Any) -> Iterator[str]:
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def _tools(body: dict[str, Any]) -> Iterator[str]:
+def _tools(body: JsonObject) -> Iterator[str]:
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):
         if tool.get("type", "custom") != "custom":
@@ -126,7 +127,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
         yield "tools: Tool names must be unique."
 
 
-def _messages(body: dict[str, Any], memory: Memory) -> Iterator[str]:
+def _messages(body: JsonObject, memory: Memory) -> Iterator[str]:
     for index, block in enumerate(blocks_of(body.get("system")) if body.get("system") is not None else []):
         if block.get("type") != "text":
             yield f"system.{index}.type: Input should be 'text'"
@@ -152,7 +153,7 @@ def _messages(body: dict[str, Any], memory: Memory) -> Iterator[str]:
                 yield f"{at}: The final block in an assistant message cannot be `thinking`."
 
 
-def _turns(messages: list[dict[str, Any]]) -> list[Turn]:
+def _turns(messages: list[JsonObject]) -> list[Turn]:
     turns: list[Turn] = []
     for index, message in enumerate(messages):
         if not turns or turns[-1][0] != message["role"]:
@@ -184,7 +185,7 @@ def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
             yield _unanswered_problem(blocks[0][0], asked)
 
 
-def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+def _answers(asked: list[str], blocks: list[tuple[str, JsonObject]]) -> Iterator[str]:
     answered = [block["tool_use_id"] for _, block in blocks if block["type"] == "tool_result"]
     first = 0
     while first < len(blocks) and blocks[first][1]["type"] == "tool_result":
@@ -211,7 +212,7 @@ def _unanswered_problem(at: str, calls: list[str]) -> str:
     )
 
 
-def _marks(body: dict[str, Any]) -> Iterator[str]:
+def _marks(body: JsonObject) -> Iterator[str]:
     """Check the prompt cache markers, in request order."""
     blocks = [*body.get("tools", []), *blocks_of(body.get("system") or [])]
     for message in body["messages"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.write_responses import follower
@@ -47,7 +48,7 @@ LONGEST_ID = 64
 TOOL_FIELDS = names("allowed_callers async defer_loading description name output_schema parameters strict type")
 
 
-def problems(body: dict[str, Any], memory: Memory) -> list[str]:
+def problems(body: JsonObject, memory: Memory) -> list[str]:
     """Return the problems of this body; empty if it is valid."""
     item_problems = [*_top_level(body), *_tools(body)]
     items = body.get("input")
@@ -59,7 +60,7 @@ def problems(body: dict[str, Any], memory: Memory) -> list[str]:
     return item_problems or [*_tool_pairing(items), *_thoughts(items, memory)]
 
 
-def _top_level(body: dict[str, Any]) -> Iterator[str]:
+def _top_level(body: JsonObject) -> Iterator[str]:
     for name in missing(body, ("model", "input")):
         yield f"Missing required parameter: '{name}'."
     if body.get("model") == "":
@@ -77,7 +78,7 @@ def _top_level(body: dict[str, Any]) -> Iterator[str]:
         yield "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16."
 
 
-def _tools(body: dict[str, Any]) -> Iterator[str]:
+def _tools(body: JsonObject) -> Iterator[str]:
     tools = body.get("tools") or []
     for index, tool in enumerate(tools):
         at = f"tools[{index}]"
@@ -125,7 +126,7 @@ def _item(at: str, item: Any) -> Iterator[str]:
         yield from _parts(f"{at}.output", item["output"], SENT)
 
 
-def _message(at: str, item: dict[str, Any]) -> Iterator[str]:
+def _message(at: str, item: JsonObject) -> Iterator[str]:
     if item["role"] not in WHO:
         yield f"Invalid value: '{item['role']}'. Supported values are: {', '.join(WHO)}. ({at}.role)"
     elif item["content"] == "":
@@ -151,7 +152,7 @@ def _parts(at: str, parts: Any, kinds: tuple[str, ...]) -> Iterator[str]:
             yield f"Invalid '{path}': empty string. Expected a string with minimum length 1."
 
 
-def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
+def _tool_pairing(items: list[JsonObject]) -> Iterator[str]:
     """Check that every call is answered once, after the call and before the next message from another role."""
     open_calls: list[str] = []
     called: list[str] = []
@@ -179,7 +180,7 @@ def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
         yield f"Duplicate item found with id {name}. Remove duplicate items from your input and try again."
 
 
-def _thoughts(items: list[dict[str, Any]], memory: Memory) -> Iterator[str]:
+def _thoughts(items: list[JsonObject], memory: Memory) -> Iterator[str]:
     """Check that reasoning is sent back unchanged, before the item it led to, and that this item is preceded by it."""
     before: str | None = None
     for item, following in zip(items, [*items[1:], None], strict=False):

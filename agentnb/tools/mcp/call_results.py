@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.display_data import Table
-from agentnb.core.messages import Image, Text, visible
+from agentnb.core.messages import Image, ResultParts, Text, visible
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.tools.data_frames import frame_table
 from agentnb.tools.defaults import MAX_TEXT_CHARACTERS
@@ -49,7 +49,7 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
     return outcome_of_parts(parts, value, _table(structured))
 
 
-def outcome_of_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
+def outcome_of_parts(parts: ResultParts, value: Any = None, display: Table | None = None) -> ToolOutcome:
     """Return the outcome of a call with these parts; by default, its value is their text."""
     return ToolOutcome(True, parts or (Text("(no content)"),), text_of(parts) if value is None else value, display=display)
 
@@ -83,7 +83,7 @@ def _table(content: Any) -> Table | None:
     return frame_table(DataFrame(records))
 
 
-def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
+def parts_of(content: Iterable[Any]) -> ResultParts:
     """Convert content blocks for the model, merging adjacent text."""
     return tuple(joined_texts(map(_part, content)))
 
@@ -144,6 +144,6 @@ def _image(data: str) -> Image | None:
     return Image(kind, decoded) if kind is not None and len(decoded) <= MAX_IMAGE_BYTES else None
 
 
-def one_line(text: object, most: int = MAX_LINE_CHARACTERS) -> str:
+def one_line(text: object) -> str:
     """Return server text on one line, truncated."""
-    return " ".join(visible(str(text)).split())[:most]
+    return " ".join(visible(str(text)).split())[:MAX_LINE_CHARACTERS]

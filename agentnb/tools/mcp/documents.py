@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,6 +14,8 @@ from agentnb.errors import SettingsError
 
 Keys: TypeAlias = tuple[str | int, ...]
 """Path of keys and indexes to a value."""
+Located: TypeAlias = tuple[Any, dict[Keys, int]]
+"""A value, and the offset of each value in it, if known."""
 MAX_KEY = 40
 """Maximum number of characters of a key repeated in an error."""
 MAX_VALUES = 100_000
@@ -64,24 +66,10 @@ def read_document(text: str, source: str) -> Document:
         raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
         raise SettingsError(f"{source}: not valid {form.name}: nested too deeply") from None
-    document = Document(source, text, value, offsets)
-    for path, string in _texts(value, ()):
-        if any("\ud800" <= char <= "\udfff" for char in string):
-            raise document.error(path, "a string contains half of a surrogate pair", "Write the complete character")
-    return document
+    return Document(source, text, value, offsets)
 
 
-def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yield the strings in a value, including keys, with their paths."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield (*path, key), str(key)
-            yield from _texts(inner, (*path, key))
-
-
-def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_json(text: str) -> Located:
     """Read JSON, allowing comments and trailing commas as editors do."""
     try:
         value = json.loads(text)
@@ -131,7 +119,7 @@ def _locate_values(text: str) -> dict[Keys, int]:
     return offsets
 
 
-def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_yaml(text: str) -> Located:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -169,7 +157,7 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
         raise _Unreadable(_without_values(error), None) from None
 
 
-def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
+def _read_toml(text: str) -> Located:
     try:
         return tomllib.loads(text), {}
     except tomllib.TOMLDecodeError as error:
@@ -187,8 +175,7 @@ class _Form(NamedTuple):
     name: str
     endings: tuple[str, ...]
     """File extensions."""
-    read: Callable[[str], tuple[Any, dict[Keys, int]]]
-    """Returns the value, and the offset of each value in it if known."""
+    read: Callable[[str], Located]
 
 
 _JSON = _Form("JSON", (".json", ".jsonc", ".json5"), _read_json)

@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.core.messages import Image, Text, visible
+from agentnb.core.messages import ResultParts, Text, visible
 from agentnb.tools.mcp.call_results import one_line, outcome_of_parts, parts_of, resource_part, text_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_of
@@ -106,17 +106,17 @@ _OF_PROMPTS = (
 )
 
 
-def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
+def contents_parts(contents: Iterable[Any]) -> ResultParts:
     """Return the contents of a resource as text and pictures, each labelled with its URI if there are several."""
     return _label_parts([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
 
 
-def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
+def prompt_parts(messages: Iterable[t.PromptMessage]) -> ResultParts:
     """Return the messages of a prompt as text and pictures, each labelled with its role if there are several."""
     return _label_parts([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
 
 
-def _label_parts(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
+def _label_parts(each: list[tuple[Any, ResultParts]]) -> ResultParts:
     """Return the parts, each item preceded by its label; a single item gets none."""
     if len(each) == 1:
         return each[0][1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
+from agentnb.core.messages import JsonObject
 from agentnb.core.schema.references import list_of
 from agentnb.errors import SettingsError, suggest_similar
 from agentnb.tools.mcp.documents import Document, Keys, format_position, read_document
@@ -125,7 +126,7 @@ def read_variable(text: str, source: str) -> ServerList:
     return ServerList(tuple(servers))
 
 
-def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
+def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, JsonObject]]:
     """Yield the product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
@@ -154,7 +155,7 @@ def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tup
             yield from _values_at(value[key], keys[1:], (*path, key))
 
 
-def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
+def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, JsonObject]]:
     """Yield the name, path and settings of each server in an object or list, or of a document that is itself a server."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
@@ -178,7 +179,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
         raise document.error(keys, f"{keys[-1]} must be an object with the servers by name", f"Write {_FORM}")
 
 
-def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
+def _is_of(product: Product, file: str, servers: list[JsonObject]) -> bool:
     """True if a file belongs to a product, by its path, or by settings or variables of its servers."""
     if file.endswith(product.files):
         return True
@@ -190,7 +191,7 @@ def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
     return not features.isdisjoint(product.marks)
 
 
-def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
+def _flat(fields: JsonObject, path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
     """Return the settings of a server under agentnb's names, and unknown settings under their own, each with its path."""
     result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
@@ -208,7 +209,7 @@ class _Entry:
     """Settings of one server."""
 
     def __init__(
-        self, document: Document, product: Product, path: Keys, name: str, folder: Path | None, fields: dict[str, Any]
+        self, document: Document, product: Product, path: Keys, name: str, folder: Path | None, fields: JsonObject
     ) -> None:
         self._document = document
         self._product = product
@@ -279,7 +280,7 @@ class _Entry:
                 self._note(
                     f"{self._place(key)[-1]} has no effect: a server with {'an address' if url else 'a command'} ignores it"
                 )
-        options: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
+        options: JsonObject = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
         if url:
             options["headers"] = self._headers()
         else:
@@ -335,7 +336,7 @@ class _Entry:
             raise self._error("command", f"{path[-1]} must be a list of strings")
         return self._plain(value, path) or [""]
 
-    def _env(self) -> dict[str, Any]:
+    def _env(self) -> JsonObject:
         names = [item.get("name") if isinstance(item, dict) else item for item in self._get("env_names")]
         return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._get("env")}
 
@@ -350,7 +351,7 @@ class _Entry:
         self._note(f"env gets {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
         return {match[1]: match[3] for match in assignments}
 
-    def _headers(self) -> dict[str, Any]:
+    def _headers(self) -> JsonObject:
         headers = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
         if token := f"${{{name}}}" if (name := self._get("token_name")) else self._get("token"):
             form = self._get("token_format") or "Bearer {token}"

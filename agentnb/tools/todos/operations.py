@@ -89,7 +89,8 @@ def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
             failed.append(f"{label}: {refused.what}")
             continue
         if changed is after:
-            redundant.append(f"{label}: {_already(fields)}")
+            state = f"already {fields['status']}" if "status" in fields else "unchanged"
+            redundant.append(f"{label}: is {state}")
         else:
             applied.append(f"{label}: {_difference(after, changed)}")
         after = changed
@@ -197,10 +198,6 @@ def _set_times(todo: Todo, before: Todo | None, now: datetime) -> Todo:
         return msgspec.structs.replace(todo, created_at=now)
     todo = msgspec.structs.replace(todo, created_at=before.created_at, updated_at=before.updated_at)
     return before if todo == before else msgspec.structs.replace(todo, updated_at=now)
-
-
-def _already(fields: Fields) -> str:
-    return f"is already {fields['status']}" if "status" in fields else "is unchanged"
 
 
 def _difference(before: Todos, after: Todos) -> str:

@@ -179,7 +179,7 @@ def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset
     if not added:
         return after, report
     kept = ", ".join(f"{new_ids[todo.id]} {value_text(todo.title)}" for todo in added)
-    note = f"Kept because the user added it: {kept}." if len(added) == 1 else f"Kept because the user added them: {kept}."
+    note = f"Kept because the user added {'it' if len(added) == 1 else 'them'}: {kept}."
     return after, dataclasses.replace(report, notes=(*report.notes, note))
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import PurePath
 from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.tools.builtin.builtin_names import GROUP_OF
 from agentnb.tools.mcp.mcp_server import MAX_NAME, PREFIX
 from agentnb.workflow.form.fields import Fields
@@ -44,7 +45,7 @@ class Toolsets:
     def __init__(self, file: Fields) -> None:
         self._problems = file.problems
         self._shared = file.fields("mcps", "mcps")
-        self.servers: dict[str, dict[str, Any]] = {}
+        self.servers: dict[str, JsonObject] = {}
         """MCP servers described in the file, by name, in the form of ``mcpServers``."""
 
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
@@ -98,10 +99,10 @@ class Toolsets:
         return f"{PREFIX}{unique_name}"
 
 
-def _describe_server(server: Fields) -> dict[str, Any]:
+def _describe_server(server: Fields) -> JsonObject:
     """Return a server in the form of ``mcpServers``; empty if it has neither a program nor an address."""
     remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
-    described: dict[str, Any] = {}
+    described: JsonObject = {}
     if remote is not None:
         described = {"url": remote.text("url") or "", "headers": remote.mapping("headers")}
     elif command:
@@ -121,7 +122,7 @@ def _with_variables(value: Any) -> Any:
     return value.replace("${env.", "${") if isinstance(value, str) else value
 
 
-def _name_of(described: dict[str, Any]) -> str:
+def _name_of(described: JsonObject) -> str:
     """Return a default name for a server: its name in the catalogue, its host, or its program."""
     if "url" in described:
         return match[1] if (match := _HOST.search(described["url"])) else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields
-from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.step_retry import Retry
 from agentnb.policies.run_limits import LIMITS, ON_LIMIT
 from agentnb.workflow.files.workflow_reader import SETTINGS
@@ -33,7 +33,7 @@ _LEAST = {
     "multiplier": 1,
     "max_concurrency": 1,
 }
-_BY_KEY: dict[str, dict[str, Any]] = {
+_BY_KEY: dict[str, JsonObject] = {
     "id": {"type": "string", "pattern": f"^{ID_PATTERN}$"},
     "true": {"anyOf": [_STEP, _STEPS]},
     "false": {"anyOf": [_STEP, _STEPS]},
@@ -52,7 +52,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
 """Schemas of keys that are not written as the field types suggest."""
 
 
-def workflow_schema() -> dict[str, Any]:
+def workflow_schema() -> JsonObject:
     """Return the JSON Schema (draft 2020-12) of workflow files, as a new dict.
 
     References to names and the contents of templates are checked only by `agentnb.workflow.files.workflow_reader`.
@@ -76,10 +76,10 @@ def workflow_schema() -> dict[str, Any]:
     return file_schema("A workflow of agentnb", object_schema(of_file, ["workflow"]), defs)
 
 
-def _any_step() -> dict[str, Any]:
+def _any_step() -> JsonObject:
     # A chain of conditions lets an editor report only errors of the intended type.
     is_goto = {"required": ["goto"], "not": {"required": ["type"]}}
-    chain: dict[str, Any] = {"required": ["type"], "properties": {"type": {"enum": list(KINDS)}}}
+    chain: JsonObject = {"required": ["type"], "properties": {"type": {"enum": list(KINDS)}}}
     for kind in reversed(KINDS):
         chain = {
             "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
@@ -91,7 +91,7 @@ def _any_step() -> dict[str, Any]:
     return {"type": "object", "if": goes_back, "else": chain}
 
 
-def _step(kind: str) -> dict[str, Any]:
+def _step(kind: str) -> JsonObject:
     own = KINDS[kind]
     keys = step_keys(kind)
     schemas = {key: value for key, value in _of_class(own).items() if key in keys}
@@ -101,7 +101,7 @@ def _step(kind: str) -> dict[str, Any]:
     return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}
 
 
-def _agent() -> dict[str, Any]:
+def _agent() -> JsonObject:
     properties = _of_class(AgentSpec)
     properties["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
     properties["tools"] = TEXTS
@@ -114,5 +114,5 @@ def _agent() -> dict[str, Any]:
     return object_schema(properties)
 
 
-def _of_class(kind: type) -> dict[str, Any]:
+def _of_class(kind: type) -> JsonObject:
     return properties_of(kind, _BY_KEY, _LEAST)

@@ -13,24 +13,25 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from agentnb.core.messages import JsonObject
 from agentnb.policies.run_limits import LIMITS
 from agentnb.workflow.form.workflow_spec import key_of
 from agentnb.workflow.form.yaml_source import IGNORED
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-TEXT: dict[str, Any] = {"type": "string"}
-TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+TEXT: JsonObject = {"type": "string"}
+TEXTS: JsonObject = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 
 
-def object_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+def object_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> JsonObject:
     """Return the schema of an object with exactly these properties."""
-    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    schema: JsonObject = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
 
-def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> JsonObject:
     """Return the schema of a file, which also allows user-defined ``x-`` keys. ``more``: further keywords."""
-    own_keys = {f"^{IGNORED}": dict[str, Any]()}
+    own_keys = {f"^{IGNORED}": JsonObject()}
     return {"$schema": DIALECT, "title": title, **schema, "patternProperties": own_keys, **more, "$defs": defs}
 
 
@@ -39,14 +40,14 @@ def properties_of(
     by_key: Mapping[str, Mapping[str, Any]],
     least: Mapping[str, float] = types.MappingProxyType({}),
     keys: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the schemas of the keys of one class.
 
     ``keys``: keys by field name; by default those of the class itself. ``by_key``: schemas of keys that are not written as the
     field types suggest; ``least``: minimum values by key.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
-    schemas: dict[str, Any] = {}
+    schemas: JsonObject = {}
     for name, key in ({field.name: key_of(field) for field in fields(kind)} if keys is None else keys).items():
         if key is None:
             continue
@@ -59,21 +60,21 @@ def properties_of(
     return schemas
 
 
-def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> JsonObject:
     """Return the schema of a mapping with these limits and with ``more`` properties."""
     number, count = {"type": ["number", "null"], "exclusiveMinimum": 0}, {"type": ["integer", "null"], "minimum": 1}
     amounts = {name: {**(number if LIMITS[name].unit else count), "description": LIMITS[name].help} for name in names}
     return object_schema({**amounts, **(more or {})})
 
 
-def _names_around(kind: type) -> dict[str, Any]:
-    names: dict[str, Any] = {}
+def _names_around(kind: type) -> JsonObject:
+    names: JsonObject = {}
     for base in reversed(kind.__mro__):
         names |= vars(sys.modules[base.__module__])
     return names
 
 
-def _of_type(hint: Any) -> dict[str, Any]:
+def _of_type(hint: Any) -> JsonObject:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return {"enum": list(arguments)}

@@ -59,10 +59,10 @@ class Fields:
             return None
         return entry.value
 
-    def data(self, key: str, default: Any = None) -> Any:
-        """Return the value of the key as plain data, which may be null; return the default if the key is missing."""
+    def data(self, key: str) -> Any:
+        """Return the value of the key as plain data; null if the key is missing."""
         entry = self.node.entries.get(key)
-        return default if entry is None else plain(entry.value)
+        return None if entry is None else plain(entry.value)
 
     def text(self, key: str) -> str | None:
         """Return the text of the key; numbers and booleans are converted as written."""

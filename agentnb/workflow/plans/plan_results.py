@@ -94,8 +94,8 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
     if result["error"] == DUPLICATE:
         window.note_block(call)
         return
-    failed = result["error"] is not None
-    text = str(result["error"]) if failed else _text(result["result"])
+    failed, output = result["error"] is not None, result["result"]
+    text = str(result["error"]) if failed else output if isinstance(output, str) else msgspec.json.encode(output).decode()
     window.record_start(call)
     window.record_result(ToolResult(call.id, call.name, (Text(text),), is_error=failed))
 
@@ -118,7 +118,3 @@ def referred_output(result: StepResult | None, place: int) -> Any:
 
 def _key(result: StepResult) -> tuple[str, bytes]:
     return call_key(ToolCall(result["name"], result["args"] or {}, ""))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

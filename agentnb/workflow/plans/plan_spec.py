@@ -6,10 +6,11 @@ numbered steps with a description, allowed tools and dependencies. `PlanSpec` re
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.messages import JsonObject
 from agentnb.core.plans.plan_steps import ABORT, ELICITATION, NOOP, TOOL, PlanQuestion, PlanStep
 
 PlanForm: TypeAlias = Literal["planner", "chat"]
@@ -36,19 +37,19 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.elicitation is None or self.elicitation.is_empty else self.elicitation
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonObject:
         """Plain data in the original form; empty fields are None."""
         return self.chat_data if self.form == "chat" else self.planner_data
 
     @property
-    def planner_data(self) -> dict[str, Any]:
+    def planner_data(self) -> JsonObject:
         """Plain data in the planner's form."""
         question = None if self.question is None else self.question.data
         steps = [step.data for step in self.steps]
         return {"id": self.id, "intention": self.intention, "steps": steps, "elicitation": question}
 
     @property
-    def chat_data(self) -> dict[str, Any]:
+    def chat_data(self) -> JsonObject:
         """Plain data in the chat form."""
         steps = [{"stepNumber": number, **step.chat_data} for number, step in enumerate(self.steps, 1)]
         extra = {"id": self.id, "reasoning": self.reasoning or self.intention}

@@ -27,7 +27,7 @@ from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.mcp.mcp_server import ServerTools, is_word
+from agentnb.tools.mcp.mcp_server import is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
@@ -96,16 +96,12 @@ class WorkflowAgents:
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
-    def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools that a word in the file names."""
-        return self.toolbox.of_word(word) or (find_tool(word, self.toolbox),)
-
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
         """Raise `SettingsError` if an agent's model has no known price although the run or the agent limits its cost."""
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
         budgets = {
-            name: Budget(limits.budget, within=budget, is_of_file=OWN in limits.limits_of_file)
-            for name, limits in [(name, agent.limits) for name, agent in agents.items()]
+            name: Budget(agent.limits.budget, within=budget, is_of_file=OWN in agent.limits.limits_of_file)
+            for name, agent in agents.items()
         }
         limited = {name for name, limit in budgets.items() if limit.has_limit()}
         for step in steps if limited else ():
@@ -148,7 +144,8 @@ class WorkflowAgents:
         fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         settings = {key: value for key, value in fields.items() if value is not None}
         instruction = spec.instruction if scope is None else render_text(spec.instruction, scope)
-        tools: list[Any] = [tool for word in spec.tools for tool in self._tools_of(word)]
+        box = self.toolbox
+        tools: list[Any] = [tool for word in spec.tools for tool in box.of_word(word) or [find_tool(word, box)]]
         tools += [self._sub_agent(name, scope, made) for name in spec.sub_agents]
         return Agent(
             model,

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentnb.advice import as_advice
 from agentnb.core.log.work_events import PlanProposed, StepStarted
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import JsonObject, ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
@@ -149,16 +149,14 @@ class ActionCall:
         """Run an agent as a nested run and return that run, whatever its outcome."""
         return await self._calls.steps.nested_run(*call_step(self._place, key), runnable, prompt)
 
-    async def ask(
-        self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
-    ) -> dict[str, Any]:
+    async def ask(self, key: str, message: str, schema: JsonObject | None = None, call: ToolCall | None = None) -> JsonObject:
         """Ask the person, optionally about a call, which is shown to them.
 
         Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. If nobody
         can answer, suspends the run where possible; otherwise raises an error.
         """
 
-        async def work(attempt: Attempt) -> dict[str, Any]:
+        async def work(attempt: Attempt) -> JsonObject:
             try:
                 answer = await self._calls.questions.ask(attempt, message, schema or TEXT, "elicitation", call)
             except QuestionCancelled:
@@ -174,7 +172,7 @@ class ActionCall:
         """Call a model outside all conversations, as a separate step. ``model``: its name, by default the run's."""
         return await self._calls.models.ask(self._place, key, request, operation, model)
 
-    def propose(self, plan_id: str, plan: dict[str, Any]) -> None:
+    def propose(self, plan_id: str, plan: JsonObject) -> None:
         """Log a plan as plain data, unless it is already logged."""
         log = self._calls.steps.log
         if plan_id not in log.run.plans:

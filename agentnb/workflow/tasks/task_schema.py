@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from agentnb.core.messages import JsonObject
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
 from agentnb.workflow.form.class_schema import TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
@@ -24,7 +23,7 @@ _RETRY = {
     "multiplier": {"type": "number", "minimum": 1, "description": "Growth factor of an exponential wait."},
     "maxDelay": _DURATION,
 }
-_BY_KEY: dict[str, dict[str, Any]] = {
+_BY_KEY: dict[str, JsonObject] = {
     "when": {"type": ["string", "boolean"]},
     "goto": {"anyOf": [{"$ref": "#/$defs/goto"}, {"type": "array", "items": {"$ref": "#/$defs/goto"}}]},
     "onError": {"$ref": "#/$defs/onError"},
@@ -58,7 +57,7 @@ _KEYS: dict[type, dict[str, str]] = {
 """Keys of task files, by graph class and field."""
 
 
-def tasks_schema() -> dict[str, Any]:
+def tasks_schema() -> JsonObject:
     """Return the JSON Schema (draft 2020-12) of task files, as a new dict.
 
     References to names and the contents of expressions are checked only by `agentnb.workflow.tasks.task_file`.
@@ -78,7 +77,7 @@ def tasks_schema() -> dict[str, Any]:
     return file_schema("A task file of agentnb", object_schema(of_file), defs, oneOf=one_stage)
 
 
-def _parts() -> dict[str, Any]:
+def _parts() -> JsonObject:
     emit, awaits, goto, call, task = [properties_of(kind, _BY_KEY, keys=keys) for kind, keys in _KEYS.items()]
     task |= {**call, "await": emit["await"]}
     task = {key: {"$ref": "#/$defs/emit"} if key == "emit" else task[key] for key in TASK_KEYS}
@@ -95,11 +94,11 @@ def _parts() -> dict[str, Any]:
     }
 
 
-def _variables() -> dict[str, Any]:
+def _variables() -> JsonObject:
     return {"propertyNames": {"pattern": f"^{VARIABLE.pattern}$"}}
 
 
-def _block() -> dict[str, Any]:
+def _block() -> JsonObject:
     return {
         "type": "object",
         "properties": {"vars": {"type": "object", **_variables()}},
@@ -109,7 +108,7 @@ def _block() -> dict[str, Any]:
     }
 
 
-def _task_or_block() -> dict[str, Any]:
+def _task_or_block() -> JsonObject:
     return {
         "type": "object",
         "if": {"anyOf": [{"required": [key]} for key in TASK_KEYS]},

@@ -8,18 +8,14 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo, format_list
 from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, read_listing, read_plan, short_title
 
-TOOLS = (
-    ToolSpec("load", "", {"properties": {"path": {}, "sep": {}, "rows": {}}}),
-    ToolSpec("now", "", {"properties": {}}),
-)
+ARGUMENTS = {"load": ("path", "sep", "rows"), "now": ()}
 
 
 def calls(*code: str) -> list[ToolCall]:
-    return calls_of(PlanItem("", code), TOOLS)
+    return calls_of(PlanItem("", code), ARGUMENTS)
 
 
 def test_prompt_without_a_list_has_no_plan(subtests: pytest.Subtests) -> None:
@@ -98,7 +94,7 @@ def test_calls_are_in_text_order() -> None:
 @given(st.text(max_size=60))
 def test_any_prompt_can_be_parsed(prompt: str) -> None:
     for item in read_plan(f"- {prompt}\n- `{prompt}`"):
-        calls_of(item, TOOLS)
+        calls_of(item, ARGUMENTS)
 
 
 def test_todo_list_is_parsed_as_the_tool_prints_it() -> None:
@@ -116,7 +112,7 @@ def test_todo_list_is_parsed_as_the_tool_prints_it() -> None:
         Entry(30, "blocked", "Wait (blocked: for Ann)"),
     )
     assert [entry.is_open for entry in entries] == [False, True, True]
-    assert [entry.has_title(title) for entry, title in zip(entries, ("Load the", "Describe", "Wait"), strict=True)] == [
+    assert [title in entry.titles for entry, title in zip(entries, ("Load the", "Describe", "Wait"), strict=True)] == [
         False,
         True,
         True,

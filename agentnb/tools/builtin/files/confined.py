@@ -196,13 +196,13 @@ def read_small_file(path: str, work_dir: Path, most: int) -> bytes | None:
                 os.close(descriptor)
 
 
-def read_all(file: int, status: os.stat_result, place: ConfinedPath, most: int = MAX_FILE_BYTES) -> bytes:
-    """Read an open file completely. Raises `ToolRefused` if it has more than ``most`` bytes."""
-    if status.st_size > most:
-        raise refusals.too_large(status.st_size, most, place.shown)
-    data = read_beginning(file, most + 1)
-    if len(data) > most:  # growing, or of unknown size
-        raise refusals.too_large(len(data), most, place.shown)
+def read_all(file: int, status: os.stat_result, place: ConfinedPath) -> bytes:
+    """Read an open file completely. Raises `ToolRefused` if it has more than `MAX_FILE_BYTES`."""
+    if status.st_size > MAX_FILE_BYTES:
+        raise refusals.too_large(status.st_size, MAX_FILE_BYTES, place.shown)
+    data = read_beginning(file, MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:  # growing, or of unknown size
+        raise refusals.too_large(len(data), MAX_FILE_BYTES, place.shown)
     return data
 
 

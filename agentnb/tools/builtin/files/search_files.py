@@ -10,10 +10,11 @@ import stat
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentnb import settings
 from agentnb.core.log.stores import BEFORE_IMAGES
+from agentnb.core.messages import JsonObject
 from agentnb.core.redaction import MASK
 from agentnb.key_files import PATTERN
 from agentnb.tools.builtin.files import refusals, search_worker
@@ -92,13 +93,13 @@ def _open_search_folder(opened: ExitStack, place: ConfinedPath) -> tuple[int, st
 def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: ConfinedPath) -> bytes:
     """Return the request for the process. ``hidden``: absolute paths hidden by rules; ``folder``: the folder to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
-    request: dict[str, Any] = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
+    request: JsonObject = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
     request |= {"folder": f"{folder.real.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
     request |= {"root": folder.root, "hidden": BEFORE_IMAGES, "left_out": LEFT_OUT, "limits": LIMITS._asdict()}
     return json.dumps({**request, "forbidden": [*personal_identities(), *personal_keys()]}).encode()
 
 
-async def _report(folder: int, request: bytes) -> dict[str, Any]:
+async def _report(folder: int, request: bytes) -> JsonObject:
     """Run the search process on an open folder and return its report."""
     command = (sys.executable, "-I", "-S", "-B", "-X", "utf8", str(Path(search_worker.__file__)), str(folder))
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -115,14 +116,14 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
             process.kill()
             await process.wait()
     try:
-        report: dict[str, Any] = json.loads(output)
+        report: JsonObject = json.loads(output)
     except ValueError:
         problem = f"The search was stopped: it exceeded {LIMITS.seconds:g} seconds or {LIMITS.memory:,} bytes of memory"
         raise ToolRefused("search_ended", problem, "Use a simpler pattern, or a glob or path with fewer files.") from None
     return report
 
 
-def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
+def _format_report(report: JsonObject, pattern: str, before: str) -> str:
     """Format the matches, one per line, with notes about truncated and skipped files. ``before``: the path of the searched
     folder.
     """
@@ -134,7 +135,7 @@ def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
     return "\n".join([*lines, *(f"[{note}]" for note in _notes(report, before))])
 
 
-def _notes(report: dict[str, Any], before: str) -> list[str]:
+def _notes(report: JsonObject, before: str) -> list[str]:
     """Return a sentence for each kind of truncated or skipped files."""
     at = shown_name(before + report["at"])
     stops = {

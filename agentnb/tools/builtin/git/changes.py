@@ -109,7 +109,6 @@ def shown_paths(repository: Repository, change: Change) -> str:
     return before + repository.display_path(change.path)
 
 
-def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
-    """Return one line per change, at most ``most``, and a line that counts the rest."""
-    lines = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in changes[:most]]
-    return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])
+def shorten_lines(lines: list[str], most: int) -> list[str]:
+    """Return at most ``most`` of the lines about files, and a line that counts the rest."""
+    return lines[:most] + ([f"[{len(lines) - most:,} more files]"] if len(lines) > most else [])

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from agentnb.key_files import is_key_file
-from agentnb.tools.builtin.git.changes import Change, read_status
+from agentnb.tools.builtin.git.changes import Change, read_status, shorten_lines
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.path_text import confined_path, exists, is_below, join_names, may_hold_keys, shown_name
@@ -55,9 +55,8 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     stdin = b"".join(path + b"\0" for path in staged)
     await repository.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin, is_reading=False)
     lines = [f"{_letter(change)} {shown_name(path)}" for path, change in staged.items()]
-    more = [f"[{len(lines) - MAX_SHOWN:,} more files]"] if len(lines) > MAX_SHOWN else []
     heading = f"Staged {len(lines):,} {'file' if len(lines) == 1 else 'files'}:"
-    return with_notes("\n".join([heading, *lines[:MAX_SHOWN], *more]), *notes, hooks_note(repository, INDEX_HOOKS))
+    return with_notes("\n".join([heading, *shorten_lines(lines, MAX_SHOWN)]), *notes, hooks_note(repository, INDEX_HOOKS))
 
 
 def nature_of_add(arguments: Any, work_dir: Path) -> CallNature:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.tools.builtin.git.changes import Status, read_status, shown_paths
+from agentnb.tools.builtin.git.changes import Status, read_status, shorten_lines, shown_paths
 from agentnb.tools.builtin.git.omissions import COMMIT_HOOKS, hooks_note, signing_note, with_notes
 from agentnb.tools.builtin.git.path_text import join_names
 from agentnb.tools.builtin.git.work_tree import GitConfig, Repository, open_repository
@@ -33,11 +33,10 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     await repository.output(*arguments, stdin=message.encode(), is_reading=False, variables=identity)
     commit = (await repository.output("rev-parse", "--short", "HEAD")).decode().strip()
     staged = [change for change in status.changes if change.is_staged]
-    lines = [f"{change.in_index} {shown_paths(repository, change)}" for change in staged[:MAX_SHOWN]]
-    more = [f"[{len(staged) - MAX_SHOWN:,} more files]"] if len(staged) > MAX_SHOWN else []
+    lines = [f"{change.in_index} {shown_paths(repository, change)}" for change in staged]
     subject = message.strip().partition("\n")[0]
     heading = f"[{status.branch or 'detached HEAD'} {commit}] {subject}"
-    text = "\n".join([heading, *lines, *more])
+    text = "\n".join([heading, *shorten_lines(lines, MAX_SHOWN)])
     return with_notes(text, hooks_note(repository, COMMIT_HOOKS), signing_note(repository))
 
 

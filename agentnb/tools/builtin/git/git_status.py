@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.tools.builtin.git.changes import Status, read_status, shown_lines
+from agentnb.tools.builtin.git.changes import Status, read_status, shorten_lines, shown_paths
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.omissions import filters_note, with_notes
 from agentnb.tools.builtin.git.work_tree import Repository, open_repository
@@ -26,7 +26,8 @@ async def git_status(context: ToolContext) -> str:
     """
     repository = await open_repository(context.work_dir)
     status = await read_status(repository, b".")
-    lines = [status.heading, *shown_lines(repository, status.changes, MAX_FILES)]
+    changed = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in status.changes]
+    lines = [status.heading, *shorten_lines(changed, MAX_FILES)]
     if not status.changes:
         lines.append("No changes.")
     tracked = [repository.below(change.path) for change in status.changes if change.in_folder == "M"]

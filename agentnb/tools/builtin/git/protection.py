@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -142,7 +142,7 @@ def _version_of(program: str) -> tuple[int, ...]:
             [program, "version"],
             capture_output=True,
             timeout=20,
-            env=_bare_environment(),
+            env={"LC_ALL": "C", "HOME": str(Path.home())},
             stdin=subprocess.DEVNULL,
             check=False,
         )
@@ -152,7 +152,3 @@ def _version_of(program: str) -> tuple[int, ...]:
         ) from error
     numbers = re.search(rb"(\d+)\.(\d+)", ended.stdout)
     return tuple(map(int, numbers.groups())) if numbers else (0, 0)
-
-
-def _bare_environment() -> Mapping[str, str]:
-    return {"LC_ALL": "C", "HOME": str(Path.home())}

@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from agentnb import settings
 from agentnb.advice import Install, Plain
-from agentnb.core.messages import visible
+from agentnb.core.messages import JsonObject, visible
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.github.api_errors import (
     behind_proxy,
@@ -61,7 +61,7 @@ class _Issue(msgspec.Struct):
     body: str | None = None
     comments: int = 0
     created_at: str = ""
-    pull_request: dict[str, Any] | None = None
+    pull_request: JsonObject | None = None
 
     @property
     def kind(self) -> str:
@@ -134,11 +134,11 @@ class Api:
     url: str
     key: settings.Key | None
 
-    def get(self, path: str, parameters: dict[str, Any] | None = None) -> Any:
+    def get(self, path: str, parameters: JsonObject | None = None) -> Any:
         """Return the data of a GET request. Raises `ToolRefused`."""
         return self._request("GET", path, parameters=parameters)
 
-    def post(self, path: str, data: dict[str, Any]) -> Any:
+    def post(self, path: str, data: JsonObject) -> Any:
         """Return the response to a POST request. Raises `ToolRefused`."""
         return self._request("POST", path, input=data)
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from agentnb.core.messages import Image, Text, encodable
+from agentnb.core.messages import Image, Text, as_shown, encodable
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.notebook.diverted_stream import DivertedStream
 from agentnb.tools.pictures import picture_of
@@ -22,7 +22,6 @@ MAX_PICTURES = 10
 LEFT_OUT = "\n[{:,} characters left out]\n"
 PICTURES = ("image/png", "image/jpeg")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_OVERWRITTEN = re.compile(r"[^\r\n]*\r(?=[^\r\n])")
 
 
 class Output:
@@ -92,14 +91,14 @@ class Output:
     def text(self) -> str:
         """The text so far, as a terminal would show it, cut in the middle to `MAX_TEXT` characters."""
         with self._lock:
-            whole, head, dropped = _as_shown("".join(self._pieces)), self._head, self._dropped
+            whole, head, dropped = as_shown(without_escapes("".join(self._pieces))), self._head, self._dropped
         if not dropped and len(whole) <= MAX_TEXT:
             return encodable(whole)
         head, whole, dropped = _split(head, whole, dropped)
         return encodable(f"{head}{LEFT_OUT.format(dropped)}{whole}")
 
     def _shorten(self) -> None:
-        text = _as_shown("".join(self._pieces))
+        text = as_shown(without_escapes("".join(self._pieces)))
         if len(text) > 2 * MAX_TEXT:
             self._head, text, self._dropped = _split(self._head, text, self._dropped)
         self._pieces, self._size = [text], len(text)
@@ -117,12 +116,6 @@ def _split(head: str, text: str, dropped: int) -> tuple[str, str, int]:
 def without_escapes(text: str) -> str:
     """Remove colours and other terminal escapes."""
     return _ESCAPES.sub("", text)
-
-
-def _as_shown(text: str) -> str:
-    """Return the text as a terminal would show it, without colours and with only the last state of an overwritten line."""
-    text = without_escapes(text).replace("\r\n", "\n")
-    return _OVERWRITTEN.sub("", text) if "\r" in text else text
 
 
 def _decode_picture(data: Any) -> bytes | None:

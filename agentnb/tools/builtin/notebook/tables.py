@@ -51,13 +51,14 @@ def table_line(value: Any) -> str:
     if _is_of(value, "pandas", "DataFrame"):
         return _frame_line(value, arrays)
     dtype = "levels" if _is_of(value, "pandas", "MultiIndex") else _dtype_text(value.dtype)
-    return f"length {len(_axes(value)[-1]):,}, {dtype}, {_bytes(_size(arrays))}"
+    index = value if _is_of(value, "pandas", *_INDEXES) else value._mgr.axes[-1]
+    return f"length {len(index):,}, {dtype}, {_bytes(_size(arrays))}"
 
 
 def table_head(value: Any) -> str:
     """Return the first rows of a table."""
     if _is_array(value):
-        return f"first values: {_join_values(value.flat[:MAX_VALUES])}" if value.dtype.kind in "biufcSUMmO" else ""
+        return f"first values: {', '.join(map(_cell, value.flat[:MAX_VALUES]))}" if value.dtype.kind in "biufcSUMmO" else ""
     if _arrays(value) is None:
         return ""
     if _is_of(value, "pandas", "Series"):
@@ -87,11 +88,6 @@ def _is_of(value: Any, module: str, *names: str) -> bool:
     """True if the value's class is exactly one of these."""
     kind, namespace = type(value), library(module)
     return any(kind is namespace.get(name) for name in names)
-
-
-def _axes(value: Any) -> list[Any]:
-    """Return the indexes of a frame or series, or the index itself."""
-    return [value] if _is_of(value, "pandas", *_INDEXES) else value._mgr.axes
 
 
 def _arrays(value: Any) -> list[Any] | None:
@@ -171,10 +167,6 @@ def _rows(labels: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     return "\n".join(line for line in shown if line)
-
-
-def _join_values(values: Iterable[Any]) -> str:
-    return ", ".join(map(_cell, values))
 
 
 def _bytes(size: float) -> str:

@@ -76,12 +76,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _look_at(entry: os.DirEntry[str], findings: Findings, todo: deque[Path]) -> None:
-    if entry.is_dir(follow_symlinks=False):
-        if entry.name == ".git":
-            findings.repositories.append(Path(entry.path).parent)
-        (findings.hidden if entry.name.startswith(BEFORE_IMAGES) else todo).append(Path(entry.path))
-    elif entry.name == ".git":
+    if entry.name == ".git":
         findings.repositories.append(Path(entry.path).parent)
+    if entry.is_dir(follow_symlinks=False):
+        (findings.hidden if entry.name.startswith(BEFORE_IMAGES) else todo).append(Path(entry.path))
     elif is_key_file(entry.name):
         target = Path(entry.path).resolve()
         if target.is_file() and not _holds_certificates_only(target):

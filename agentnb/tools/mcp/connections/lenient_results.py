@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agentnb.core.messages import encodable_data, visible
+from agentnb.core.messages import JsonObject, encodable_data, visible
 from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.core.schema.references import list_of
 
@@ -109,7 +109,7 @@ def _readable_line(line: bytes) -> bytes:
     return line
 
 
-def readable_message(error: ValidationError) -> dict[str, Any] | None:
+def readable_message(error: ValidationError) -> JsonObject | None:
     """Convert a JSON-RPC message rejected by the client into a readable one, or return None if that is impossible.
 
     Levels beyond `MAX_LEVELS` are cut off, lone surrogates are replaced, results other than objects are wrapped in `BARE`, and
@@ -144,7 +144,7 @@ def _integer(digits: str) -> int | str:
         return digits
 
 
-def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
+def readable_start(raw: Mapping[str, Any]) -> JsonObject:
     """Return the required fields of the handshake. An unknown protocol version is treated as the latest known version before
     it.
     """
@@ -163,12 +163,12 @@ def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any) -> JsonObject:
     """Return a value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
+def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> JsonObject:
     """Return a page of a list with only its valid items; the others are set aside, each with the reason."""
     items, cursor = list[Any](), raw.get("nextCursor")
     for position, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
@@ -188,7 +188,7 @@ def _valid_item(model: str, item: Any) -> Any:
     return item
 
 
-def _readable_tool(tool: Any) -> dict[str, Any]:
+def _readable_tool(tool: Any) -> JsonObject:
     """Return the required fields of a tool, with its schemas unchanged. Raises `ValueError` for an unusable tool."""
     from mcp.shared.inbound import find_invalid_x_mcp_header
 
@@ -227,7 +227,7 @@ LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 """List requests, with the key and the parser of the items."""
 
 
-def readable_result(raw: Any) -> dict[str, Any]:
+def readable_result(raw: Any) -> JsonObject:
     """Return the result of a call in a form that the client accepts, wrapped in `BARE`."""
     if isinstance(raw, Mapping):
         if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):

@@ -7,11 +7,11 @@ tokens are in the keyring.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from agentnb import settings
+from agentnb.core.messages import JsonObject
 from agentnb.personal_files import replace_file
 from agentnb.tools.mcp.mcp_server import digest
 
@@ -25,12 +25,12 @@ class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
 
     address: str
     """Address of the MCP server. Each address has its own login."""
-    tokens: dict[str, Any]
-    client: dict[str, Any]
+    tokens: JsonObject
+    client: JsonObject
     """The client registered for agentnb at the authorization server."""
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     """Metadata of the authorization server, with its name and token endpoint."""
-    resource: dict[str, Any] = {}
+    resource: JsonObject = {}
     """Protected-resource metadata of the MCP server."""
     expires: float | None = None
     """Expiry of the access token in seconds since 1970, or None if unknown."""
@@ -84,7 +84,7 @@ def delete_login(address: str) -> bool:
     return was_there
 
 
-def redact_login(*parts: dict[str, Any]) -> None:
+def redact_login(*parts: JsonObject) -> None:
     """Redact the secrets among these values from now on."""
     settings.redact_values({name: part[name] for part in parts for name in SECRETS if isinstance(part.get(name), str)})
 
