@@ -482,9 +482,16 @@ def test_unreadable_step_is_one_problem_however_often_referenced() -> None:
 
 
 def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
-    with subtests.test("steps by aliases"):
-        text = "  - &s {type: agent, name: writer}\n" + "  - *s\n" * 20_000
-        assert any("20,000 steps" in problem.message for problem in found_in(AGENTS + text))
+    condition = "type: condition, condition: '{{ $steps.x.output }}', false: {goto: end}"
+    waits = "".join(f"  - {{{condition}}}\n" for _ in range(210)) + "  - {id: x, type: agent, name: writer}\n"
+    reads = f"{{type: agent, name: writer, prompt: '{'{{ $prompt }}' * 1_000}'}}"
+    for name, text, message in (
+        ("steps by aliases", "  - &s {type: agent, name: writer}\n" + "  - *s\n" * 20_000, "20,000 steps"),
+        ("conditions that wait", waits, "conditions wait for more than 20,000 later steps in total"),
+        ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
+    ):
+        with subtests.test(name):
+            assert any(message in problem.message for problem in found_in(AGENTS + text))
     with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
         searches: list[str] = []
         patch.setattr("agentnb.workflow.checks.flow_checks.suggest_names", lambda name, known: searches.append(name) or "")

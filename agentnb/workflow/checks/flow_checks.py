@@ -17,6 +17,8 @@ DEFERRED = "W_DEFERRED_CONDITION"
 """Warning code for a condition that reads a later step; that step then runs first."""
 LATER = "W_LATER_STEP"
 """Warning code for a template that is rendered before the step that it reads has run."""
+MAX_DEFERRED = 20_000
+"""Maximum number of steps run early because conditions read them, counted once per condition."""
 MAX_NAMED = 5
 """Maximum number of steps named in one message."""
 
@@ -33,6 +35,8 @@ class FlowChecks:
             self._read_by[read.path] = (*self._read_by.get(read.path, ()), read.wanted)
         self._places = places
         self._problems = problems
+        self._deferred = 0
+        """Number of steps found so far that run before a condition."""
 
     def check(self) -> None:
         """Run all checks."""
@@ -48,7 +52,7 @@ class FlowChecks:
             if isinstance(step, MapStep) and isinstance(step.step, ConditionStep):
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
-        if not self._places.unread:
+        if not self._places.unread and self._deferred <= MAX_DEFERRED:
             check_ways(compile_workflow(self._spec), self._add_at, partial(self._add_at, code=ENDLESS))
             self._check_order()
 
@@ -109,6 +113,11 @@ class FlowChecks:
         return last
 
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
+        self._deferred += last - located.index
+        if self._deferred > MAX_DEFERRED:
+            problem = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps in total"
+            self._add(step, "condition", problem, "Put the conditions after the steps that they read")
+            return
         first = located.siblings[located.index + 1 : last + 1]
         own = {inner.id for inner in walk(step)}
         ids = [earlier.id for earlier in first if not isinstance(earlier, GotoStep)]

@@ -21,6 +21,8 @@ from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_temp
 UNDECLARED = "W_UNDECLARED_PATH"
 """Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
 ONLY_IN_MAPS = "Only the step of a map has it"
+MAX_READS = 100_000
+"""Maximum number of template paths to check; those in an instruction count once for each step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
@@ -50,14 +52,21 @@ class ReferenceChecks:
     """Agents passed from Python."""
     inputs: Collection[str] | None = None
     """Available inputs, if known."""
+    remaining_reads: int = MAX_READS
     reads: list[Read] = field(default_factory=list)
     """The steps that templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
         for use in self.places.uses:
-            if not (use.is_of_agent and use.owner in self.python_agents):
-                self._check_use(use)
+            if use.is_of_agent and use.owner in self.python_agents:
+                continue
+            if self.remaining_reads < 0:
+                self.problems.add(
+                    use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, for example with a map"
+                )
+                return
+            self._check_use(use)
 
     def _check_use(self, use: Use) -> None:
         text = use.node.text
@@ -77,6 +86,9 @@ class ReferenceChecks:
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
         located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent
         seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
+        self.remaining_reads -= 1 + len(read_paths) * max(1, len(seen_from))
+        if self.remaining_reads < 0:
+            return
         for reference in read_paths:
             line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
             check = _Check(self, seen_from, reference, partial(self._note, line, written))
