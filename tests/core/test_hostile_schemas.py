@@ -92,6 +92,7 @@ def test_recursive_and_deep_schemas_are_checked(subtests: pytest.Subtests) -> No
 
 NEEDED = {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": TEXT}}
 NULLABLE = {"type": ["string", "null"], "nullable": True, "enum": ["a", None]}
+ANCHORED = {"$ref": "#a", "definitions": {"b": {"$anchor": "a"}}}
 LOST = {
     "pattern that nothing reads": ["pattern"],
     "pattern that takes memory": ["pattern"],
@@ -112,6 +113,7 @@ def test_unreadable_keywords_are_translated_or_omitted(subtests: pytest.Subtests
         ("anything in JavaScript", {"pattern": "^{[^]+}$"}, {"pattern": "^\\{[\\s\\S]+}$"}),
         ("braces that stay", {"pattern": "^[\\w-.]\\{\\p{L}{2,3}$"}, {"pattern": "^[\\w\\-.]\\{\\p{L}{2,3}$"}),
         ("dependencies of draft 7", {"dependencies": {"a": ["b"], "c": TEXT}}, NEEDED),
+        ("recursion of 2019-09", {"items": {"$recursiveRef": "#"}}, {"items": {"$ref": "#"}}),
         ("pattern that nothing reads", {"pattern": "(["}, {}),
         ("pattern that takes memory", {"pattern": "\\p{L}{500}"}, {}),
         ("limit of draft 4", {"minimum": 0, "exclusiveMinimum": True}, {"exclusiveMinimum": 0}),
@@ -125,6 +127,7 @@ def test_unreadable_keywords_are_translated_or_omitted(subtests: pytest.Subtests
         ("types of Gemini", {"type": "ARRAY", "items": {"type": "STRING"}}, {"type": "array", "items": TEXT}),
         ("lists of names twice", {"required": [["a"], ["a"], "b"]}, {"required": ["b"]}),
         ("names twice", {"required": ["a", "a"]}, {"required": ["a"]}),
+        ("anchor of draft 7", {"$ref": "#a", "definitions": {"b": {"$id": "#a"}}}, ANCHORED),
         ("annotations", {"title": 5, "examples": "a", "deprecated": "no"}, {}),
         ("property called description", {"properties": {"description": "text", "required": ["a"]}}, {"properties": {}}),
         ("dynamic reference to nothing", {"$dynamicRef": "#x"}, {}),

@@ -270,6 +270,8 @@ def _translate_ignored(part: Any) -> None:
     if part.get("nullable") is True and isinstance(part.get("type"), str):  # from OpenAPI
         part["type"] = [part["type"], "null"]
         part.update({"enum": [*part["enum"], None]} if isinstance(part.get("enum"), list) else {})
+    if "$recursiveRef" in part:
+        part["$ref"] = part.pop("$recursiveRef")
     for subschema in (subschema for key in _ALL_WITHIN for subschema in _schemas(part, key)):
         _translate_ignored(subschema)
 
@@ -280,6 +282,10 @@ def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) ->
     nested_paths = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
     own_paths = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
     return [*nested_paths, *own_paths]
+
+
+def _names_in(value: list[Any]) -> list[str]:
+    return [*dict.fromkeys(name for name in value if isinstance(name, str))]
 
 
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
@@ -301,10 +307,12 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
         readable = _JAVASCRIPT.sub(_translate, value)
         schema.update({"pattern": readable} if readable != value else {})
         return readable != value
-    elif keyword == "required" and isinstance(value, list):
-        schema[keyword] = [*dict.fromkeys(name for name in value if isinstance(name, str))]
+    elif keyword == "required" and isinstance(value, list) and len(names := _names_in(value)) < len(value):
+        schema[keyword] = names
     elif keyword == "type" and isinstance(value, str) and value != value.lower():
         schema[keyword] = value.lower()
+    elif keyword == "$id" and isinstance(value, str) and value.startswith("#"):
+        schema["$anchor"] = value[1:]
     else:
         return not value or keyword in _ANNOTATIONS
     return True

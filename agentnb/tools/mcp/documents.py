@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,7 +66,21 @@ def read_document(text: str, source: str) -> Document:
         raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
         raise SettingsError(f"{source}: not valid {form.name}: nested too deeply") from None
-    return Document(source, text, value, offsets)
+    document = Document(source, text, value, offsets)
+    for path, string in _texts(value, ()):
+        if any("\ud800" <= char <= "\udfff" for char in string):
+            raise document.error(path, "a string contains half of a surrogate pair", "Write the complete character")
+    return document
+
+
+def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yield the strings in a value, including keys, with their paths."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, key), str(key)
+            yield from _texts(inner, (*path, key))
 
 
 def _read_json(text: str) -> Located:

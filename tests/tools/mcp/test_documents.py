@@ -61,6 +61,7 @@ BROKEN = {
     "deep.json": '{"a": ' + "[" * 100_000,
     "deep after a comment.json": "// a\n" + "[" * 20_000,
     "long number.json": f'{{"a": {"9" * 5_000}}}',
+    "half of a character.json": f'{{"a": ["{SECRET}",\n "\\ud83d"]}}',
     "a.yaml": f"a: {SECRET}\n b: c",
     "alias.yaml": f"a: *{SECRET}",
     "tag.yaml": f"a: !{SECRET} b",

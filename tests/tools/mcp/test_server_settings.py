@@ -138,6 +138,7 @@ PROBLEMS = {
     "input as VS Code has it": one(env={"A": "${input:token}"}),
     "number that is too long": one(timeout=1).replace(": 1}", f": {'9' * 5_000}}}"),
     "not a number": one(timeout=float("nan")),
+    "half of a character": '{"mcpServers": {"a": {"command": "x",\n "args": ["\\ud83d"]}}}',
     "too deep": '{"mcpServers": ' + "[" * 100_000,
 }
 
