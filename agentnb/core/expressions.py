@@ -399,11 +399,14 @@ def check_size(value: Any) -> None:
     """Raise OverflowError for data with more than `MAX_COMPARED` values, counting a shared value each time it occurs."""
     count, level = 1, [value]
     while level:
-        containers = [item for item in level if isinstance(item, list | tuple | dict)]
-        level = [part for item in containers for part in (item.values() if isinstance(item, dict) else item)]
+        level = [item for container in level if isinstance(container, list | tuple | dict) for item in _items(container)]
         count += len(level)
         if count > MAX_COMPARED:
             raise OverflowError(f"more than {MAX_COMPARED:,} values")
+
+
+def _items(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
 
 
 class _OtherKind(TypeError):
@@ -419,13 +422,32 @@ def _class_of(value: Any) -> str:
     return "true or false" if isinstance(value, bool) else kind_of(value)
 
 
+def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
+    """Return the first two values of different kinds at the same position in both, beginning with the values themselves."""
+    level = [(left, right)]
+    while level:
+        inner: list[tuple[Any, Any]] = []
+        for first, second in level:
+            if first is second:
+                continue
+            if not _may_be_equal(first, second):
+                return first, second
+            if isinstance(first, dict):
+                inner += [(value, second[key]) for key, value in first.items() if second is not None and key in second]
+            elif isinstance(first, list | tuple) and second is not None:
+                inner += zip(first, second, strict=False)
+        level = inner
+    return None
+
+
 def _comparison(function: Compare) -> Compare:
     def compare(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
                 check_size(value)
-        if not _may_be_equal(left, right):
-            raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")
+        if (mismatch := _mismatch(left, right)) is not None:
+            suffix = " inside them" if mismatch[0] is not left else ""
+            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{suffix}")
         return function(left, right)
 
     return compare
@@ -477,10 +499,14 @@ def _contains(item: Any, holder: Any) -> bool:
     if item is None:
         return None in holder
     others = [item_ for item_ in holder if item_ is not None]
-    alike = [item_ for item_ in others if _may_be_equal(item, item_)]
+    alike = [item_ for item_ in others if _mismatch(item, item_) is None]
     if others and not alike:
-        raise _OtherKind(f"it looks for {kind_of(item)} in a list that contains none")
+        raise _OtherKind(f"it looks for {kind_of(item)} in a list that contains none{_like_it(item)}")
     return item in alike
+
+
+def _like_it(item: Any) -> str:
+    return " like it" if isinstance(item, list | tuple | dict) else ""
 
 
 def _unary_operator(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

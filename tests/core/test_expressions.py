@@ -121,13 +121,17 @@ def test_comparison_of_different_types_is_refused(subtests: pytest.Subtests) -> 
         "empty": [],
         "data": {},
         "numbers": [5],
+        "deep": {"a": [{"b": 5}], "c": 1},
+        "deep_text": {"a": [{"b": "5"}, 6]},
+        "switches": [True],
         "lists": [["5"]],
     }
     for expression in (
         *(f"said {sign} 5" for sign in ("==", "!=", "<", "<=", ">", ">=")),
         *("5 == said", "score == '5'", "ok == 1", "ok != 'true'", "data == said", "texts == said"),
         *("5 in texts", "5 not in texts", "ok in mixed", "data in mixed"),
-        *("ok in numbers", "ok not in numbers"),
+        *("numbers == texts", "texts != numbers", "deep == deep_text", "deep_text != deep", "switches == numbers"),
+        *("numbers in lists", "ok in numbers", "numbers not in lists"),
     ):
         with subtests.test(expression), pytest.raises(ExpressionError, match='"5" is a string, 5 is a number') as caught:
             evaluate(expression, names)
@@ -143,6 +147,7 @@ def test_comparison_of_different_types_is_refused(subtests: pytest.Subtests) -> 
         "texts == lists[0]": False,
         "texts in lists": False,
         "lists[0] in lists": True,
+        "deep == data": False,
         "empty in lists": False,
         "ok == true": True,
         "5 in mixed": True,
