@@ -63,7 +63,7 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     is_held = isinstance(value, Run) and value.started_at is not None
     run = session.conversation(value if is_held else None)
     location = f"in {out}" if is_held else "the last"
-    prompt = first_line(clean(run.prompt), MAX_PROMPT)
+    prompt = first_line(run.prompt, MAX_PROMPT)
     return run, f"Continuing run {clean(short_id(run.id))} ({location}): {prompt}"
 
 

@@ -16,7 +16,7 @@ from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.plan_list import work_lines
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.texts.call_labels import MARKS, state, while_asking
-from agentnb.display.texts.labels import clean, cut, first_line, pluralize
+from agentnb.display.texts.labels import cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.question_labels import answer_told
 from agentnb.display.texts.round_notes import round_notes
@@ -93,7 +93,7 @@ def _rounds(run: Run) -> Html:
 
 def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
     """Return a round as one line: ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
-    answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
+    answer = [first_line(one.text, 60)] if one.text.strip() else []
     asked = by_call(questions)
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
     notes = [line.text for line in round_notes(one, settings) if line.at_once]
@@ -103,9 +103,9 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
 
 def _call(record: CallRecord, questions: Sequence[AskedQuestion]) -> str:
     kind = state(while_asking(record, questions))
-    replies = [first_line(clean(answer_told(question)), 40) for question in questions if question.outcome != "open"]
+    replies = [first_line(answer_told(question), 40) for question in questions if question.outcome != "open"]
     answers = f" ({', '.join(replies)})" if replies else ""
-    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
+    return f"{first_line(record.call.name, 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
 
 
 def _lines(kind: str, lines: list[str]) -> Html:

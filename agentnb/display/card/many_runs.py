@@ -9,7 +9,7 @@ from agentnb.detect.run import Run
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS, chip_html, tone
-from agentnb.display.texts.labels import clean, duration, first_line, pluralize
+from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.run_figures import meta
 from agentnb.display.texts.states import STATES, chip
 
@@ -121,4 +121,4 @@ def run_line_html(run: Run, told: str) -> Html:
 
 def _line(run_id: str, run: Run) -> str:
     words = [f"{MARKS[tone(run)]} {chip(run)}", *meta(run)[:2]]
-    return "  ".join([*words, first_line(clean(run.prompt), MAX_PROMPT_CHARACTERS), run_id])
+    return "  ".join([*words, first_line(run.prompt, MAX_PROMPT_CHARACTERS), run_id])

@@ -15,7 +15,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import ToolSpec
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
+from agentnb.display.texts.labels import first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
 """Maximum characters of a tool's schema in a saved notebook. The todo tool's schema alone has twelve thousand."""
@@ -120,7 +120,7 @@ def _json(value: Any, most: int | None = None) -> Html:
 def _frame(seen: SentRequest, whole: bool) -> Html:
     request = seen.request
     system = _fold(f"System prompt, {pluralize(len(request.system), 'character')}", _pre(request.system))
-    tool_names = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
+    tool_names = first_line(", ".join(tool.name for tool in request.tools), MAX_NAMES)
     tools = _fold(f"{pluralize(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
     return join_html(
         system if request.system else _line("same", "No system prompt"),
@@ -210,7 +210,7 @@ def _gap(seen: SentRequest) -> Html:
 def _message(seen: SentRequest, index: int, form: _Form) -> Html:
     is_last = index == len(seen.request.messages) - 1
     message = seen.lasting if is_last else seen.request.messages[index]
-    number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
+    number = f"{index + 1} · {message.role}" + (f" · {first_line(message.author, MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and index == _place_of_summary(seen):
         label = f"Σ a summary of {_summary_words(seen)}"
         alone, content = _with_summary(seen.compacted.text, label, message, form)
@@ -331,7 +331,7 @@ def _for_the_provider(part: AnyPart) -> Html:
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
-    keys = first_line(clean(", ".join(data)), MAX_NAMES)
+    keys = first_line(", ".join(data), MAX_NAMES)
     return _line("part", f"with provider data, {size(len(msgspec.json.encode(data)))}: {keys}")
 
 

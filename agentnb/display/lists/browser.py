@@ -31,8 +31,6 @@ UNKNOWN = "unknown"
 """Shown as the model of a trace that does not name its model."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
-MAX_READ = 10_000
-"""Maximum characters read to get the first words of a prompt."""
 STATE_WIDTH = 36
 """Width, in characters, of the state and outcome in a line of text."""
 _OPEN = {"rounds": True, "findings": True}
@@ -50,15 +48,13 @@ def rows_html(rows: Iterable[RunRow]) -> Html:
 
 def no_hit_html(find: str) -> Html:
     """Return the list shown when a search finds nothing."""
-    words = first_line(clean(find), MAX_OF_A_PROMPT)
+    words = first_line(find, MAX_OF_A_PROMPT)
     return tag("p", "browser-none", f"No run contains “{words}”." if words else "No runs match these filters.")
 
 
 def _row(row: RunRow) -> Html:
     first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
-    asked = tag(
-        "span", "browser-asked", _prompt_line(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE)
-    )
+    asked = tag("span", "browser-asked", _prompt_line(row.run), title=first_line(row.run.prompt, MAX_OF_A_TITLE))
     facts = tag("span", "browser-figures", " · ".join(figures(row)))
     button = tag(
         "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
@@ -77,11 +73,11 @@ def _where(row: RunRow) -> str:
     if origin is not None:
         parts += [f"task {origin.task}"] if origin.task else []
         parts += [f"trial {origin.trial}"] if origin.trial else []
-    return first_line(clean(" · ".join(parts)), 60)
+    return first_line(" · ".join(parts), 60)
 
 
 def _prompt_line(run: Run) -> str:
-    return first_line(clean(run.prompt[:MAX_READ]), MAX_OF_A_PROMPT) or "(no prompt)"
+    return first_line(run.prompt, MAX_OF_A_PROMPT) or "(no prompt)"
 
 
 def figures(row: RunRow) -> list[str]:
@@ -96,7 +92,7 @@ def figures(row: RunRow) -> list[str]:
         pluralize(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",
         dollars(row.run.cost) if row.run.cost else "",
-        "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
+        "" if row.run.model == UNKNOWN else first_line(row.run.model.partition("?")[0], 40),
     ]
     return [part for part in parts if part]
 
@@ -157,7 +153,7 @@ def _saved_row(row: RunRow) -> Html:
 
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
-    state, asked = state_and_outcome(row), first_line(row.run.prompt[:MAX_READ], 50)
+    state, asked = state_and_outcome(row), first_line(row.run.prompt, 50)
     return clean(f"{row.place:>4}  {state:<{STATE_WIDTH}}  {asked:<50}  {', '.join(figures(row))}")
 
 
@@ -178,7 +174,7 @@ def problem_lines(
     """Return the number of omitted files or parts, and lines that name the first of them, each with the reason."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(problem.text_for(commands)), 200)}" for problem in problems[:most]]
+    shown = [f"  {first_line(problem.text_for(commands), 200)}" for problem in problems[:most]]
     omitted = len(problems) - len(shown)
     more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

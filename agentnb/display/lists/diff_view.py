@@ -69,7 +69,7 @@ def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
         (index for index, (a, b) in enumerate(zip(own, counterpart, strict=False)) if a != b), min(len(own), len(counterpart))
     )
     start = max(0, first - CONTEXT_CHARACTERS)
-    excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
+    excerpt = first_line(own[start : start + 2 * MAX_OF_AN_ARGUMENT], MAX_OF_AN_ARGUMENT)
     return join_html("different result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
@@ -82,17 +82,17 @@ def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
     if not isinstance(own, dict) or not isinstance(counterpart, dict):
         return [join_html("different arguments: ", _argument(own))]
     names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
-    notes = [join_html(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
+    notes = [join_html(f"{first_line(str(name), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
         notes += [join_html(f"{more:,} more arguments differ")] if more > 0 else []
-    if gone := [first_line(clean(str(name)), 60) for name in counterpart if name not in own]:
+    if gone := [first_line(str(name), 60) for name in counterpart if name not in own]:
         notes.append(join_html(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
     return notes
 
 
 def _argument(value: Any) -> Html:
     shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return tag("span", "diff-value", first_line(clean(shown), MAX_OF_AN_ARGUMENT))
+    return tag("span", "diff-value", first_line(shown, MAX_OF_AN_ARGUMENT))
 
 
 MAX_ROUND_HTML_BYTES = 300_000
@@ -121,8 +121,8 @@ def diff_html(diff: RunDiff) -> Html:
 
 
 def _head_of(side: str, run: Run) -> Html:
-    prompt = first_line(clean(run.prompt), 160)
-    origin = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
+    prompt = first_line(run.prompt, 160)
+    origin = first_line(" · ".join(filter(None, (_source(run), run.model.partition("?")[0]))), 160)
     return tag(
         "div",
         "diff-side",
@@ -179,7 +179,7 @@ def _value(name: str, value: Any) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
-        return first_line(clean(value), MAX_OF_A_VALUE)
+        return first_line(value, MAX_OF_A_VALUE)
     if name == "seconds":
         return duration(value)
     return f"${value:.4f}" if name == "cost" else f"{value:,}"
@@ -190,7 +190,7 @@ def _todos(diff: RunDiff) -> Html:
     rows = _differing_todos(diff)
     if not rows:
         return NOTHING
-    shown = [_row("td", (first_line(clean(title), MAX_OF_A_VALUE), a, b), "diff-figure") for title, a, b in rows[:MAX_TODOS]]
+    shown = [_row("td", (first_line(title, MAX_OF_A_VALUE), a, b), "diff-figure") for title, a, b in rows[:MAX_TODOS]]
     return tag("div", "list", tag("table", "data", _row("th", ("todos that differ", "a", "b"), "data-column"), *shown))
 
 

@@ -71,7 +71,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 def _remarks(summary: RunSummary) -> list[str]:
     """Return the applicable remarks: ``resumed``, ``2 nested`` (the number of nested runs), and its notebook."""
-    notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
+    notebook = first_line(summary.notebook, MAX_NOTEBOOK)
     return [
         *filter(None, (REMARK if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook))
     ]
@@ -109,7 +109,7 @@ def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
 
 def tag_words(one: RunSummary) -> str:
     """Return the tags of a run, such as ``#night #v2``."""
-    return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
+    return first_line(" ".join(f"#{name}" for name in one.tags), 80)
 
 
 def status_html(one: RunSummary) -> Html:
@@ -150,7 +150,7 @@ def start_time(one: RunSummary, form: str) -> str:
 
 def asked_html(one: RunSummary) -> Html:
     """Return the first words of the prompt."""
-    return words(first_line(clean(one.prompt), 160) or "(no prompt)")
+    return words(first_line(one.prompt, 160) or "(no prompt)")
 
 
 def _figures(summary: RunSummary) -> Html:
@@ -160,7 +160,7 @@ def _figures(summary: RunSummary) -> Html:
         ("rounds", work_words(summary), None),
         ("tokens", f"{thousands(summary.tokens)} tokens" if summary.tokens is not None else "", None),
         ("cost", cost_words(summary), None),
-        ("model", first_line(clean(summary.model), 40), first_line(summary.model, 300)),
+        ("model", first_line(summary.model, 40), first_line(summary.model, 300)),
         ("id", f"…{short_id(summary.id)}" if len(summary.id) > SHORT_ID else summary.id, summary.id),
     ]
     shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
@@ -198,7 +198,7 @@ def _button_row(summary: RunSummary) -> Html:
     figures = (
         [] if summary.status == "running" else [work_words(summary), cost_words(summary)]
     )  # its card shows their current values
-    facts = [*figures, *_remarks(summary), first_line(clean(summary.model.partition("?")[0]), 40)]
+    facts = [*figures, *_remarks(summary), first_line(summary.model.partition("?")[0], 40)]
     pieces = (
         first,
         " ",

@@ -162,7 +162,7 @@ def _head(replay: Replay) -> str:
 def _source(replay: Replay) -> str:
     run = replay.recorded
     name = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-    return first_line(clean(f"{name} · {run.model} · {run.prompt}"), 160)
+    return first_line(f"{name} · {run.model} · {run.prompt}", 160)
 
 
 # As text

@@ -15,7 +15,7 @@ from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.run_figures import call_counts
 from agentnb.display.texts.states import STATES, chip, outcome_words
 
@@ -85,17 +85,13 @@ def row_of(place: int, run: Run) -> RunRow:
         run.outcome,
         outcome_words(run.assessment),
         run.status,
-        _name(run.origin.format) if run.origin is not None else OWN,
+        first_line(run.origin.format, MAX_OF_A_NAME) if run.origin is not None else OWN,
         len(run.rounds),
         *call_counts(records),
         run.failed_calls,
-        tuple([_name(finding.rule) for finding in findings_of(run, MAX_LISTED)]),
-        frozenset([_name(record.call.name) for record in records]),
+        tuple([first_line(finding.rule, MAX_OF_A_NAME) for finding in findings_of(run, MAX_LISTED)]),
+        frozenset([first_line(record.call.name, MAX_OF_A_NAME) for record in records]),
     )
-
-
-def _name(text: str) -> str:
-    return first_line(clean(text), MAX_OF_A_NAME)
 
 
 def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:

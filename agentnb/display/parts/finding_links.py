@@ -14,7 +14,7 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.round_details import fold
 from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
@@ -193,7 +193,7 @@ def _span(run: Run, begin: Row, end: Row) -> Html:
 
 
 def _sentence(finding: Row) -> str:
-    sentence = first_line(clean(finding.sentence or finding.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
+    sentence = first_line(finding.sentence or finding.rule.replace("_", " "), MAX_OF_A_SENTENCE).rstrip(".")
     return f"{sentence[:1].upper()}{sentence[1:]}"
 
 

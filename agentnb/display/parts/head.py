@@ -13,7 +13,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, duration, first_line, pluralize, thousands, times
 from agentnb.display.texts.run_figures import call_words, usage_parts
 from agentnb.display.texts.states import (
     RunState,
@@ -215,7 +215,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("resumed", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
         ("gaps", filled_gaps(run)),
-        ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
+        ("speakers", first_line(", ".join(speakers(run)), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
     return tag("div", "totals", _divide(_rows(rows), " · "))
@@ -224,7 +224,7 @@ def details_html(run: Run, totals: Totals) -> Html:
 def _context(run: Run) -> str:
     """Return the run's contexts in order, and the entity of the last one."""
     entity = f", {run.entity}" if run.entity else ""
-    return first_line(clean(f"{' → '.join(run.contexts)}{entity}"), MAX_OF_A_PLACE) if run.contexts else ""
+    return first_line(f"{' → '.join(run.contexts)}{entity}", MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:
@@ -239,7 +239,7 @@ def _origin(run: Run) -> list[tuple[str, str]]:
         ("task", origin.task),
         ("trial", origin.trial),
     )
-    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in facts]
+    return [(name, first_line(value, MAX_OF_A_PLACE)) for name, value in facts]
 
 
 def speakers(run: Run) -> list[str]:

@@ -218,7 +218,7 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text
-    return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))
+    return words(labels.first_line(text, MAX_OF_A_RESULT))
 
 
 def _progress(progress: Progress | None) -> Html:
@@ -240,7 +240,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
     lines = [f"{name}: {as_text(value)}" for name, value in arguments_by_name(record).items()]
-    return tuple([labels.first_line(labels.clean(line), MAX_IN_LINE) for line in lines])
+    return tuple([labels.first_line(line, MAX_IN_LINE) for line in lines])
 
 
 def _fits(record: CallRecord) -> bool:

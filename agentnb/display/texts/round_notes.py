@@ -73,7 +73,7 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
         return f"summarizing, because {why}"
     messages = pluralize(one.compacted.count, "message")
     if one.problem or not one.compacted.text:
-        problem = first_line(clean(one.problem or "no text"), 300)
+        problem = first_line(one.problem or "no text", 300)
         return f"{messages} dropped without a summary, because {why}: {problem}"
     cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
     took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= MIN_SECONDS else []
@@ -96,7 +96,7 @@ def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
 
 def retry_line(retry: Retry) -> str:
     """Return a failed attempt to call the model: ``attempt 1 failed, retried after 4.2 s: anthropic: too many requests``."""
-    reason = first_line(clean(retry.reason), 300)
+    reason = first_line(retry.reason, 300)
     if retry.attempt == 0:
         return f"waited {duration(retry.seconds)}: {reason}"
     return f"attempt {retry.attempt} failed, retried after {duration(retry.seconds)}: {reason}"

@@ -80,5 +80,5 @@ def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[
 def _name(live: LiveRun | Control) -> str:
     if isinstance(live, Control):
         return f"experiment {live.id}"
-    prompt = first_line(clean(live.run.prompt), MAX_PROMPT)
+    prompt = first_line(live.run.prompt, MAX_PROMPT)
     return f"{live.run_id} ({prompt})" if prompt else live.run_id
