@@ -15,7 +15,7 @@ from agentnb.display.card.workflow_card import steps_html, steps_title
 from agentnb.display.defaults import MAX_FIGURES, MAX_OF_PICTURES
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import details_html
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.parts.questions.question import question_html
@@ -80,7 +80,7 @@ def _traceback(run: Run) -> Html:
 
 def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
     """Mark up the commands among these pieces as code, and the first sentence with the tone ``lead``."""
-    marked: list[Html] = []
+    marked: list[str] = []
     for piece in pieces:
         if isinstance(piece, Command):
             marked.append(tag("code", "command", piece))
@@ -88,9 +88,9 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
             text = cut(piece, MAX_OF_A_REASON)
             first = _SENTENCE.fullmatch(text)
             head, remainder = (first.group(1), first.group(2)) if first else (text, "")
-            marked += [tag("b", lead, words(head)), words(remainder)]
+            marked += [tag("b", lead, head), remainder]
         else:
-            marked.append(words(cut(piece, MAX_OF_A_REASON)))
+            marked.append(cut(piece, MAX_OF_A_REASON))
     return join_html(*marked)
 
 

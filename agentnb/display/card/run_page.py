@@ -10,7 +10,7 @@ from agentnb.display.card.html import plain_html
 from agentnb.display.css import style_sheet
 from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_ALL, MAX_OF_THINKING
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.parts.tool_results import arguments_by_name, as_text
@@ -46,7 +46,7 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
         Html('<meta name="generator" content="agentnb">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", "", words(title)),
+        tag("title", "", title),
         Html(f"<style>\n{style_sheet()}{style}</style>"),
     )
     body = tag("body", "page", *content)

@@ -16,7 +16,7 @@ from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
 from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.form import Form, effects_of
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
@@ -143,10 +143,10 @@ def _source(run: Run) -> str:
 def _sentence(diff: RunDiff) -> Html:
     """Return the sentence about the divergence, with links to the rounds."""
     pieces = _PLACE.split(diff.sentence)
-    linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
+    linked = [pieces[0][:1].upper() + pieces[0][1:]]
     for number, side, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         link = tag("a", "to-round", f"round {number}", href=f"#{_anchor(diff, side, int(number.replace(',', '')) - 1)}")
-        linked += [link, words(f" of {side}{text}")]
+        linked += [link, f" of {side}{text}"]
     return tag("div", "why", tag("b", "", *linked), ".")
 
 

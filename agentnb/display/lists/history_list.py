@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
@@ -100,7 +100,7 @@ def _indent(summary: RunSummary) -> str:
 def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
     remarks = join_html(*[join_html(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
     indent = tag("span", "", _indent(summary).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if summary.depth else NOTHING
-    asked = tag("span", "history-prompt", asked_html(summary))
+    asked = tag("span", "history-prompt", _first_words(summary))
     tags = join_html(" ", tag("span", "quiet", tag_words(summary))) if summary.tags else NOTHING
     first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
     heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
@@ -148,9 +148,9 @@ def start_time(one: RunSummary, form: str) -> str:
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
 
-def asked_html(one: RunSummary) -> Html:
+def _first_words(one: RunSummary) -> str:
     """Return the first words of the prompt."""
-    return words(first_line(one.prompt, 160) or "(no prompt)")
+    return first_line(one.prompt, 160) or "(no prompt)"
 
 
 def _figures(summary: RunSummary) -> Html:
@@ -202,7 +202,7 @@ def _button_row(summary: RunSummary) -> Html:
     pieces = (
         first,
         " ",
-        tag("span", "runs-asked", asked_html(summary)),
+        tag("span", "runs-asked", _first_words(summary)),
         " ",
         tag("span", "runs-told", " · ".join(filter(None, facts))),
     )

@@ -125,8 +125,8 @@ def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
     line = first_line(clean(round_line(replayed.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
-        join_html(words(row.recorded), tag("div", "replay-line", line)),
-        join_html(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
+        join_html(row.recorded, tag("div", "replay-line", line)),
+        join_html(row.would_be, *[tag("div", "replay-note", note) for note in row.notes]),
         _guidance_html(row.told, replayed.next_guidance),
     )
     title = HYPOTHETICAL if replayed.hypothetical else None
@@ -144,9 +144,9 @@ def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
 def _link_rounds(replay: Replay, sentence: str) -> Html:
     """Return the sentence, with its round numbers as links to the rounds."""
     pieces = _ROUND.split(sentence)
-    linked = [words(pieces[0])]
+    linked = [pieces[0]]
     for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(text)]
+        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), text]
     return join_html(*linked)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentnb.display.css import wrap_output
 from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, argument_list, safe_line
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.server_catalogue import Catalogue
@@ -100,7 +100,7 @@ def _instructions_html(text: str) -> Html:
     if not text:
         return NOTHING
     title = tag("summary", "server-section-title", INSTRUCTIONS)
-    return tag("details", "server-row", title, tag("div", "server-instructions", words(_plain(text))))
+    return tag("details", "server-row", title, tag("div", "server-instructions", _plain(text)))
 
 
 def _plain(text: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
 from agentnb.core.schema.nesting import is_too_deep
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.texts.labels import pluralize
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
@@ -86,7 +86,7 @@ def _width(table: Table) -> int:
 def _head(table: Table, numeric: Sequence[bool]) -> Html:
     names = (*table.index, *table.columns)[: len(numeric)]
     cells = [
-        tag("th", "data-cell data-column data-number" if is_number else "data-cell data-column", words(name), scope="col")
+        tag("th", "data-cell data-column data-number" if is_number else "data-cell data-column", name, scope="col")
         for name, is_number in zip(names, numeric, strict=True)
     ]
     return tag("thead", "", tag("tr", "", *cells)) if cells else NOTHING
@@ -97,10 +97,10 @@ def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], ind
     for column, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
         kind = "data-cell data-number" if is_number else "data-cell"
         if column < index:
-            cells.append(tag("th", f"{kind} data-index", words(text), scope="row"))
+            cells.append(tag("th", f"{kind} data-index", text, scope="row"))
         else:
             missing = row[column] is None
-            cells.append(tag("td", f"{kind} data-gap" if missing else kind, words(text), title="missing" if missing else None))
+            cells.append(tag("td", f"{kind} data-gap" if missing else kind, text, title="missing" if missing else None))
     return tag("tr", "", *cells)
 
 

@@ -91,7 +91,7 @@ def folded_prompt_html(prompt: str) -> Html:
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
     first = first_line(text[:MAX_OF_A_PROMPT], MAX_AT_A_GLANCE)
-    title = tag("summary", "prompt-title", tag("b", "", "Asked: "), words(first))
+    title = tag("summary", "prompt-title", tag("b", "", "Asked: "), first)
     return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
 
 
@@ -144,10 +144,10 @@ def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps counting the time."""
     parts = [
         _rounds(run),
-        words(steps_words(run)),
+        steps_words(run),
         _calls_so_far(run, totals),
         _elapsed_html(run, elapsed),
-        *map(words, usage_parts(run)),
+        *usage_parts(run),
     ]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
@@ -158,30 +158,30 @@ def _divide(pieces: list[Html], by: str) -> Html:
     return Html(tag("span", "unseen", by).join(pieces))
 
 
-def _rounds(run: Run) -> Html:
+def _rounds(run: Run) -> str:
     if run.should_continue and run.rounds:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
-        return words(f"round {len(run.rounds)}{most}")
+        return f"round {len(run.rounds)}{most}"
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
-    return NOTHING if is_in_the_state else words(rounds_words(run))
+    return "" if is_in_the_state else rounds_words(run)
 
 
-def _calls_so_far(run: Run, totals: Totals) -> Html:
+def _calls_so_far(run: Run, totals: Totals) -> str:
     """Return the number of calls. In a live run, it is shown only next to its limit, at constant width."""
     if not run.should_continue:
-        return words(call_words(totals.calls, totals.updates))
+        return call_words(totals.calls, totals.updates)
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
-    return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
+    return f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls" if limit else ""
 
 
-def _elapsed_html(run: Run, elapsed: Elapsed | None) -> Html:
+def _elapsed_html(run: Run, elapsed: Elapsed | None) -> str:
     if has_ended(run):
-        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= MIN_SECONDS else NOTHING
+        return duration(run.seconds) if run.seconds is not None and run.seconds >= MIN_SECONDS else ""
     if elapsed is None or not is_going_on(run):
         return NOTHING
     most = amount(run.settings.get("max_seconds"))
-    limit = words(f" of {_clock(most)}" if most else "")
+    limit = f" of {_clock(most)}" if most else ""
     if elapsed.standing is not None:
         return join_html(_clock(elapsed.standing), limit)
     since = elapsed.since
@@ -195,7 +195,7 @@ def _clock(seconds: float) -> str:
 
 def model_html(run: Run) -> Html:
     """Return the model's name."""
-    return tag("span", "model detail", words(first_line(run.model.partition("?")[0], 80)), title=first_line(run.model, 300))
+    return tag("span", "model detail", first_line(run.model.partition("?")[0], 80), title=first_line(run.model, 300))
 
 
 def details_html(run: Run, totals: Totals) -> Html:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.texts.labels import clean
 
 MAX_OMITTED_LINE_CHARACTERS = 200
@@ -55,4 +55,4 @@ def _to_all(length: int, access: Way) -> Html:
         return tag(
             "button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=access.call_id
         )
-    return join_html(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING
+    return join_html(tag("code", "tool-code", access.where), " has the full text") if access.where else NOTHING

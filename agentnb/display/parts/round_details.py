@@ -63,10 +63,10 @@ def _ignored_line(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
     return join_html(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
-def _line(run_round: WorkflowRound) -> Html:
+def _line(run_round: WorkflowRound) -> str:
     verdicts = (*run_round.followed, *[None] * (len(run_round.guidance) - len(run_round.followed)))
     lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(run_round.guidance, verdicts, strict=True)]
-    return words(" · ".join([*lines, SAW]))
+    return " · ".join([*lines, SAW])
 
 
 def recovered_html() -> Html:

@@ -64,7 +64,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
             omitted = trouble.in_rounds - len(trouble.rounds)
             more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            text = join_html(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            text = join_html(trouble_words(kind, trouble.total), f": {noun} ", links, more)
             yield tag("span", f"wrong {tone}", text)
 
 

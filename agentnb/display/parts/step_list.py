@@ -296,7 +296,7 @@ def _body(row: StepRow, form: Form) -> Iterator[Html]:
 
 def output_html(value: Any, most: int) -> Html:
     """Return a step's output or input."""
-    return tag("div", "step-output", words(cut(as_text(value), most)))
+    return tag("div", "step-output", cut(as_text(value), most))
 
 
 def row_text(row: StepRow) -> str:

@@ -190,7 +190,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
     shown = [
         NOTHING if card.category in ("work", "planning") else icon,
         tag("span", "quiet", name) if quiet else tag("b", "tool-name bad" if failed else "tool-name", name),
-        tag("code", "tool-line", words(call_labels.arguments(record, MAX_IN_LINE))),
+        tag("code", "tool-line", call_labels.arguments(record, MAX_IN_LINE)),
         tag("span", f"tool-state {TONES[card.status]}", words(call_labels.outcome(record), MAX_IN_LINE))
         if card.status != "ok"
         else NOTHING,
@@ -208,17 +208,17 @@ def _printing(record: CallRecord) -> Html:
     return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
-def _result_line(record: CallRecord) -> Html:
+def _result_line(record: CallRecord) -> str:
     """Return a shortened result: the size of a table, or the first words of a text."""
     if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
         return NOTHING
     if record.display is not None:
-        return words(table_size(record.display))
+        return table_size(record.display)
     if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below describe the plan
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text
-    return words(labels.first_line(text, MAX_OF_A_RESULT))
+    return labels.first_line(text, MAX_OF_A_RESULT)
 
 
 def _progress(progress: Progress | None) -> Html:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.texts.call_labels import state
@@ -111,10 +111,10 @@ def is_tabular(record: CallRecord) -> bool:
 
 
 def _argument(name: str, value: Any, access: Way) -> Html:
-    label = tag("span", "tool-argument-name", words(name))
+    label = tag("span", "tool-argument-name", name)
     text = as_text(value)
     if len(text) <= MAX_INLINE_CHARACTERS and "\n" not in text:
-        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
+        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", text))
     return tag("div", "tool-argument", label, long_html(text, access))
 
 

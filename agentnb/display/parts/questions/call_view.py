@@ -30,7 +30,7 @@ def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -
     """Return the call that a question in a round concerns. The rest of a long part is in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
     notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
-    return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
+    return [*[tag("div", "question-text", note) for note in notes], *parts]
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:

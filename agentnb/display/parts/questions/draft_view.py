@@ -57,7 +57,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     reach = reach_of(plan, specs)
     table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
-        decision_line = tag("div", "said", words(_by_words(record) or _draft_outcome(asked)))
+        decision_line = tag("div", "said", _by_words(record) or _draft_outcome(asked))
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, decision_line, nested, role="group", aria_label="A draft of a plan")
     parts = [head, _problem(asked), _reasoning(plan), table]
@@ -92,7 +92,7 @@ def _edits(record: PlanRecord) -> list[Html]:
 def _problem(asked: AskedQuestion) -> Html:
     """Return why the most recent edit was refused."""
     problem = asked.question.problem
-    return tag("div", "field-error", words(problem), role="alert") if problem else NOTHING
+    return tag("div", "field-error", problem, role="alert") if problem else NOTHING
 
 
 def _reasoning(plan: PlanSpec) -> Html:
@@ -114,7 +114,7 @@ def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *,
 def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *, editable: bool) -> Html:
     step = plan.steps[place]
     number = str(step.number or place + 1)
-    description = tag("div", "", words(visible(step.description or step.type)))
+    description = tag("div", "", visible(step.description or step.type))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
     refused = _REFUSED if editable else NOTHING
     cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", description, _how(step, reach), refused, form)]
@@ -128,12 +128,12 @@ def _how(step: PlanStep, reach: Reach) -> Html:
     """Return the means of carrying out a step: a call with all its arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
     if reach == "executor":
-        return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
+        return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", tools))
     if reach in ("reply", ""):
         return tag("div", "draft-how", "A reply from the model" if reach == "reply" else f"There is no tool {tools}")
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
-    arguments = words(visible(", ".join(pairs)))
-    return tag("div", "draft-how", tag("code", "draft-code", words(step.tools[0]), "(", arguments, ")"))
+    arguments = visible(", ".join(pairs))
+    return tag("div", "draft-how", tag("code", "draft-code", step.tools[0], "(", arguments, ")"))
 
 
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:

@@ -79,10 +79,10 @@ def _answer(asked: AskedQuestion, most: int | None) -> Html:
     return tag("div", "quiet", answer_told(asked))
 
 
-def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list[Html]:
+def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list[str]:
     """Return the decision about a call on one line, with later calls that it allows shown as code."""
     if asked.outcome != "answered":
-        return [words(answer_told(asked))]
+        return [answer_told(asked)]
     before, calls, after = decision_pieces(asked.question, about, asked.answer)
     kind, mark = ("good", "✓") if decision(asked.answer).approved else ("warn", "✗")
     code = tag("code", "", words(calls, most)) if calls else NOTHING
