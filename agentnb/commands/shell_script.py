@@ -18,6 +18,16 @@ class Word:
     may_split: bool = False
     """True if the word may become several words or disappear: an unquoted expansion, a glob, braces."""
 
+    @property
+    def shown(self) -> str:
+        """The value, or the text as written if bash computes it."""
+        return self.raw if self.value is None else self.value
+
+    @property
+    def beginning(self) -> str:
+        """The value, or its certain beginning if bash computes it."""
+        return self.prefix if self.value is None else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
