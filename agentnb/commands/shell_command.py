@@ -10,7 +10,7 @@ from functools import lru_cache
 from agentnb.commands.program_call import Invocation, find_started, invocation_of
 from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
-from agentnb.commands.shell_script import Script, SimpleCommand, Word
+from agentnb.commands.shell_script import Script, SimpleCommand, Word, as_written
 from agentnb.key_files import is_key_file
 
 MAX_DEPTH = 6
@@ -47,7 +47,7 @@ class Part:
     @property
     def raw(self) -> str:
         """The words as written, separated by single blanks."""
-        return " ".join(word.raw for word in self.words)
+        return as_written(self.words)
 
     @property
     def with_starters(self) -> tuple[Part, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -27,6 +28,11 @@ class Word:
     def beginning(self) -> str:
         """The value, or its certain beginning if bash computes it."""
         return self.prefix if self.value is None else self.value
+
+
+def as_written(words: Iterable[Word]) -> str:
+    """Return words with their quotes, separated by single blanks."""
+    return " ".join(word.raw for word in words)
 
 
 @dataclass(frozen=True, slots=True)
