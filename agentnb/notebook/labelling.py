@@ -26,7 +26,7 @@ from agentnb.experiments.results.recorded_arms import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, view_bundle
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.worker_thread import worker
 from agentnb.store.run_labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
 
@@ -217,10 +217,8 @@ class Labeller:
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        plain = {"text/plain": repr(self)}
-        kernel = getattr(get_ipython(), "kernel", None)
-        if kernel is None or not is_attended(kernel):
-            return plain
+        if not is_attended(get_ipython()):
+            return {"text/plain": repr(self)}
         if self._widget is None:
             key, remains = uuid4().hex, tag("p", "", self._saved)
             self._widget = hear_while_busy(_widget_class()(words=[*self.labels], model_id=key, key=key, remains=remains))
@@ -246,7 +244,7 @@ class Labeller:
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
         if isinstance(message, dict):
-            _worker().do(partial(self._do, message))
+            worker("agentnb-label").do(partial(self._do, message))
 
     def _do(self, message: dict[str, Any]) -> None:
         """Perform the action of a key or button, unless it was meant for a run that is no longer displayed."""
@@ -264,11 +262,6 @@ class Labeller:
         except Exception as broken:  # including messages from other senders, and runs that cannot be drawn
             error = error_words(broken, "A labelling action")
         self._widget.error = error
-
-
-@cache
-def _worker() -> Worker:
-    return Worker("agentnb-label")
 
 
 @cache

@@ -17,6 +17,11 @@ HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
 """True if this kernel receives widget messages while a cell occupies its main thread (this requires subshells)."""
 
 
+def has_kernel(shell: Any) -> bool:
+    """True if the shell runs in a kernel, not in a terminal."""
+    return getattr(shell, "kernel", None) is not None
+
+
 def script(*names: str, **constants: Any) -> str:
     """Return these files as one module, because a module sent as text cannot import another; ``constants`` come first."""
     lines = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -20,8 +20,8 @@ from agentnb.notebook.browser.browser_widget import make_widget
 from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widget_tools import close, error_words
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.widget_tools import close, error_words, has_kernel
+from agentnb.notebook.worker_thread import worker
 
 MAX_OPEN = 8
 """Maximum number of interactive browsers in a kernel; any others show their saved form."""
@@ -37,11 +37,6 @@ def browse(source: RunSource, *, strict: bool = False) -> Browser:
     and the first run are shown as HTML or text.
     """
     return Browser(source if isinstance(source, Runs) else read_runs(source, get_ipython(), strict=strict))
-
-
-@cache
-def _worker() -> Worker:
-    return Worker("agentnb-browser")
 
 
 class Browser:
@@ -71,10 +66,9 @@ class Browser:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if not self.runs:
             return {"text/plain": self._title}
-        kernel = getattr(get_ipython(), "kernel", None)
-        if kernel is None:
+        if not has_kernel(get_ipython()):
             return {"text/plain": repr(self)}
-        if self._widget is None and is_attended(kernel):
+        if self._widget is None and is_attended(get_ipython()):
             self._widget = make_widget()
             self.__dict__.pop("_frame", None)  # it names the widget
             self._widget.on_msg(self._hear)
@@ -124,7 +118,7 @@ class Browser:
         actions: dict[str, Callable[[Message], None]] = {"hello": self._hello, "list": self._list, "open": self._open}
         action = actions.get(str(message.get("do"))) if isinstance(message, dict) else None
         if action is not None:
-            _worker().do(partial(self._do, action, message))
+            worker("agentnb-browser").do(partial(self._do, action, message))
 
     def _do(self, action: Callable[[Message], None], message: Message) -> None:
         error = ""

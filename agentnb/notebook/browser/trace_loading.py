@@ -9,6 +9,7 @@ from agentnb.display.texts.labels import duration, pluralize
 from agentnb.interchange.files import Runs, RunSource, iter_traces
 from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell
+from agentnb.notebook.widget_tools import has_kernel
 
 PROGRESS_DELAY = 1.0
 """Seconds before progress is shown."""
@@ -20,7 +21,7 @@ def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
     """Return the source's runs and any problems in reading them. A notebook shows a progress line."""
     problems: list[Problem] = []
     runs = Runs()
-    line = _Line() if getattr(shell, "kernel", None) is not None else None
+    line = _Line() if has_kernel(shell) else None
     for run in iter_traces(source, strict=strict, problems=problems):
         runs.append(run)
         if line is not None:

@@ -13,7 +13,7 @@ from agentnb.display.card.replay_offer import is_offered
 from agentnb.display.css import style_sheet
 from agentnb.display.texts.labels import clean
 from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.worker_thread import worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16
@@ -51,7 +51,7 @@ class ReplayButtons:
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
         if isinstance(message, dict) and message.get("do") == "replay":
-            _worker().do(partial(self._replay, str(message.get("run"))))
+            worker("agentnb-replays").do(partial(self._replay, str(message.get("run"))))
 
     def _replay(self, run_id: str) -> None:
         run = self._runs.get(run_id)
@@ -70,11 +70,6 @@ class ReplayButtons:
 def replay_buttons() -> ReplayButtons:
     """Return this kernel's replay buttons."""
     return ReplayButtons()
-
-
-@cache
-def _worker() -> Worker:
-    return Worker("agentnb-replays")
 
 
 @cache

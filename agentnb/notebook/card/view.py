@@ -23,12 +23,13 @@ from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html, tag
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
-from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
+from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
 from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, error_words
+from agentnb.notebook.worker_thread import worker
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.model_code import click
@@ -273,7 +274,7 @@ class CardView:
         elif do in AT_ONCE:
             self._do(message)
         elif do in DRAWN:
-            drawing().do(partial(self._do, message))
+            worker("agentnb-cards").do(partial(self._do, message))
         elif do in ACTIONS:
             self._on_loop(self._do, message)
         else:

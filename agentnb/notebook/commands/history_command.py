@@ -16,6 +16,7 @@ from agentnb.display.markup import Html, words
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary, families
 
@@ -68,7 +69,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
         title += f". {pluralize(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(summaries, title)
-    if getattr(shell, "kernel", None) is None:
+    if not has_kernel(shell):
         print(text)
         return
     html = history_html(summaries, title, lambda run_id: _open_run(session, run_id))

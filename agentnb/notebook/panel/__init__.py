@@ -33,7 +33,7 @@ from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.ipython_extension import session_of
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.panel_widgets import PanelWidgets
-from agentnb.notebook.widget_tools import error_words, view_bundle
+from agentnb.notebook.widget_tools import error_words, has_kernel, view_bundle
 from agentnb.notebook.worker_thread import Worker
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
@@ -65,7 +65,7 @@ def panel() -> Panel:
     shell: Any = get_ipython()
     if shell is None:
         raise SettingsError("The panel needs a notebook", "In Python: Agent(...).run_sync(PROMPT)")
-    if getattr(shell, "kernel", None) is None:
+    if not has_kernel(shell):
         raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
     existing: Panel | None = getattr(shell, PANEL, None)

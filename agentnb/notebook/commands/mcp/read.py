@@ -15,6 +15,7 @@ from agentnb.display.texts.labels import clean, cut, file_size, pluralize
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
 from agentnb.notebook.variable_names import check_variable
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.session import Session
 from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.mcp.resources import Contents, contents_of, missing_arguments, prompt_text
@@ -117,7 +118,7 @@ def _show(content: Contents, shell: Any) -> None:
         _print(content.value)
         return
     kind = media_type(content.value)
-    if kind is not None and getattr(shell, "kernel", None) is not None:
+    if kind is not None and has_kernel(shell):
         display({kind: b64encode(content.value).decode(), "text/plain": _describe(content)}, raw=True)
         return
     print(f"{_describe(content)}. To get the bytes: -o VARIABLE")
