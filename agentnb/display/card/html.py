@@ -123,11 +123,13 @@ def running_html(
 
 
 def _draw_round(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
-    if run_round.status == "running" or any(question.outcome == "open" for question in questions):
-        return inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
-    if run_round.index not in drawn:
-        drawn[run_round.index] = inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
-    return drawn[run_round.index]
+    may_change = run_round.status == "running" or any(question.outcome == "open" for question in questions)
+    if run_round.index in drawn and not may_change:
+        return drawn[run_round.index]
+    html = inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    if not may_change:
+        drawn[run_round.index] = html
+    return html
 
 
 def head_html(run: Run, totals: Totals) -> Html:

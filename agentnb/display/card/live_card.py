@@ -228,8 +228,7 @@ class LiveCard:
 
     def _new_slots(self, todos: tuple[Todo, ...] | None) -> dict[str, Html]:
         run = self.run
-        current = run.open_round
-        totals = self._totals.including(current) if current is not None else self._totals
+        totals = self._totals.including(run.open_round)
         now = {
             "chip": chip_html(run, hears=self.is_streaming, position=self.nested.plan_position),
             "graph": self._steps.graph_html() if self._steps is not None else NOTHING,

@@ -8,7 +8,7 @@ from time import perf_counter
 from agentnb.detect.run import Run
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.parts.head import MARKS, chip_html, tone
+from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone
 from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.run_figures import meta
 from agentnb.display.texts.states import STATES, chip
@@ -93,11 +93,10 @@ class ManyRuns:
             kind = next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral")
         else:
             kind = "asking" if {tone(run) for run in list(self._live.values())} == {"asking"} else "active"
-        mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
         pieces = [
-            tag("span", f"chip {kind}", mark, f" {pluralize(self.count, 'run')}"),
+            marked_html(kind, pluralize(self.count, "run")),
             NOTHING if self.is_over else bar,
             tag("span", "meta", *[Html(f"{tag('span', 'part', figure)} ") for figure in (self.states, *self._figures)]),
         ]

@@ -53,17 +53,17 @@ def no_hit_html(find: str) -> Html:
 
 
 def _row(row: RunRow) -> Html:
-    first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
-    asked = tag("span", "browser-asked", _prompt_line(row.run), title=first_line(row.run.prompt, MAX_OF_A_TITLE))
-    facts = tag("span", "browser-figures", " · ".join(figures(row)))
-    button = tag(
-        "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
-    )
+    pieces = _pieces(row, first_line(row.run.prompt, MAX_OF_A_TITLE))
+    button = tag("button", "browser-open", *pieces, type="button", data_place=str(row.place), tabindex="-1")
     return tag("li", "browser-item", button)
 
 
-def _state(row: RunRow) -> Html:
-    return listed_state_html(row.tone, first_line(row.state, 40), row.outcome, first_line(row.outcome_words, 40))
+def _pieces(row: RunRow, title: str | None = None) -> tuple[str, ...]:
+    """Return the state, the prompt and the figures of a run. ``title``: the tooltip of the prompt."""
+    state = listed_state_html(row.tone, first_line(row.state, 40), row.outcome, first_line(row.outcome_words, 40))
+    first = tag("span", "browser-first", state, " ", tag("span", "browser-where", _where(row)))
+    asked = tag("span", "browser-asked", first_line(row.run.prompt, MAX_OF_A_PROMPT) or "(no prompt)", title=title)
+    return first, " ", asked, " ", tag("span", "browser-figures", " · ".join(figures(row)))
 
 
 def _where(row: RunRow) -> str:
@@ -74,10 +74,6 @@ def _where(row: RunRow) -> str:
         parts += [f"task {origin.task}"] if origin.task else []
         parts += [f"trial {origin.trial}"] if origin.trial else []
     return first_line(" · ".join(parts), 60)
-
-
-def _prompt_line(run: Run) -> str:
-    return first_line(run.prompt, MAX_OF_A_PROMPT) or "(no prompt)"
 
 
 def figures(row: RunRow) -> list[str]:
@@ -144,9 +140,7 @@ def saved_html(frame: str, opened: Html = NOTHING) -> Html:
 
 
 def _saved_row(row: RunRow) -> Html:
-    pieces = (tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row))), " ")
-    asked = (tag("span", "browser-asked", _prompt_line(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
-    summary = tag("summary", "browser-summary", tag("span", "browser-line", *pieces, *asked))
+    summary = tag("summary", "browser-summary", tag("span", "browser-line", *_pieces(row)))
     opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
     return tag("details", "browser-row", summary, opened)
 

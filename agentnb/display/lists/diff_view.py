@@ -19,7 +19,9 @@ from agentnb.display.form import Form, effects_of
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
+from agentnb.display.parts.run_problems import id_part
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
+from agentnb.display.texts.run_figures import source_of
 from agentnb.display.texts.states import chip, rounds_at_end
 from agentnb.rerun.run_diff import RoundPair, RunDiff
 
@@ -109,7 +111,6 @@ WORDS = {
     "only_a": "only in a",
     "only_b": "only in b",
 }
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
 
 
@@ -122,7 +123,7 @@ def diff_html(diff: RunDiff) -> Html:
 
 def _head_of(side: str, run: Run) -> Html:
     prompt = first_line(run.prompt, 160)
-    origin = first_line(" · ".join(filter(None, (_source(run), run.model.partition("?")[0]))), 160)
+    origin = first_line(" · ".join(filter(None, (source_of(run), run.model.partition("?")[0]))), 160)
     return tag(
         "div",
         "diff-side",
@@ -133,11 +134,6 @@ def _head_of(side: str, run: Run) -> Html:
         tag("span", "meta", origin),
         tag("div", "diff-asked", prompt),
     )
-
-
-def _source(run: Run) -> str:
-    """Return the file name of a foreign run, or the end of the run's id otherwise."""
-    return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
 def _sentence(diff: RunDiff) -> Html:
@@ -285,7 +281,7 @@ def _mark(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces)
 
 
 def _anchor(diff: RunDiff, side: str, index: int) -> str:
-    ids = "-".join(_NOT_IN_AN_ID.sub("", short_id(run.id)) for run in (diff.a, diff.b))
+    ids = "-".join(id_part(short_id(run.id)) for run in (diff.a, diff.b))
     return f"agentnb-diff-{ids}-{side}-{index + 1}"
 
 
@@ -294,7 +290,7 @@ def _anchor(diff: RunDiff, side: str, index: int) -> str:
 
 def diff_text(diff: RunDiff) -> str:
     """Return the diff as lines of text: the divergence, differing figures, rounds and todos."""
-    lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
+    lines = [f"a: {chip(diff.a)}, {source_of(diff.a)}", f"b: {chip(diff.b)}, {source_of(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [
         f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}"

@@ -10,7 +10,9 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.display.card.compact import round_line
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.parts.run_problems import id_part
 from agentnb.display.texts.labels import clean, first_line, pluralize, short_id
+from agentnb.display.texts.run_figures import source_of
 from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_of
 from agentnb.rerun.turn_endings import AfterText
 
@@ -35,7 +37,6 @@ AFTER_TEXT: dict[AfterText, str] = {
 """The event after a reply without a tool call, in words; empty if the decision already says so."""
 HEADINGS = ("round", "recorded", "would be", "guidance for the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Row(NamedTuple):
@@ -151,8 +152,8 @@ def _link_rounds(replay: Replay, sentence: str) -> Html:
 
 
 def _anchor(replay: Replay, number: int) -> str:
-    run = _NOT_IN_AN_ID.sub("", short_id(replay.recorded.id))
-    return f"agentnb-replay-{run}-{_NOT_IN_AN_ID.sub('', replay.variant.words.version)}-{replay.variant.policy.name}-{number}"
+    run, variant = id_part(short_id(replay.recorded.id)), replay.variant
+    return f"agentnb-replay-{run}-{id_part(variant.words.version)}-{variant.policy.name}-{number}"
 
 
 def _head(replay: Replay) -> str:
@@ -161,8 +162,7 @@ def _head(replay: Replay) -> str:
 
 def _source(replay: Replay) -> str:
     run = replay.recorded
-    name = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-    return first_line(f"{name} · {run.model} · {run.prompt}", 160)
+    return first_line(f"{source_of(run)} · {run.model} · {run.prompt}", 160)
 
 
 # As text

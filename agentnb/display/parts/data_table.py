@@ -27,12 +27,12 @@ GAP = "\N{EN DASH}"
 
 def table_html(table: Table) -> Html:
     """Return the head and rows in a scrolling box, followed by how much of the table is visible."""
-    numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
-    texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
+    columns = [[row[place] for row in table.rows] for place in range(_width(table))]
+    numeric, texts = [*map(_is_numeric, columns)], [*map(_texts, columns)]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
     if 0 < table.gap < len(rows):
         gap_text = f"… {pluralize(table.row_count - len(rows), 'row')} left out …"
-        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, _width(table))))))
+        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, len(columns))))))
     body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
     box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
     return join_html(box, tag("div", "data-size", table_size(table)))

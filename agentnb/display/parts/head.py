@@ -153,11 +153,6 @@ def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
 
-def _divide(pieces: list[Html], by: str) -> Html:
-    """Join the pieces in a row. The separator is visible only if there are no styles."""
-    return Html(tag("span", "unseen", by).join(pieces))
-
-
 def _rounds(run: Run) -> str:
     if run.should_continue and run.rounds:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
@@ -183,7 +178,7 @@ def _elapsed_html(run: Run, elapsed: Elapsed | None) -> str:
     most = amount(run.settings.get("max_seconds"))
     limit = f" of {_clock(most)}" if most else ""
     if elapsed.standing is not None:
-        return join_html(_clock(elapsed.standing), limit)
+        return _clock(elapsed.standing) + limit
     since = elapsed.since
     return join_html(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
 
@@ -218,7 +213,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("speakers", first_line(", ".join(speakers(run)), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
-    return tag("div", "totals", _divide(_rows(rows), " · "))
+    return tag("div", "totals", _rows(rows))
 
 
 def _context(run: Run) -> str:
@@ -250,7 +245,7 @@ def speakers(run: Run) -> list[str]:
 def totals_html(run: Run, totals: Totals) -> Html:
     """Return tokens, calls and guidance on one line each."""
     shown = _rows(_counts(run, totals))
-    return join_html(tag("div", "title", "Run"), tag("div", "totals", _divide(shown, " · "))) if shown else NOTHING
+    return join_html(tag("div", "title", "Run"), tag("div", "totals", shown)) if shown else NOTHING
 
 
 def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
@@ -265,12 +260,14 @@ def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
     ]
 
 
-def _rows(rows: list[tuple[str, str]]) -> list[Html]:
-    return [
+def _rows(rows: list[tuple[str, str]]) -> Html:
+    """Return the rows that have a value. Their separators are visible only if there are no styles."""
+    shown = [
         join_html(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value))
         for name, value in rows
         if value
     ]
+    return Html(tag("span", "unseen", " · ").join(shown))
 
 
 def _calls(run: Run, totals: Totals) -> tuple[str, str]:

@@ -12,7 +12,14 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import pluralize
-from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
+from agentnb.display.texts.round_notes import (
+    RECOVERED,
+    compaction_line,
+    guidance_line,
+    guidance_with_verdicts,
+    ignored_guidance,
+    retry_line,
+)
 
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
@@ -64,9 +71,7 @@ def _ignored_line(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
 
 
 def _line(run_round: WorkflowRound) -> str:
-    verdicts = (*run_round.followed, *[None] * (len(run_round.guidance) - len(run_round.followed)))
-    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(run_round.guidance, verdicts, strict=True)]
-    return " · ".join([*lines, SAW])
+    return " · ".join([*[guidance_line(*pair) for pair in guidance_with_verdicts(run_round)], SAW])
 
 
 def recovered_html() -> Html:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agentnb.core.compaction_records import Compaction
@@ -28,6 +28,11 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     return f"{name}{level}: {state} ({followed.why})"
 
 
+def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:
+    """Yield the guidance in this round, each with its verdict, if any."""
+    yield from zip(one.guidance, (*one.followed, *[None] * len(one.guidance)), strict=False)
+
+
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
     """Return the guidance in this round that was not followed, with the verdicts."""
     judged = zip(one.guidance, one.followed, strict=False)
@@ -48,9 +53,8 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
 
     ``settings``: the run's settings, including the limits of its conversation.
     """
-    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
-    for guidance, verdict in zip(one.guidance, verdicts, strict=True):
+    for guidance, verdict in guidance_with_verdicts(one):
         ignored = verdict is not None and verdict.followed is False
         at_once = ignored or guidance.cell not in (*CELLS, *INFORMS)
         lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
