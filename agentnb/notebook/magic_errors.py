@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -97,6 +98,15 @@ def _hyphenate(option: str, options: list[str]) -> str:
     """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
     return better if better in options and option not in options else option
+
+
+def split_words(line: str, *, is_secret: bool = False) -> list[str]:
+    """Return the words of a line, as a shell does. Raises `SettingsError`, without the line if it may contain a secret."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        place = "in this line" if is_secret else f"in: {line}"
+        raise SettingsError(f"{error} {place}", "Check the quotation marks and backslashes") from None
 
 
 def parse_options(magic: Any, line: str, *, see: str = "") -> Any:

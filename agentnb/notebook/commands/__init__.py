@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from inspect import getdoc
 from typing import Any
@@ -35,6 +34,7 @@ from agentnb.notebook.commands.todos_command import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
+from agentnb.notebook.magic_errors import split_words
 from agentnb.notebook.variable_names import find_model, find_tools, tool_names, words_of
 from agentnb.session.option_defaults import MODELS
 from agentnb.session.session import Session
@@ -107,8 +107,9 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
             f"Run {live.run_id} is a {live.run.kind} and does not accept messages",
             "To change it: %agent stop",
         )
-    is_now = rest == NOW.strip() or rest.startswith(NOW)
-    text = rest.removeprefix(NOW.strip()).lstrip() if is_now else rest
+    first, _, after = rest.partition(" ")
+    is_now = first == "--now"
+    text = after.lstrip() if is_now else rest
     if not text:
         raise SettingsError("The message is empty", "Write: %agent say --now TEXT")
     live.say(text, now=is_now)
@@ -162,7 +163,7 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         if servers := server_words(session):
             print(f"MCP servers: {', '.join(servers)}. To see the tools of one: %agent tools {servers[0]}")
         return
-    toolbox = Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups()))
+    toolbox = Toolbox(find_tools(words_of([split_words(rest)]), shell.user_ns, session.tool_groups()))
     for item in toolbox.servers:
         print("\n".join([tool_text(redact(spec)) for spec in specs_of(session, item)] or shown_later([item])))
     for tool in toolbox:
@@ -180,7 +181,7 @@ def key(session: Session, shell: InteractiveShell, rest: str) -> None:
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[KEY=VALUE ...]: the options that cells omit; without KEY=VALUE, show them all"""
     changed = []
-    for word in _words(rest):
+    for word in split_words(rest):
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} is not a setting", "Write KEY=VALUE, such as model=simulated:disciplined")
@@ -192,7 +193,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
-    show_history(session, shell, _words(rest))
+    show_history(session, shell, split_words(rest))
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -200,7 +201,7 @@ def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
 
     --yes: do not ask, for frontends without input such as nbconvert.
     """
-    print(delete_command(session, shell, _words(rest)))
+    print(delete_command(session, shell, split_words(rest)))
 
 
 def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -215,13 +216,6 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     run = session.load(rest)
     shell.user_ns["run"] = run
     return run
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError as error:
-        raise SettingsError(f"{error} in: {line}", "Check the quotation marks and backslashes") from error
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
@@ -248,6 +242,5 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "mcp": mcp_command,
     "recover": recover_run,
 }
-NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text, where ``{x}`` and ``$x`` are not replaced by variables."""
