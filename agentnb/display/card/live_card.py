@@ -117,11 +117,11 @@ class LiveCard:
             return
         if isinstance(item, ToolProgress):
             self._progress[item.call_id] = item.progress
-            self._stale.add(len(self.run.rounds) - 1)
+            self.redraw_round()
             return
         if isinstance(item, ToolPrinted):
             self._printed[item.call_id] = item.text
-            self._stale.add(len(self.run.rounds) - 1)
+            self.redraw_round()
             return
         self.heard.append(item)
         if isinstance(item, TextDelta):
@@ -134,8 +134,8 @@ class LiveCard:
         """True if the run works in steps."""
         return self._steps is not None
 
-    def nested_changed(self) -> None:
-        """Note that a nested run has changed, so that the open round is redrawn."""
+    def redraw_round(self) -> None:
+        """Note that the open round has changed, or a run nested in it, so that it is redrawn."""
         self._stale.add(len(self.run.rounds) - 1)
 
     def note_command(self, name: str, text: str = "") -> None:
@@ -172,7 +172,7 @@ class LiveCard:
             self._also.take(event)
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))
-        self._stale.add(len(self.run.rounds) - 1)
+        self.redraw_round()
 
     def _was_read(self, event: CommandReceived) -> None:
         asked = (event.command, event.text if event.command == "say" else "")

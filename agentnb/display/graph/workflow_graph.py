@@ -14,7 +14,7 @@ from agentnb.display.graph.graph_folding import Folded, fold_graph
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, lay_out
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.step_list import mark_html, row_of_node, state_html
-from agentnb.display.texts.labels import clean, first_line, pluralize, times
+from agentnb.display.texts.labels import first_line, pluralize, times
 from agentnb.display.texts.step_labels import TONES, about
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
@@ -59,7 +59,7 @@ class GraphPicture:
         count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
-        destination = tag("span", "unseen", clean(leads))
+        destination = tag("span", "unseen", leads)
         x, y = wire.label_at
         return _place(x, y, tag("div", "graph-label", words, destination))
 

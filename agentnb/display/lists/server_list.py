@@ -35,20 +35,15 @@ def server_list_html(rows: list[ListedServer], hint: str) -> Html:
 
 def server_head_html(row: ListedServer) -> Html:
     """Return the first line about a server: state, name, command or address, and figures."""
-    tone, state = state_of(row)
+    target = safe_line(row.live.server.target, MAX_TARGET)
     first = tag(
         "span",
         "history-first",
-        marked_html(tone, state, look="history-status", element="b"),
+        marked_html(*state_of(row), look="history-status", element="b"),
         " ",
         tag("b", "server-name", safe_line(row.live.server.name, MAX_NAME)),
         " ",
-        tag(
-            "code",
-            "server-target",
-            safe_line(row.live.server.target, MAX_TARGET),
-            title=safe_line(row.live.server.target, MAX_TARGET),
-        ),
+        tag("code", "server-target", target, title=target),
     )
     return tag("div", "server-line", first, " ", tag("span", "server-figures", " · ".join(figures_of(row))))
 

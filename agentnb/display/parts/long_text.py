@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
 from agentnb.display.markup import NOTHING, Html, join_html, tag
-from agentnb.display.texts.labels import clean
 
 MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted entirely rather than cut."""
@@ -31,7 +30,7 @@ class Way(NamedTuple):
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
     """Return the text with its line breaks; a long text is reduced to its beginning and end."""
     if len(text) <= way.most:
-        return tag("pre", kind, clean(text))
+        return tag("pre", kind, text)
     start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning
     count = len(text) - len(start) - len(end)
     gap = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))

@@ -157,7 +157,7 @@ class CardView:
     def _nested_soon(self) -> None:
         with self._lock:
             self._nested_changed = False
-            self._card.nested_changed()
+            self._card.redraw_round()
             if self._timer is None and self._widget is not None and not self._is_over:
                 self._send_soon()
 

@@ -53,7 +53,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     is_open = asked.outcome == "open"
     is_asked = is_open and form.live and not form.over
     title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
-    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(record))
+    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], _edits(record))
     reach = reach_of(plan, specs)
     table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
@@ -85,8 +85,8 @@ def _by_words(plan: PlanRecord) -> str:
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
-def _edits(record: PlanRecord) -> list[Html]:
-    return [tag("span", "quiet", f" · you changed it {pluralize(record.edits, 'time')}")] if record.edits else []
+def _edits(record: PlanRecord) -> Html:
+    return tag("span", "quiet", f" · you changed it {pluralize(record.edits, 'time')}") if record.edits else NOTHING
 
 
 def _problem(asked: AskedQuestion) -> Html:
