@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from agentnb.advice import AnswerRun, in_words
-from agentnb.cli.command import Command, Outcome, argument, text_of
+from agentnb.cli.command import RUN, Command, Outcome, argument, text_of
 from agentnb.cli.resumed_runs import resume
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.terminal_questions import ask_question, is_at_terminal
@@ -68,7 +68,7 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
 ANSWER = Command(
     answer,
     (
-        argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
+        RUN,
         argument(
             "value",
             metavar="ANSWER",

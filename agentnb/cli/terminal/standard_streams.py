@@ -49,14 +49,9 @@ def tell(text: str, end: str = "\n") -> None:
 def write_outcome(outcome: str | Outcome) -> int:
     """Write the outcome of a command, and return its exit code."""
     result = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-    if result.text:
-        write(result.text)
-    if result.told:
-        tell(result.told)
-    if result.last:
-        complain(result.last)
-    if result.command:
-        tell(result.command)
+    for put, text in ((write, result.text), (tell, result.told), (complain, result.last), (tell, result.command)):
+        if text:
+            put(text)
     return result.code
 
 
