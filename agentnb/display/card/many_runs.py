@@ -7,7 +7,7 @@ from time import perf_counter
 
 from agentnb.detect.run import Run
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone
 from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.run_figures import meta
@@ -105,7 +105,7 @@ class ManyRuns:
             return tag("div", "head", line)
         more = [f"{self._left_out:,} more"] if self._left_out else []
         lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *more]))
-        return tag("details", "", tag("summary", "many-summary", tag("span", "many-head", line)), lines)
+        return fold_tag("", "many-summary", tag("span", "many-head", line), lines)
 
 
 def many_runs_html(runs: ManyRuns) -> Html:

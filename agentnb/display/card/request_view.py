@@ -14,7 +14,7 @@ from agentnb.context.request_history import LeftOut, SentRequest
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.texts.labels import first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
@@ -95,7 +95,7 @@ def _line(kind: str, text: str) -> Html:
 
 
 def _fold(title: str, *content: Html) -> Html:
-    return tag("details", "sight-fold", tag("summary", "sight-title", title), *content)
+    return fold_tag("sight-fold", "sight-title", title, *content)
 
 
 def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:

@@ -14,7 +14,7 @@ from agentnb.display.css import NO_FORMULAS, inline_css, wrap_output
 from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
-from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, listed_state_html
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
@@ -140,9 +140,8 @@ def saved_html(frame: str, opened: Html = NOTHING) -> Html:
 
 
 def _saved_row(row: RunRow) -> Html:
-    summary = tag("summary", "browser-summary", tag("span", "browser-line", *_pieces(row)))
     opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
-    return tag("details", "browser-row", summary, opened)
+    return fold_tag("browser-row", "browser-summary", tag("span", "browser-line", *_pieces(row)), opened)
 
 
 def line(row: RunRow) -> str:

@@ -16,7 +16,7 @@ from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
 from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.form import Form, effects_of
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
 from agentnb.display.parts.run_problems import id_part
@@ -226,8 +226,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
     """Return equal rounds, folded and drawn only once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
     drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
-    summary = tag("summary", "quiet", alike_words(pairs))
-    return tag("details", "diff-alike", summary, *drawn)
+    return fold_tag("diff-alike", "quiet", alike_words(pairs), *drawn)
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
@@ -103,8 +103,8 @@ def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
     asked = tag("span", "history-prompt", _first_words(summary))
     tags = join_html(" ", tag("span", "quiet", tag_words(summary))) if summary.tags else NOTHING
     first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
-    heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
-    return tag("details", "history-run", heading, tag("div", "history-open", open_run(summary.id)))
+    line = tag("span", "history-line", first, " ", _figures(summary))
+    return fold_tag("history-run", "history-summary", line, tag("div", "history-open", open_run(summary.id)))
 
 
 def tag_words(one: RunSummary) -> str:
@@ -176,8 +176,8 @@ def cost_words(one: RunSummary) -> str:
 
 def _rest(summaries: Sequence[RunSummary]) -> Html:
     """Return the runs that cannot be opened, as text in one fold."""
-    summary = tag("summary", "history-summary", f"{pluralize(len(summaries), 'run')} before these")
-    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
+    title = f"{pluralize(len(summaries), 'run')} before these"
+    return fold_tag("history-run", "history-summary", title, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:

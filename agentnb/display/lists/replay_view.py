@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.display.card.compact import round_line
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.run_problems import id_part
 from agentnb.display.texts.labels import clean, first_line, pluralize, short_id
 from agentnb.display.texts.run_figures import source_of
@@ -139,7 +139,7 @@ def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
     if not guidance:
         return NOTHING
     texts = [tag("div", "replay-text", words(f"{item.cell}: {item.text}", MAX_OF_GUIDANCE)) for item in guidance]
-    return tag("details", "", tag("summary", "replay-told", title), *texts)
+    return fold_tag("", "replay-told", title, *texts)
 
 
 def _link_rounds(replay: Replay, sentence: str) -> Html:

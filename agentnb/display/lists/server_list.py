@@ -13,7 +13,7 @@ from agentnb.display.lists.server_words import (
     server_count,
     state_of,
 )
-from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, marked_html
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
@@ -53,8 +53,8 @@ def stderr_html(row: ListedServer) -> Html:
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
-    title = tag("summary", "server-fold-title", f"{pluralize(len(lines), 'line')} of standard error")
-    return tag("details", "server-fold", title, tag("pre", "server-stderr", "\n".join(lines)))
+    title = f"{pluralize(len(lines), 'line')} of standard error"
+    return fold_tag("server-fold", "server-fold-title", title, tag("pre", "server-stderr", "\n".join(lines)))
 
 
 def problem_html(row: ListedServer) -> Html:

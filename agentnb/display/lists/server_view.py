@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentnb.display.css import wrap_output
 from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, argument_list, safe_line
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.server_catalogue import Catalogue
@@ -86,8 +86,8 @@ def _section_html(section: Section) -> Html:
     rows = [_row_html(*cells) for cells in shown]
     omitted = len(section.rows) - len(shown)
     body = join_html(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
-    title = tag("summary", "server-section-title", _count_items(section))
-    return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
+    items, is_open = tag("div", "server-items", body), len(shown) <= MAX_OPEN
+    return fold_tag("server-row", "server-section-title", _count_items(section), items, open=is_open)
 
 
 def _row_html(name: str, kind: str, description: str) -> Html:
@@ -99,8 +99,7 @@ def _row_html(name: str, kind: str, description: str) -> Html:
 def _instructions_html(text: str) -> Html:
     if not text:
         return NOTHING
-    title = tag("summary", "server-section-title", INSTRUCTIONS)
-    return tag("details", "server-row", title, tag("div", "server-instructions", _plain(text)))
+    return fold_tag("server-row", "server-section-title", INSTRUCTIONS, tag("div", "server-instructions", _plain(text)))
 
 
 def _plain(text: str) -> str:

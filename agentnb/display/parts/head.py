@@ -9,7 +9,7 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
@@ -91,8 +91,8 @@ def folded_prompt_html(prompt: str) -> Html:
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
     first = first_line(text[:MAX_OF_A_PROMPT], MAX_AT_A_GLANCE)
-    title = tag("summary", "prompt-title", tag("b", "", "Asked: "), first)
-    return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
+    title, whole = join_html(tag("b", "", "Asked: "), first), tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT))
+    return fold_tag("prompt", "prompt-title", title, whole, data_fold="prompt")
 
 
 def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None, leads: bool = False) -> Html:

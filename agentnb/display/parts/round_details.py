@@ -10,7 +10,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.guidance_rules import INTERVENTION
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import (
     RECOVERED,
@@ -32,8 +32,7 @@ def fold(
     key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
 ) -> Html:
     """Fold content into one line, which is unobtrusive unless ``tone`` says otherwise."""
-    head = tag("summary", tone, summary)
-    return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
+    return fold_tag(kind, tone, summary, body, data_fold=key, open=form.is_open(key), **about)
 
 
 def odd(sentence: Html | str) -> Html:
@@ -84,8 +83,8 @@ def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
     listed = join_html(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
-    summary = tag("summary", "quiet", f"· {pluralize(len(lines), 'other event')}")
-    return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
+    title = f"· {pluralize(len(lines), 'other event')}"
+    return fold_tag("quiet-fold", "quiet", title, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 
 def author_html(author: str) -> Html:

@@ -15,7 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.tool_results import as_text, traceback_html
@@ -257,7 +257,7 @@ def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
     """Return a line that expands to its body, under the key of its fold; if there is no body, return just the line."""
     if not body:
         return tag("div", "step-summary step-flat", line)
-    return tag("details", "", tag("summary", "step-summary", line), body, data_fold=key, open=is_open)
+    return fold_tag("", "step-summary", line, body, data_fold=key, open=is_open)
 
 
 def left_out_html(told: str, depth: int = 0) -> Html:

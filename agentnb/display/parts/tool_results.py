@@ -15,7 +15,7 @@ from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.texts.call_labels import state
@@ -55,7 +55,9 @@ def result_html(record: CallRecord, form: Form, *, where: str = "", key: str = "
             *_blocks(
                 record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
             ),
-            _traceback(record, access),
+            traceback_html(record.traceback, key, access._replace(where=in_record(where, "traceback")))
+            if record.traceback
+            else NOTHING,
         )
     if record.display is not None:
         pieces = list(_pieces(record.result, pictures))
@@ -197,15 +199,9 @@ def _way_to(record: CallRecord, form: Form, where: str) -> Way:
     return Way(record.call.id, form.live, where, most=MAX_OF_ALL if form.whole else MAX_AT_ONCE)
 
 
-def _traceback(record: CallRecord, access: Way) -> Html:
-    if not record.traceback:
-        return NOTHING
-    return traceback_html(record.traceback, access.key, access._replace(where=in_record(access.where, "traceback")))
-
-
-def traceback_html(traceback: str, key: str, way: Way) -> Html:
+def traceback_html(traceback: str, key: str, way: Way, title: str = "Traceback of your code") -> Html:
     """Return the traceback of an error in the person's own code, folded. ``key``: prefix of its fold's key."""
-    return _fold("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
+    return _fold(title, key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:
@@ -216,4 +212,4 @@ def in_record(where: str, field: str) -> str:
 def _fold(title: str, key: str, *body: Html) -> Html:
     if not body:
         return NOTHING
-    return tag("details", "tool-fold", tag("summary", "tool-fold-title", title), *body, data_fold=key or None)
+    return fold_tag("tool-fold", "tool-fold-title", title, *body, data_fold=key or None)

@@ -19,7 +19,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.questions.answer_controls import approval_controls
 from agentnb.display.parts.questions.schema_form import fields_html
 from agentnb.display.texts.labels import amount, dollars, pluralize
@@ -143,8 +143,7 @@ def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
     save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"), reset)
     about = {"data_do": STEP_FORM, "data_id": plan.id or "", "data_place": str(place)}
     body = fields_html(step_form(plan, place, specs), name, "The step, as JSON", [save], **about)
-    summary = tag("summary", "", f"Edit step {place + 1}")
-    return tag("details", "draft-edit", summary, body, data_fold=name)
+    return fold_tag("draft-edit", "", f"Edit step {place + 1}", body, data_fold=name)
 
 
 def _moves(plan: PlanSpec, place: int) -> Iterator[Html]:
