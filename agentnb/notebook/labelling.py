@@ -216,7 +216,7 @@ class Labeller:
         path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
         if not is_attended(get_ipython()):
             return {"text/plain": repr(self)}
         if self._widget is None:

@@ -55,9 +55,7 @@ def result_html(record: CallRecord, form: Form, *, where: str = "", key: str = "
             *_blocks(
                 record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
             ),
-            traceback_html(record.traceback, key, access._replace(where=in_record(where, "traceback")))
-            if record.traceback
-            else NOTHING,
+            traceback_html(record.traceback, key, access._replace(where=in_record(where, "traceback"))),
         )
     if record.display is not None:
         pieces = list(_pieces(record.result, pictures))
@@ -201,7 +199,7 @@ def _way_to(record: CallRecord, form: Form, where: str) -> Way:
 
 def traceback_html(traceback: str, key: str, way: Way, title: str = "Traceback of your code") -> Html:
     """Return the traceback of an error in the person's own code, folded. ``key``: prefix of its fold's key."""
-    return _fold(title, key and f"{key}:traceback", long_html(traceback, way))
+    return _fold(title, key and f"{key}:traceback", *([long_html(traceback, way)] if traceback else []))
 
 
 def in_record(where: str, field: str) -> str:

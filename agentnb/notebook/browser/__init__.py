@@ -64,7 +64,7 @@ class Browser:
             widget, self._widget = self._widget, None
             close(widget)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
         if not self.runs:
             return {"text/plain": self._title}
         if not has_kernel(get_ipython()):

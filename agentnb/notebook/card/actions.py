@@ -133,15 +133,6 @@ CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
 """The changes to a draft that a single button makes."""
 
 
-def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
-    """Wrap an action whose return value is not HTML for the card."""
-
-    def done(live: LiveRun, message: Message) -> None:
-        do(live, message)
-
-    return done
-
-
 AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "stop": lambda live, message: live.stop("the Stop button"),
     "pause": lambda live, message: live.pause(),
@@ -171,13 +162,13 @@ DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
     KEY: save_page,
 }
 """Actions that draw on request. A run may be read from any thread, because its lists only grow."""
-ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
+ACTIONS: dict[str, Callable[[LiveRun, Message], object]] = {
     **AT_ONCE,
     **DRAWN,
     DRAFT: _change_draft,
     STEP_FORM: _save_step,
     "tick": _tick,
     "move": _move,
-    "add": _no_answer(lambda live, message: as_todo_board(live.board).add(str(message["text"]))),
-    "remove": _no_answer(lambda live, message: as_todo_board(live.board).remove(int(message["key"]))),
+    "add": lambda live, message: as_todo_board(live.board).add(str(message["text"])),
+    "remove": lambda live, message: as_todo_board(live.board).remove(int(message["key"])),
 }

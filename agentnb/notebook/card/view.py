@@ -300,7 +300,7 @@ class CardView:
         try:
             if self._live is not None:
                 answer = self._done(self._live, message)
-                if answer is not None:
+                if message["do"] in DRAWN:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except Exception as broken:  # also from a custom board, or a message that our card did not send
             error = error_words(broken, f"An action on the card of run {self._run.id}")
@@ -310,7 +310,7 @@ class CardView:
         self._tell(heard | ({"fields": redact(fields)} if fields else {}))
         self._on_loop(self._send)
 
-    def _done(self, live: LiveRun, message: Frame) -> Html | None:
+    def _done(self, live: LiveRun, message: Frame) -> object:
         do = message["do"]
         with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
             with click():

@@ -22,7 +22,7 @@ from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts_command import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance_command import find_guidance, set_lines, set_text
-from agentnb.notebook.commands.history_command import show_history
+from agentnb.notebook.commands.history_command import history_command
 from agentnb.notebook.commands.key_command import key_lines, key_verdict
 from agentnb.notebook.commands.mcp import mcp_command
 from agentnb.notebook.commands.models_command import model_lines, provider_models
@@ -70,11 +70,6 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
     """Show what is running, or how the last run ended"""
     print("\n".join(status_lines(session)))
-
-
-def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID | --all]: stop the newest run or experiment, the given one, or all, and keep their results"""
-    print(stop_command(session, rest))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -191,22 +186,12 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     print("\n".join(default_lines(session, changed or session.defaults)))
 
 
-def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
-    show_history(session, shell, split_words(rest))
-
-
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
     """ID ... | --older-than 30d | --failed [--yes]: delete runs after confirmation; live runs stay, waiting ones go only by ID
 
     --yes: do not ask, for frontends without input such as nbconvert.
     """
     print(delete_command(session, shell, split_words(rest)))
-
-
-def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: restore the files that the newest run with such changes, or the given one, changed with write_file and edit_file"""
-    print(undo_command(session, rest))
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
@@ -220,7 +205,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "status": status,
-    "stop": stop,
+    "stop": stop_command,
     "pause": pause,
     "resume": resume,
     "say": say,
@@ -235,10 +220,10 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "tools": tools,
     "key": key,
     "defaults": defaults,
-    "history": history,
+    "history": history_command,
     "load": load,
     "delete": delete,
-    "undo": undo,
+    "undo": undo_command,
     "mcp": mcp_command,
     "recover": recover_run,
 }

@@ -16,6 +16,7 @@ from agentnb.display.markup import Html, words
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.magic_errors import split_words
 from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary, families
@@ -42,14 +43,10 @@ KINDS = [
 """Words that tab completion offers."""
 
 
-def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all ``wanted`` words and have every ``--tag``.
-
-    A leading number sets how many to show. ``--failed``: runs that a check, a label or their trace calls failed.
-    ``--nested``: each run is followed by its nested runs, and a match in one of them is enough.
-    """
-    most = DEFAULT_COUNT
-    with_nested = NESTED in wanted
+def history_command(session: Session, shell: Any, rest: str) -> None:
+    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
+    most, wanted = DEFAULT_COUNT, split_words(rest)
+    with_nested = NESTED in wanted  # a match in a nested run is enough
     outcome: Outcome | None = "failed" if FAILED in wanted else None
     tags, wanted = _tags([word for word in wanted if word not in (NESTED, FAILED)])
     if wanted and wanted[0].isdecimal():
@@ -88,11 +85,6 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
         else:
             raise SettingsError("--tag needs a tag", "Write %agent history --tag WORD")
     return tags, others
-
-
-def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the summaries of top-level runs in the store, newest first."""
-    return (family[0] for family in families_known_here(session))
 
 
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:

@@ -28,7 +28,7 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
-from agentnb.notebook.commands.history_command import as_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.ipython_extension import session_of
 from agentnb.notebook.panel.area import Area, RunPlace
@@ -131,7 +131,7 @@ class Panel:
             self._area.show(None)
             self._widgets.close()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
         sentence = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
         plain = {"text/plain": sentence, "text/html": tag("p", "", sentence)}
         return view_bundle(self._widgets.whole) | plain if self.is_open else plain
@@ -207,7 +207,7 @@ class Panel:
 
     def _list_runs(self) -> None:
         self._seen = self._state()
-        summaries = list(islice(as_known_here(self._session), MAX_LISTED_RUNS))
+        summaries = [family[0] for family in islice(families_known_here(self._session), MAX_LISTED_RUNS)]
         self._used = [summary.model for summary in summaries]
         self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
