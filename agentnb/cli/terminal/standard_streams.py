@@ -61,14 +61,12 @@ def forget_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _describe_warning(message: Warning | str) -> str:
-    return message.text_for(SHELL) if isinstance(message, AdvisedWarning) else str(message)
-
-
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
     """Write warnings to standard error in the form of errors, without the source line."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: complain(_describe_warning(message))
+        warnings.showwarning = lambda message, *_, **__: complain(
+            message.text_for(SHELL) if isinstance(message, AdvisedWarning) else str(message)
+        )
         yield

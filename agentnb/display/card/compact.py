@@ -49,10 +49,11 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
         tag("code", "compact-code", in_notebook((LoadRun(run.id),))),
         " shows the whole run and assigns it to run",
     )
+    notes = [first_line("".join(note), 400) for note in closing_pieces(run)]
     return [
         prompt_html(prompt_with_author(run), MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
-        *_notes(run),
+        *[tag("div", "compact-note", line) for line in _fit(notes, MAX_HTML_BYTES["notes"], newest=True)],
         _lines("compact-todos", _fit(todo_lines(run), MAX_HTML_BYTES["todos"])),
         _rounds(run),
         hint if stored and run.events else NOTHING,
@@ -67,11 +68,6 @@ def _answer(run: Run) -> Html:
     text = cut(answer, MAX_OF_AN_ANSWER)
     html = inline_css(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
     return html if _size(html) <= MAX_HTML_BYTES["answer"] else tag("pre", "compact-lines", words(answer, 800))
-
-
-def _notes(run: Run) -> Iterable[Html]:
-    lines = _fit([first_line(note, 400) for note in map("".join, closing_pieces(run))], MAX_HTML_BYTES["notes"], newest=True)
-    return [tag("div", "compact-note", line) for line in lines]
 
 
 def _rounds(run: Run) -> Html:

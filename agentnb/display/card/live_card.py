@@ -162,7 +162,9 @@ class LiveCard:
                 self._form = self._form._replace(settings=self.run.settings)
                 self._steps = LiveSteps.of(self.run)
         elif isinstance(event, CommandReceived):
-            self._was_read(event)
+            asked = (event.command, event.text if event.command == "say" else "")
+            if asked in self._asked:
+                self._asked.remove(asked)
         elif isinstance(event, RunEnd):
             self._asked.clear()
         self._user_messages.take(event)
@@ -173,11 +175,6 @@ class LiveCard:
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))
         self.redraw_round()
-
-    def _was_read(self, event: CommandReceived) -> None:
-        asked = (event.command, event.text if event.command == "say" else "")
-        if asked in self._asked:
-            self._asked.remove(asked)
 
     def _end_stream(self) -> None:
         self._streams += 1

@@ -141,7 +141,8 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     end = len(seen.request.messages)
     moved = range(max(1, repeated), end - NEWEST) if _was_rebuilt(seen) and not whole else range(0)
     later = (*_message_range(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
-    title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
+    numbers = "Message 1" if repeated == 1 else f"Messages 1 to {repeated}"
+    title = f"{numbers}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
     if repeated > 1 and (gap := _dropped_count(seen) + seen.truncated):
         title += f"; {pluralize(gap, 'message')} left out after the first"
@@ -164,10 +165,6 @@ def _repeated_messages(seen: SentRequest) -> tuple[int, str]:
         return seen.inherited, "stored, from the continued run"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} except for the reminder"
     return seen.kept, f"stored, as in round {seen.index}{but}"
-
-
-def _numbers(count: int) -> str:
-    return "Message 1" if count == 1 else f"Messages 1 to {count}"
 
 
 def _message_range(

@@ -41,7 +41,8 @@ class Transcript(NamedTuple):
 
 def transcript(run: Run, form: Form) -> Transcript:
     """Return the rounds and their details. Rounds that exceed the size limits are cut, with a note."""
-    rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if form.whole or not _is_left_out(run, index)]
+    left_out = range(0) if form.whole else range(FIRST_ROUNDS, len(run.rounds) - MAX_SAVED_ROUNDS)
+    rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if index not in left_out]
     saw, details = _requests(run, rounds, form)
     drawn = _draw_rounds(run, rounds, form, saw)
     cut = _cut(run, drawn, form)
@@ -95,10 +96,6 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
 def size(html: str) -> int:
     """Return the size of the HTML in bytes, excluding pictures."""
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
-
-
-def _is_left_out(run: Run, index: int) -> bool:
-    return FIRST_ROUNDS <= index < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:

@@ -96,7 +96,8 @@ def row_of(place: int, run: Run) -> RunRow:
 
 def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:
     """Return the matching rows in order."""
-    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in _filters(wanted)))
+    filters = [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
+    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in filters))
     return with_words(fitting, wanted.find)
 
 
@@ -118,10 +119,6 @@ def _choices(rows: Iterable[RunRow], name: str) -> list[Choice]:
         order = [status for status in get_args(Status) if counts[status]]
         return [Choice(status, STATES.get(status, status), counts[status]) for status in order]
     return [Choice(value, value.replace("_", " ") if name == "finding" else value, n) for value, n in counts.most_common()]
-
-
-def _filters(wanted: Wanted) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
 
 
 VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {

@@ -37,15 +37,10 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     text = tag("span", "todo-text", first_line(todo.title, 200), state)
     mark = TODO_MARKS[status]
     if not live:
-        return tag(
-            "li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), _status_label(status), text
-        )
+        said = tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
+        return tag("li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), said, text)
     moves = tag("span", "moves", *[_move(todo, *move) for move in MOVES])
     return tag("li", f"todo todo-{status}", _tick(todo, mark), text, moves, draggable="true", data_todo=str(todo.id))
-
-
-def _status_label(status: str) -> Html:
-    return tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
 
 
 def _tick(todo: Todo, mark: str) -> Html:

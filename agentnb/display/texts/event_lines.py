@@ -168,10 +168,6 @@ def _step_started(event: w.StepStarted, names: WorkNames) -> str:
     return f"step {event.step}{title} began{iteration}"
 
 
-def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
-    return f"{names.of_step(event.step)}: attempt {event.attempt} failed{_because(event.error)}"
-
-
 def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
     took = f" in {duration(event.seconds)}" if event.seconds else ""
     took += f" after {format_retries(event.attempts - 1)}" if event.attempts > 1 else ""
@@ -292,7 +288,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.StepStarted: _step_started,
-    w.StepAttempted: _step_attempted,
+    w.StepAttempted: lambda event, names: f"{names.of_step(event.step)}: attempt {event.attempt} failed{_because(event.error)}",
     w.StepSkipped: lambda event, names: f"{names.of_step(event.step)} skipped{_because(event.reason)}",
     w.StepFinished: _step_finished,
     w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",

@@ -73,7 +73,9 @@ class Browser:
             self._widget = make_widget()
             self.__dict__.pop("_frame", None)  # it names the widget
             self._widget.on_msg(self._hear)
-            _keep_open(self)
+            _open.append(self)
+            while len(_open) > MAX_OPEN:
+                _open.popleft().close()
         return {"text/plain": repr(self), "text/html": shown.saved_html(self._frame, self._opened)}
 
     # What is shown
@@ -185,9 +187,3 @@ class Browser:
             replay_buttons().add(self.run)
         fields = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
         self._tell({"kind": "opened", **fields, "html": self._opened})
-
-
-def _keep_open(browser: Browser) -> None:
-    _open.append(browser)
-    while len(_open) > MAX_OPEN:
-        _open.popleft().close()

@@ -129,10 +129,7 @@ def _field(question: WaitingOnUser) -> Html:
     kind = answer_form(question.schema).kind
     if kind == "number" and question.kind != "approval":
         return _number_field(question.schema)
-    return _text_field("Your answer, as JSON" if kind == "json" else "Your answer")
-
-
-def _text_field(label: str) -> Html:
+    label = "Your answer, as JSON" if kind == "json" else "Your answer"
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
 
 
