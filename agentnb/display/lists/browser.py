@@ -10,7 +10,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
-from agentnb.display.css import NO_FORMULAS, inline_css, wrap_output
+from agentnb.display.css import wrap_output
 from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
@@ -130,8 +130,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
     side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
     body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
-    frame = tag("div", f"browser{key_class(key)}", heading, body)
-    return Html(f'<div class="{NO_FORMULAS}">{inline_css(frame)}</div>')
+    return wrap_output(tag("div", f"browser{key_class(key)}", heading, body))
 
 
 def saved_html(frame: str, opened: Html = NOTHING) -> Html:

@@ -175,7 +175,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 def _printing(record: CallRecord) -> Html:
     """Return the last line that a running tool printed."""
     last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
-    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
+    return tag("div", "tool-printing", words(last, MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> str:

@@ -107,16 +107,11 @@ def _as_live(summary: RunSummary, run: Run) -> RunSummary:
 def _title(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
     title = list_title(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = (
-        any(summary.can_be_recovered for summary in summaries),
-        any(summary.can_be_answered for summary in summaries),
-    )
-    sentences = [
-        title,
-        *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
-        *(["Answer a run that is waiting for you: %agent answer ID TEXT"] if waiting else []),
-    ]
-    return ". ".join(sentences)
+    if any(summary.can_be_recovered for summary in summaries):
+        title += ". Resume an interrupted run: %agent recover ID"
+    if any(summary.can_be_answered for summary in summaries):
+        title += ". Answer a run that is waiting for you: %agent answer ID TEXT"
+    return title
 
 
 def _open_run(session: Session, run_id: str) -> Html:

@@ -17,7 +17,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
-from agentnb.display.lists.history_list import run_list_html
+from agentnb.display.lists.history_list import list_title, run_list_html
 from agentnb.display.markup import tag
 from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.states import is_going_on
@@ -211,9 +211,7 @@ class Panel:
         self._used = [summary.model for summary in summaries]
         self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
-        cut = len(summaries) == MAX_LISTED_RUNS and count > sum(1 + summary.nested for summary in summaries)
-        newest = f", the newest {MAX_LISTED_RUNS}" if cut else ""
-        note = f"{pluralize(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        note = list_title(summaries, count=count, folder=self._session.store.shown_folder, most=MAX_LISTED_RUNS, wanted=())
         waiting = sum(summary.can_be_answered for summary in summaries)
         if waiting:
             which = "it" if waiting == 1 else "one"
