@@ -15,7 +15,6 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.data_table import table_size
 from agentnb.display.parts.tool_results import (
-    arguments_by_name,
     arguments_html,
     as_text,
     is_pictured,
@@ -209,7 +208,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
-    lines = [f"{name}: {as_text(value)}" for name, value in arguments_by_name(record).items()]
+    lines = [f"{name}: {as_text(value)}" for name, value in call_labels.by_name(record.call.arguments).items()]
     return tuple([labels.first_line(line, MAX_IN_LINE) for line in lines])
 
 

@@ -62,11 +62,10 @@ def _closed_html(asked: AskedQuestion, most: int | None) -> Html:
     folded below that line.
     """
     question = asked.question
+    body = tag("div", "question-asked", words(question_text(question), most))
     if question.kind == "approval" and question.about is not None:
-        body = tag("div", "question-asked", words(question_text(question), most))
         return fold_tag("question-closed", "", _decision(asked, question.about, most), body)
     head = tag("div", "quiet", title_of(question, ASKED))
-    body = tag("div", "question-asked", words(question_text(question), most))
     listed = _listed_html(question, MAX_LISTED_OF_A_CLOSED_ONE)
     parts = [head, body, _address(question), listed, _answer(asked, most)]
     return tag("div", "question-closed", *parts, role="group", aria_label="A question for you")
