@@ -61,9 +61,9 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
     drawn: list[tuple[Html, bool]] = []
     for run_round in reversed(rounds):
         questions = [question for question in run.questions_of(run_round.index) if question.outcome != "open"]  # shown above
-        also_lines, said = also.during(run_round.index), user_messages.during(run_round.index)
+        also_lines, messages = also.during(run_round.index), user_messages.during(run_round.index)
         is_remarkable = any(line.at_once for line in round_notes(run_round))
-        has_details = is_remarkable or said or questions or also_lines
+        has_details = is_remarkable or messages or questions or also_lines
         if run_round.index == answer and not (has_details or len(run.rounds) > 1):
             continue
         anchor = round_anchor(run.id, run_round.index)
@@ -73,7 +73,7 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
                 run_round,
                 form._replace(pictures=run_round.index in pictured),
                 saw=saw.get(run_round.index, NOTHING),
-                user_messages=said,
+                user_messages=messages,
                 also=also_lines,
                 questions=questions,
                 with_text=run_round.index != answer,

@@ -37,8 +37,8 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     text = tag("span", "todo-text", first_line(todo.title, 200), state)
     mark = TODO_MARKS[status]
     if not live:
-        said = tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
-        return tag("li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), said, text)
+        reported = tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
+        return tag("li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), reported, text)
     moves = tag("span", "moves", *[_move(todo, *move) for move in MOVES])
     return tag("li", f"todo todo-{status}", _tick(todo, mark), text, moves, draggable="true", data_todo=str(todo.id))
 
