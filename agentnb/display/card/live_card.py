@@ -174,7 +174,7 @@ class LiveCard:
             self._also.take(event)
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))
-        self.redraw_round()
+        self._stale.add(len(self.run.rounds) - 1)
 
     def _end_stream(self) -> None:
         self._streams += 1

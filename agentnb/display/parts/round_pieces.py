@@ -138,7 +138,7 @@ def text_html(one: WorkflowRound) -> Html:
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Sequence[AskedQuestion] = ()) -> Html:
     """Return the card of a call, followed by the runs it started and its questions to the person."""
     key, where = f"call:{one.index}:{place}", f"{form.variable}.rounds[{one.index}].results[{place}].text"
-    card_form = form._replace(pictures=form.pictures and record.call.id not in form.shown_above)
+    card_form = form._replace(pictures=False) if record.call.id in form.shown_above else form
     card = tool_card_html(while_asking(record, questions), card_form, key=key, where=where, is_open=form.folds.get(key))
     asked = [_question(question, form, may_wait=record.waits) for question in questions]
     return join_html(card, plan_notes(record, form.run), nested_html(record, form), *asked)

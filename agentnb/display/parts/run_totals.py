@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.display.parts.run_problems import Trouble, trouble_of
@@ -43,7 +42,8 @@ class Totals:
 
     def including(self, one: WorkflowRound | None) -> Totals:
         """Return a copy of these totals that includes the open round, if any."""
-        totals = copy(self)
+        totals = Totals()
+        vars(totals).update(vars(self))
         if one is not None:
             totals.add(one)
         return totals

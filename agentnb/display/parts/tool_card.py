@@ -130,6 +130,8 @@ def tool_body_html(record: CallRecord, form: Form, *, key: str = "", where: str 
 
 def _inner_cards(record: CallRecord, form: Form, key: str) -> Html:
     """Return the cards of the most recent calls that the tool made, each with the runs it started."""
+    if not record.inner:
+        return NOTHING
     omitted = 0 if form.whole else max(len(record.inner) - MAX_INNER, 0)
     form = form._replace(effects={})  # known only for the model's own tools
     cards = [
@@ -137,7 +139,7 @@ def _inner_cards(record: CallRecord, form: Form, key: str) -> Html:
         for position, inner in enumerate(record.inner[omitted:], omitted)
     ]
     more = tag("div", "quiet", f"{omitted:,} earlier calls") if omitted else NOTHING
-    return tag("div", "tool-inner", more, *cards) if cards else NOTHING
+    return tag("div", "tool-inner", more, *cards)
 
 
 def nested_html(record: CallRecord, form: Form) -> Html:

@@ -49,7 +49,7 @@ def result_html(record: CallRecord, form: Form, *, where: str = "", key: str = "
     """
     if record.result is None:
         return NOTHING
-    access, pictures = _way_to(record, form, where)._replace(key=key), form.pictures
+    access, pictures = _way_to(record, form, where, key), form.pictures
     if record.result.is_error:
         return join_html(
             *_blocks(
@@ -187,8 +187,8 @@ def printed_html(record: CallRecord, form: Form, where: str, *, apart: bool) -> 
     return join_html(label, long_html(record.printed.rstrip("\n"), _way_to(record, form, in_record(where, "printed"))))
 
 
-def _way_to(record: CallRecord, form: Form, where: str) -> Way:
-    return Way(record.call.id, form.live, where, most=MAX_OF_ALL if form.whole else MAX_AT_ONCE)
+def _way_to(record: CallRecord, form: Form, where: str, key: str = "") -> Way:
+    return Way(record.call.id, form.live, where, key, MAX_OF_ALL if form.whole else MAX_AT_ONCE)
 
 
 def traceback_html(traceback: str, key: str, way: Way, title: str = "Traceback of your code") -> Html:

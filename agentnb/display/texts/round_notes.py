@@ -29,8 +29,8 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
 
 
 def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:
-    """Yield the guidance in this round, each with its verdict, if any."""
-    yield from zip(one.guidance, (*one.followed, *[None] * len(one.guidance)), strict=False)
+    """Return the guidance in this round, each with its verdict, if any."""
+    return zip(one.guidance, (*one.followed, *[None] * len(one.guidance)), strict=False)
 
 
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
