@@ -103,6 +103,7 @@ nightly: check
 	@.ci/as-other-user
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 	@$(BIN)/python tests/world/try_counterparts.py --nightly
+	@$(TRY_AGENT_FILES)
 	@$(BIN)/python tests/world/guidance_experiment.py
 	@sh .ci/mutate --for-seconds 300
 
@@ -115,8 +116,11 @@ changed-breaks: .venv/test
 	@$(BIN)/python tests/breaks/break_rules.py --changed --for-seconds 90
 
 # Real counterparts, each in an environment of its own below .venvs/world. With those that take long to build: WORLD=--nightly
+# Files of other programs in folders of yours, here and at night: AGENT_FILES="FOLDER ..."
+TRY_AGENT_FILES = $(if $(AGENT_FILES),$(BIN)/python tests/world/agent_files.py $(AGENT_FILES))
 world: .venv/test
 	@$(BIN)/python tests/world/try_counterparts.py $(WORLD)
+	@$(TRY_AGENT_FILES)
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py

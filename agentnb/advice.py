@@ -137,6 +137,7 @@ class ReplayRun(Advice, frozen=True, tag="replay_run"):
     """Its id; empty if there is no store."""
     variable: str = "run"
     """Expression that evaluates to the run."""
+    by: Invocation | None = None
 
 
 class LoadTraces(Advice, frozen=True, tag="load_traces"):
@@ -432,11 +433,6 @@ def replay_call(advice: ReplayRun) -> str:
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
-def login_command(advice: LogInToServer) -> str:
-    """Return the command for logging in to a server: always a notebook command, since a person is needed."""
-    return f"%agent mcp login {advice.words}"
-
-
 PYTHON: Commands = {
     TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
     ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
@@ -455,7 +451,7 @@ PYTHON: Commands = {
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
     AcceptServer: lambda _: None,
     AddServer: lambda one: f"tools=[MCPServer({one.name!r}, COMMAND)]",
-    LogInToServer: login_command,
+    LogInToServer: lambda one: f"%agent mcp login {one.words}",  # for a notebook, since a person is needed
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',
     ShowModels: lambda one: f"{'the' if one.lead else 'The'} documentation of {one.provider or 'agentnb'}",

@@ -23,11 +23,14 @@ from agentnb.core.messages import Message
 from agentnb.experiments.planning.schedule import Schedule
 from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.dask_cluster import SCHEDULER
 from agentnb.models.model import Reply
 from agentnb.models.seeds import with_seed
 
 PERSONA = "simulated:chatty?p=0.3&heed=0.5"
 AT_A_TIME = 8
+SATURATIONS = (SCHEDULER["distributed.scheduler.worker-saturation"], 1.1)
+"""The saturation that agentnb requires, and Dask's default."""
 
 
 def check_line(name: str) -> str:
@@ -122,21 +125,21 @@ def resumed_over_read(count: int) -> str:
 
 
 def memory_of(count: int) -> str:
-    """Peak memory for the schedule, the rows and the table of so many finished cells, in bytes per cell."""
+    """Memory that the results of finished cells keep, in bytes per cell. The peak would be a buffer for reading a file."""
     with tempfile.TemporaryDirectory() as folder:
         one = experiment(count // 2, folder)
         (schedule,) = one._schedules
         records = ExperimentFolder(Path(folder))
         one._begin()
-        with records.locked():
+        with records.hold_lock():
             for cell in schedule:
                 records.add(_row(cell, schedule), None)
         tracemalloc.start()
         results = asyncio.run(experiment(count // 2, folder).run(show=False))
-        peak = tracemalloc.get_traced_memory()[1]
+        kept = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert not results.missing
-        return f"{peak / 1e6:.0f} MB for {count:,} cells, {peak / count:.0f} bytes a cell"
+        return f"{kept / 1e6:.0f} MB for {count:,} cells, {kept / count:.0f} bytes a cell"
 
 
 def _row(cell: Any, schedule: Schedule) -> Row:
@@ -152,6 +155,56 @@ def _row(cell: Any, schedule: Schedule) -> Row:
         primary="answered",
         values={"answered": True},
     )
+
+
+def on_a_cluster(count: int) -> str:
+    """Measure cells on two workers of a LocalCluster, in turns with the same cells in this process: with the saturation that
+    agentnb requires, and with Dask's default. Only the scheduler gets the latter, since agentnb refuses it in the settings.
+    """
+    import dask
+    import psutil
+    from distributed import Client, LocalCluster
+
+    turns: list[list[tuple[float, ...]]] = []
+    with (
+        dask.config.set(SCHEDULER),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as made,
+        Client(made) as client,
+    ):
+        _ms_of_cells(20, client, client)  # the workers import
+        resident = psutil.Process().memory_info().rss
+        _ms_of_cells(count, client, client)
+        grown = (psutil.Process().memory_info().rss - resident) / 1e6
+        for _ in range(4):
+            turns.append([_ms_of_cells(count // 4, "kernel", client)])
+            for saturation in SATURATIONS:
+                client.run_on_scheduler(_saturate, saturation)
+                turns[-1].append(_ms_of_cells(count // 4, client, client))
+    kernel, *others = [[statistics.median(values) for values in zip(*side, strict=True)] for side in zip(*turns, strict=True)]
+    lines = [
+        f"saturation {saturation}: {clock:.1f} ms a cell, {clock - kernel[0] / 2:.1f} beyond half of one in the kernel; "
+        f"processor {everywhere - kernel[1]:.1f} more, {here:.1f} in the kernel and the scheduler"
+        for saturation, (clock, everywhere, here) in zip(SATURATIONS, others, strict=True)
+    ]
+    return "\n  ".join(["", *lines, f"{grown:.0f} MB more in the kernel after {count:,} cells"])
+
+
+def _ms_of_cells(cells: int, executor: Any, client: Any) -> tuple[float, ...]:
+    """Return milliseconds per cell: by the clock, of the processors of this process and the workers, and of this process."""
+
+    def now() -> tuple[float, ...]:
+        here = time.process_time()
+        return time.perf_counter(), here + sum(client.run(time.process_time).values()), here
+
+    with tempfile.TemporaryDirectory() as folder:
+        work = experiment(cells // 2, folder, executor=executor, places=None)
+        before = now()
+        asyncio.run(work.run(show=False))
+        return tuple((end - start) * 1_000 / cells for start, end in zip(before, now(), strict=True))
+
+
+def _saturate(saturation: float, dask_scheduler: Any = None) -> None:
+    dask_scheduler.WORKER_SATURATION = saturation
 
 
 class Scripted:
@@ -190,6 +243,7 @@ JOBS: dict[str, tuple[Callable[[int], str], int, str]] = {
     "processes": (one_process_over_two, 1_000, "one process over two, at least 1.6"),
     "resume": (resumed_over_read, 10_000, "going on with finished cells over reading their first and last lines, at most 2"),
     "memory": (memory_of, 100_000, "memory of many cells"),
+    "cluster": (on_a_cluster, 1_000, "cells on two workers of Dask, at most 5 ms more a cell and 150 MB"),
     "persona": (persona_over_script, 800, "a persona's round over a scripted one, at most 1.5"),
 }
 

@@ -61,12 +61,17 @@ async def way(make: Callable[[Any], Any]) -> list[str]:
     return found
 
 
+def count(make: Callable[[Any], Any]) -> tuple[int, int]:
+    """Return the number of files, and of stays."""
+    entered = asyncio.run(way(make))
+    return len(set(entered)), sum(before != after for before, after in zip(["", *entered], entered, strict=False))
+
+
 def main() -> None:
     """Print a line for each form."""
     for name, make in FORMS.items():
-        entered = asyncio.run(way(make))
-        stays = sum(before != after for before, after in zip(["", *entered], entered, strict=False))
-        print(f"a tool step of {name}: {len(set(entered))} files, {stays} stays")
+        files, stays = count(make)
+        print(f"a tool step of {name}: {files} files, {stays} stays")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The calls and bytes of a run, a step and a card, which grow only with a reason."""
+"""The calls and bytes of a run, a step and a card, and the files that a step passes, which grow only with a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tomllib
 
 import pytest
-from benchmark_scripts import FOLDER
+from benchmark_scripts import FOLDER, load_benchmark
 
 COUNTED_WITH = tomllib.loads((FOLDER / "calls.toml").read_text())["python"]
 
@@ -16,3 +16,13 @@ COUNTED_WITH = tomllib.loads((FOLDER / "calls.toml").read_text())["python"]
 def test_number_of_calls_does_not_grow_without_a_reason() -> None:
     done = subprocess.run([sys.executable, FOLDER / "calls.py"], capture_output=True, check=False, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tool_step_of_each_form_passes_few_files(subtests: pytest.Subtests) -> None:
+    ways = load_benchmark("ways")
+    most = {"a workflow": (17, 28), "a task file": (17, 28), "a plan": (19, 32)}
+    assert most.keys() == ways.FORMS.keys()
+    for name, (files, stays) in most.items():
+        with subtests.test(name):
+            counted_files, counted_stays = ways.count(ways.FORMS[name])
+            assert 10 < counted_files <= files and 10 < counted_stays <= stays

@@ -13,7 +13,8 @@ import pytest
 
 from agentnb.core.questions import AskedQuestion, JudgedCall, WaitingOnUser
 from agentnb.core.run.rounds import NOT_RUN
-from agentnb.display.texts.states import ENDED, LIMIT_WORDS, STATES
+from agentnb.detect.run_ends import STATES
+from agentnb.display.texts.states import ENDED, LIMIT_WORDS
 from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]

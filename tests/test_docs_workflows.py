@@ -18,6 +18,7 @@ from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.plans.prompt_template import PLACES
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
+from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN
 
 TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
 BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT, re.MULTILINE)]
@@ -122,5 +123,6 @@ def test_planner_example_runs() -> None:
 
 
 def test_page_names_plan_types_fields_places_and_actions() -> None:
-    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})"):
+    of_plans = (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})")
+    for name in (*of_plans, *ALWAYS_KNOWN):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

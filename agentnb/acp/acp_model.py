@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
+from agentnb.acp.acp_session import SECONDS_TO_STOP, Session
 from agentnb.acp.agent_calls import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -25,8 +25,7 @@ from agentnb.acp.agent_calls import (
     Kind,
     within,
 )
-from agentnb.acp.agent_process import SECONDS_TO_END, SECONDS_TO_EXIT
-from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds, denied_effects
@@ -38,6 +37,7 @@ from agentnb.core.questions import BY_AGENT
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.run.approvals import given_grant
+from agentnb.core.run.rounds import UNCHECKED
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
@@ -86,7 +86,7 @@ at_door: list[FunctionAtDoor] = []
 class AcpModel:
     """A run's conversation with an agent. Created for one run; `close` ends the agent's process."""
 
-    seconds_to_end = 2 * SECONDS_TO_CANCEL + SECONDS_TO_EXIT + SECONDS_TO_END
+    seconds_to_end = SECONDS_TO_STOP
     """Maximum seconds that `close` takes."""
 
     def __init__(
@@ -399,12 +399,12 @@ def _last_of(run: Run | None, key: str) -> Any:
 def todos_of(entries: Iterable[Any]) -> Todos:
     """Return the todos in an agent's plan, skipping invalid entries."""
     sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
-    return tuple([Todo(number, visible(entry["content"]), _status(entry)) for number, entry in enumerate(sound, 1)])
-
-
-def _status(entry: Mapping[str, Any]) -> TodoStatus:
-    status = normal_status(str(entry.get("status", "")))
-    return STATUSES.get(status, "not-started")
+    return tuple(
+        [
+            Todo(number, visible(entry["content"]), STATUSES.get(normal_status(str(entry.get("status"))), "not-started"))
+            for number, entry in enumerate(sound, 1)
+        ]
+    )
 
 
 def _block(part: Text | Image) -> dict[str, Any]:

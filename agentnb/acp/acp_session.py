@@ -39,7 +39,12 @@ Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
+SECONDS_TO_STOP = 1.0
+"""Seconds after which a closed session no longer waits for its processes to end; the guard then continues on its own."""
+SECONDS_TO_ANSWER = 0.1
+"""Seconds in which decisions about calls are still sent to an agent before it ends."""
 SECONDS_TO_CANCEL = 0.5
+"""Seconds that an agent has to end a cancelled turn. The tested agents take up to 0.32 s."""
 JOINS = ("_", "__", "/", ".", ": ")
 """Separators between server and tool name in the titles that agents use."""
 SECONDS_BESIDE = 0.1
@@ -113,7 +118,8 @@ class Session:
         """Start the process and open a session in a folder, or if possible load the ``earlier`` one. Raises `ModelError`."""
         command, self._work_dir = self._agent.command, work_dir
         if shutil.which(command[0]) is None:
-            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
+            how = self._agent.install
+            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", how and f"Install it: {how}")
         try:
             self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
         except OSError as error:
@@ -185,16 +191,17 @@ class Session:
 
     async def close(self) -> None:
         """Cancel the current turn, and end the process with all its descendants."""
+        until = asyncio.get_running_loop().time() + SECONDS_TO_STOP
         async with AsyncExitStack() as last:  # all callbacks run in reverse order, regardless of errors
             if self._door is not None:
                 last.push_async_callback(self._door.close)
             last.push_async_callback(self._disconnect)
             last.push_async_callback(self._terminals.close)
             if self._process is not None:  # before the connection, which waits for the agent to read
-                last.push_async_callback(self._process.end)
+                last.push_async_callback(self._process.end, until)
             decided = [call.answering for call in self.calls.values() if call.answering is not None and call.answer.done()]
             if decided:
-                await asyncio.wait(decided, timeout=SECONDS_TO_CANCEL)
+                await asyncio.wait(decided, timeout=SECONDS_TO_ANSWER)
             if self.is_in_turn:
                 await self.cancel()
             elif self._process is not None and not self._is_cancelled:
@@ -501,10 +508,6 @@ class Session:
         """Return the last line of standard error with words, as advice."""
         line = "" if self._process is None else self._process.last_line()
         return f"Its output: {line}" if line else ""
-
-    @property
-    def _how_to_install(self) -> str:
-        return f"Install it: {self._agent.install}" if self._agent.install else ""
 
 
 def _modes_of(opened: Mapping[str, Any]) -> list[str]:

@@ -15,8 +15,6 @@ from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 
 MAX_LINE_BYTES = 50 * 2**20
 """Maximum size of a message, which may contain complete files."""
-SECONDS_TO_END = 1.0
-"""Seconds that the guard has to end all processes of an agent."""
 SECONDS_TO_EXIT = 0.5
 """Seconds that an agent has to exit by itself after its last turn."""
 PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
@@ -89,14 +87,15 @@ class AgentProcess:
             self.writer.close()
             await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_EXIT)
 
-    async def end(self) -> None:
-        """End the process and all its descendants, and wait for them to exit."""
+    async def end(self, until: float) -> None:
+        """End the process and all its descendants, and wait for them to exit, at most until this time of the event loop."""
         if self._lifeline < 0:
             return
         os.close(self._lifeline)
         self._lifeline = -1
         try:
             with suppress(TimeoutError):  # the guard continues on its own
-                await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_END)
+                async with asyncio.timeout_at(until):
+                    await self._guarded.wait()
         finally:
             self._stderr.close()

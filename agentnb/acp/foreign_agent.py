@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
+from agentnb.advice import Install
 from agentnb.core.request import Request
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import FINAL_ANSWER
+from agentnb.core.run.rounds import FINAL_ANSWER, UNCHECKED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
@@ -44,6 +46,9 @@ class ForeignAgent:
 
     def __post_init__(self) -> None:
         agent_of(self.agent)
+        if find_spec("acp") is None:
+            advice = Install("agentnb[acp]", lead="Install it")
+            raise SettingsError("External agents need the package agent-client-protocol, which is not installed", advice)
 
     @classmethod
     def of(cls, word: str, mode: str = "") -> ForeignAgent:
@@ -84,8 +89,6 @@ def is_external(run: RunFacts) -> bool:
 
 CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
 """Stop reasons, in the protocol, for an incomplete turn."""
-UNCHECKED = "unchecked"
-"""Metadata key and stop reason of a turn whose end does not show whether there was an error."""
 
 
 def cut_off(run: Run) -> Stop | None:
@@ -118,8 +121,8 @@ def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_R
     """Raise `SettingsError` for a setting of an `Agent` that has no effect on external agents; see `beyond_reach`."""
     for name in beyond_reach(given, settings):
         agent, leave_out = f"{PROVIDER}:{given['acp']}", "omit acp to run one of agentnb's own agents"
+        problem, how = f"{name} does not reach {agent}, which builds its requests itself", f"Omit {name}"
         if name == "on_limit":
             problem = f"on_limit={FINAL_ANSWER!r} does not reach {agent}, because agentnb cannot stop its tool calls"
-            raise SettingsError(problem, f"Use stop or raise, or {leave_out}")
-        problem = f"{name} does not reach {agent}, which builds its requests itself"
-        raise SettingsError(problem, f"Omit {name}, or {leave_out}")
+            how = "Use stop or raise"
+        raise SettingsError(problem, f"{how}, or {leave_out}")

@@ -107,7 +107,7 @@ def _cloudpickle() -> Any:
         import cloudpickle
     except ImportError as error:
         raise SettingsError(
-            "Sending an agent to another process requires the package cloudpickle", Install("agentnb[scale]", lead="Install it")
+            "Sending an agent to another process requires the package cloudpickle", Install("agentnb[stats]", lead="Install it")
         ) from error
     return cloudpickle
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentnb.advice import AnswerRun
 from agentnb.context.request_builder import is_empty
 from agentnb.core.messages import Message
-from agentnb.core.run.approvals import waits_for_drafts
+from agentnb.core.run.approvals import ended_at_question, waits_for_drafts
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.schema.nesting import bound_message
 from agentnb.detect.run import Run
@@ -21,6 +21,8 @@ def history_of(before: Run) -> tuple[Message, ...]:
     Raises `SettingsError` if the run has not ended.
     """
     waits = waits_for_drafts(before)
+    if ended_at_question(before) and not waits:
+        raise SettingsError(f"Run {before.id} has no store, so nothing can continue it after its question", "Start a new run")
     if before.is_suspended and not waits:
         raise SettingsError(f"Run {before.id} is waiting for your answer", AnswerRun(before.id, lead="Answer it"))
     if before.should_continue and not waits:

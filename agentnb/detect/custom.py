@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args, overload
 from agentnb.core.log.events import AnyEvent, CallEnd, RoundFinished
 from agentnb.core.log.work_events import FindingMade, Severity
 from agentnb.core.run.facts import RunFacts
-from agentnb.detect.detector import Finding
+from agentnb.detect.detector import Finding, finding_of
 from agentnb.errors import SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,7 +77,7 @@ class _Recorded:
         """Return this detector's finding if the event is one."""
         if not isinstance(event, FindingMade) or event.rule != self._rule:
             return ()
-        return (Finding(*[getattr(event, name) for name in Finding.__struct_fields__]),)
+        return (finding_of(event),)
 
 
 def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from agentnb.core.log.events import AnyEvent
-from agentnb.core.log.work_events import Severity
+from agentnb.core.log.work_events import FindingMade, Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.schema.counts import LARGEST
 from agentnb.core.schema.json_schema import plain_data
@@ -43,6 +43,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
             force_setattr(self, name, plain_data(text))
         if self.evidence is not None:
             force_setattr(self, "evidence", plain_data(self.evidence))
+
+
+def finding_of(event: FindingMade) -> Finding:
+    """Return a recorded finding."""
+    return Finding(*[getattr(event, name) for name in Finding.__struct_fields__])
 
 
 class Detector(Protocol):

@@ -17,9 +17,9 @@ RESAMPLES = 2_000
 class Share(NamedTuple):
     """A share or a mean with its 95 per cent interval; all None if there is no data."""
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 def wilson(part: float, whole: float, z: float = Z95) -> Share:
@@ -29,7 +29,7 @@ def wilson(part: float, whole: float, z: float = Z95) -> Share:
     ``proportion_confint(method="wilson")`` of statsmodels.
     """
     if not whole:
-        return Share(None, None, None)
+        return Share()
     share = part / whole
     scale = 1 + z * z / whole
     middle = (share + z * z / (2 * whole)) / scale
@@ -47,18 +47,28 @@ def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable]
     labels = range(len(values)) if clusters is None else clusters
     means = [(fmean(task), label) for task, label in zip(values, labels, strict=True) if task]
     if not means:
-        return Share(None, None, None)
-    runs, tasks = sum(map(len, values)), len(means)
+        return Share()
+    runs = sum(map(len, values))
     mean = fmean([value for value, _ in means])
-    sums: dict[Hashable, float] = {}
-    for value, label in means:
-        sums[label] = sums.get(label, 0.0) + value - mean
-    variance, units = fsum(total * total for total in sums.values()) / tasks**2, len(sums)
+    variance, units = clustered_variance(means, mean)
     if not all(value in (0, 1) for task in values for value in task):
         width = t95(units - 1) * (variance * units / (units - 1)) ** 0.5 if units > 1 else None
         return Share(mean, None if width is None else mean - width, None if width is None else mean + width)
-    effective = min(mean * (1 - mean) / variance, runs) if variance > 1e-12 else units
-    return wilson(mean * effective, effective, t95(units - 1) if units < runs and units > 1 else Z95)
+    return clustered_share(mean, variance, units, runs)
+
+
+def clustered_variance(values: Sequence[tuple[float, Hashable]], mean: float) -> tuple[float, int]:
+    """Return the variance of the mean of labelled values, and the number of labels; values with one label belong together."""
+    sums: dict[Hashable, float] = {}
+    for value, label in values:
+        sums[label] = sums.get(label, 0.0) + value - mean
+    return fsum(total * total for total in sums.values()) / len(values) ** 2, len(sums)
+
+
+def clustered_share(share: float, variance: float, units: int, runs: int) -> Share:
+    """Return a share with Wilson's interval for the effective number of runs. ``units``: the number of independent clusters."""
+    effective = min(share * (1 - share) / variance, runs) if variance > 1e-12 else units
+    return wilson(share * effective, effective, t95(units - 1) if 1 < units < runs else Z95)
 
 
 def t95(freedom: int) -> float:
@@ -89,10 +99,10 @@ def mean_interval(values: Sequence[float]) -> Share:
     (1979).
     """
     if not values:
-        return Share(None, None, None)
+        return Share()
     mean = sum(values) / len(values)
     if len(values) == 1:
-        return Share(mean, None, None)
+        return Share(mean)
     import numpy as np
 
     rng, sample = np.random.default_rng(0), np.asarray(values, dtype=float)
@@ -111,10 +121,10 @@ def difference(one: Share, other: Share) -> Share:
     Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with Wilson intervals it is Newcombe's.
     """
     if one.value is None or other.value is None:
-        return Share(None, None, None)
+        return Share()
     value = one.value - other.value
     if one.low is None or one.high is None or other.low is None or other.high is None:
-        return Share(value, None, None)
+        return Share(value)
     lower_width = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
     upper_width = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
     return Share(value, value - lower_width, value + upper_width)

@@ -130,7 +130,7 @@ def _count_of(counts: dict[str, int], reasons: Iterable[str]) -> int:
 def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
     self._todos = event.todos
     if event.todos:
-        self._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
+        _note_begun(self)
 
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
@@ -169,7 +169,11 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
             if todo.identity not in self._todos_begun:
                 _add_violation(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
     self._todos_begun &= {todo.identity for todo in event.todos}
-    self._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
+    _note_begun(self)
+
+
+def _note_begun(self: Judgements) -> None:
+    self._todos_begun |= {todo.identity for todo in self._todos if todo.status == "in-progress"}
 
 
 def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.detector import Finding
+from agentnb.detect.frames import frame_of
 from agentnb.detect.intervals import Share, auc, f1_interval, wilson
 from agentnb.detect.presets.preset_registry import DEFAULT, NAIVE
 from agentnb.detect.run import Run
@@ -120,7 +121,7 @@ def sweep(
     for value in values:
         outcomes = [_outcome(example, partial(detector, **{name: value}), wanted) for example in examples]
         rows.append({"threshold": name, "value": value, **_row(detect_name(detector), "detector", ALL, outcomes)})
-    return _table(rows, {"threshold": "str"})
+    return _table(rows)
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
@@ -193,15 +194,11 @@ def _f1(pairs: list[tuple[bool, bool]]) -> float:
 
 
 _WORDS, _COUNTS = (
-    ("detector", "kind", "group"),
+    ("detector", "kind", "group", "threshold"),
     ("runs", "positives", "hits", "false", "misses", "negative_rounds", "rounds_from"),
 )
 
 
-def _table(rows: list[dict[str, Any]], more: Mapping[str, str] | None = None) -> pd.DataFrame:
-    import pandas as pd
-
-    names = [*rows[0]] if rows else []
-    kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in names} | dict(more or {})
-    kinds.pop("value", None)  # of the threshold's type
-    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kinds.get(name)) for name in names})
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in [*rows, {}][0]}
+    return frame_of(rows, {name: None if name == "value" else kind for name, kind in kinds.items()})  # of the threshold's type

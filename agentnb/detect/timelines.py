@@ -9,6 +9,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
+from agentnb.detect.frames import frame_of
 from agentnb.detect.presets.preset_registry import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name, detectors_of
@@ -106,26 +107,11 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     ``round`` is the round after which it first appeared, ``first`` and ``last`` the rounds it covers; ``times`` is how often it
     was detected, each time one round longer, and ``severity`` is the latest.
     """
-    import pandas as pd
-
     rows = [
-        (
-            detection.made + 1,
-            detection.preset,
-            detection.rule,
-            detection.family,
-            detection.severity,
-            detection.first + 1,
-            detection.last + 1,
-            detection.times,
-            detection.sentence,
-        )
-        for detection in detections(run, presets)
+        {**one._asdict(), "round": one.made + 1, "first": one.first + 1, "last": one.last + 1}
+        for one in detections(run, presets)
     ]
-    columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
-    return pd.DataFrame(
-        {name: pd.Series([*values], dtype=kind) for (name, kind), values in zip(COLUMNS.items(), columns, strict=True)}
-    )
+    return frame_of(rows, COLUMNS)
 
 
 def _merge(name: str, findings: Iterable[Finding]) -> list[Detection]:

@@ -472,7 +472,7 @@ class Experiment:
             return self._original._records
         if self.folder is False:
             return Memory()
-        return ExperimentFolder(Path(self.folder).expanduser().absolute() if self.folder else Path.cwd() / FOLDER / self.id)
+        return ExperimentFolder(Path(self.folder or FOLDER / self.id).expanduser().absolute())
 
     @cached_property
     def _pilot_records(self) -> Records:

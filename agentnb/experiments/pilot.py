@@ -8,13 +8,14 @@ from itertools import combinations
 from statistics import fmean
 
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.results.values import cell_values, differences_of, values_by_task
+from agentnb.experiments.results.values import cell_values, differences_of
 from agentnb.experiments.statistics.power import (
     Components,
     compute_task_deviation,
     estimate_components,
     estimate_intraclass_correlation,
 )
+from agentnb.plots.experiments.arms import values_by_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
     arms = [[row for row in rows if row.variant == name] for name in variants]
     pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
     components = [estimate for a, b in pairs if (estimate := estimate_components(differences_of(a, b))) is not None]
-    values_by_arm = [values_by_task(arm, primary) for arm in arms]
+    values_by_arm = [[*values_by_task(arm, primary).values()] for arm in arms]
     correlations = [
         correlation for values in values_by_arm if (correlation := estimate_intraclass_correlation(values)) is not None
     ]

@@ -270,6 +270,9 @@ def _split_name(model: str) -> tuple[str, str, Given]:
         )
     if refused := settings.REFUSED_SERVERS.get(provider):
         raise UnknownModel(f"{provider} cannot be used: {refused['refused']}", refused["instead"])
+    if provider == "acp":
+        how = 'Name it with --acp NAME in a cell, with Agent(acp="NAME") in Python'
+        raise UnknownModel(f"{called!r} is an external agent, not a model", how)
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
@@ -295,8 +298,13 @@ def _how_to_name(called: str, provider: str) -> Advised:
         return f"Write {settings.SERVER_ALIASES[head]}:{name}"
     if called[:1] in "\"'":
         return "Remove the quotation marks, or name the variable that holds the model"
-    begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
-    _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest match
+    begun = [
+        (start, name)
+        for name, row in settings.SERVERS.items()
+        for start in row.get("families", ())
+        if called.lower().startswith(start)
+    ]
+    _, family = max(begun, default=("", ""))  # the longest match
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Add the provider: {family}:{called}"
     if ":" in called and (like := suggest_similar(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentnb.acp.foreign_agent import beyond_reach, check_reach
+from agentnb.acp.foreign_agent import PROVIDER, beyond_reach, check_reach, is_external
 from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import NO_LIMIT
@@ -47,8 +47,11 @@ def make_agent(
 ) -> tuple[Agent, str]:
     """Return the agent, and a note to the person about its model (empty if there is nothing to explain).
 
-    ``before``: the run to continue; its model is used unless another is chosen. Raises `SettingsError` if an option is invalid.
+    ``before``: the run to continue; its model or external agent is used unless another is chosen. Raises `SettingsError` if an
+    option is invalid.
     """
+    if before is not None and is_external(before) and not (chosen.acp or chosen.model):
+        chosen = replace(chosen, acp=before.model.removeprefix(f"{PROVIDER}:"))
     if chosen.acp:
         return _foreign_agent(chosen, session, variables)
     if chosen.mode:

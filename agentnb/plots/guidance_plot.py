@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.detect.guidance_rules import CELLS
@@ -10,7 +11,6 @@ from agentnb.interchange.files import RunSource, load_traces
 from agentnb.plots.drawing.plot_style import (
     BLUE,
     LINES,
-    MAX_BARS,
     ORANGE,
     Look,
     amounts,
@@ -19,6 +19,7 @@ from agentnb.plots.drawing.plot_style import (
     distinct,
     empty,
     finish,
+    first_bars,
     panels,
     plot_style,
     pluralize,
@@ -37,6 +38,7 @@ FOLLOWED, IGNORED, UNKNOWN = Look("followed", BLUE), Look("ignored", ORANGE, "//
 class _Bar(NamedTuple):
     cell: str
     level: int
+    """The strength, or 0 for the bar that sums up the others."""
     followed: int
     ignored: int
     unknown: int
@@ -63,12 +65,8 @@ def guidance(source: RunSource) -> Figure:
     bars = _bars(guidance_table(runs))
     if not bars:
         return empty(TITLE, about(runs), "No guidance was given." if runs else "There are no runs.")
-    shown = bars[:MAX_BARS] if len(bars) <= MAX_BARS else bars[: MAX_BARS - 1]
-    others = bars[len(shown) :]
-    names = distinct([f"{bar.cell}, level {bar.level}" for bar in shown], 30)
-    if others:
-        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in others), strict=True)))]
-        names.append(f"and {len(others)} others")
+    shown = first_bars(bars, _sum_up)
+    names = distinct([f"{bar.cell}, level {bar.level}" if bar.level else bar.cell for bar in shown], 30)
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
         looks = stack(axes, _parts(shown))
@@ -88,6 +86,10 @@ def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
         (IGNORED, [bar.ignored for bar in bars]),
         (UNKNOWN, [bar.unknown for bar in bars]),
     ]
+
+
+def _sum_up(name: str, others: Sequence[_Bar]) -> _Bar:
+    return _Bar(name, 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in others), strict=True)))
 
 
 def _bars(table: Any) -> list[_Bar]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.run.fold import todo_changes, todos_at_start
@@ -87,24 +88,30 @@ def changes(run: Run) -> list[Change]:
 
 def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
     """Return the number of open todos after each round, from the first round with a list."""
-    open_after = {change.round: change.open for change in found}
-    values: dict[int, float] = {}
-    current = found[0].open
-    for number in range(found[0].round, len(run.rounds) + 1):
-        current = open_after.get(number, current)
-        values[number] = current
-    return values
+    return _carry_on({change.round: change.open for change in found}, len(run.rounds))
+
+
+def _carry_on(values: Mapping[int, float], last: int) -> dict[int, float]:
+    """Return the value of each round up to the last; a round without one has that of the round before it."""
+    first = next(iter(values))
+    current, carried = values[first], {}
+    for number in range(first, last + 1):
+        current = carried[number] = values.get(number, current)
+    return carried
 
 
 def _draw_one(axes: Axes, run: Run, history: list[Change]) -> list[object]:
     values = after_rounds(run, history)
-    totals = {change.round: change.total for change in history}
-    total, lengths = history[0].total, []
-    for number in values:
-        total = totals.get(number, total)
-        lengths.append(total)
+    totals = _carry_on({change.round: change.total for change in history}, len(run.rounds))
     (total_line,) = axes.plot(
-        list(values), lengths, color=FAINT, linestyle=":", linewidth=1.4, drawstyle="steps-post", label="all todos", zorder=2
+        list(values),
+        list(totals.values()),
+        color=FAINT,
+        linestyle=":",
+        linewidth=1.4,
+        drawstyle="steps-post",
+        label="all todos",
+        zorder=2,
     )
     (open_line,) = axes.plot(
         list(values), list(values.values()), color=BLUE, linewidth=2.2, drawstyle="steps-post", label="open todos", zorder=3

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentnb.core.log import events as e
-from agentnb.core.messages import ToolCall
 from agentnb.core.run.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
-from agentnb.policies.gates import Block, Gate, judge
+from agentnb.policies.gates import Block, judge
 from agentnb.policies.run_limits import LIMITS
 from agentnb.policies.turn_rules import TurnRule
 from agentnb.policies.verdict import Continue
@@ -127,7 +126,11 @@ class RecordedCourse:
             return frozenset()
         gates, folded, names = variant_of(self._run).bundle.gates, Run(), set()
         for event in self._run.events:
-            if isinstance(event, e.ToolStarted) and not event.parent_call and _blocks(gates, event.call, folded):
+            if (
+                isinstance(event, e.ToolStarted)
+                and not event.parent_call
+                and isinstance(judge(gates, event.call, folded), Block)
+            ):
                 names.add(event.call.name)
             folded.apply(event)
         return frozenset(names)
@@ -185,7 +188,3 @@ def _todos_after(events: Sequence[e.AnyEvent], todos: tuple[Todo, ...]) -> tuple
         if isinstance(event, e.TodosChanged | e.RunStarted):
             todos = event.todos
     return todos
-
-
-def _blocks(gates: Sequence[Gate], call: ToolCall, run: Run) -> bool:
-    return isinstance(judge(gates, call, run), Block)

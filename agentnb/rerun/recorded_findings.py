@@ -10,7 +10,7 @@ from agentnb.core.log.events import AnyEvent, RoundFinished
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.custom import FunctionDetector
-from agentnb.detect.detector import DetectorMaker, Finding
+from agentnb.detect.detector import DetectorMaker, Finding, finding_of
 from agentnb.detect.run_detectors import Detectors, detectors_of
 
 
@@ -33,7 +33,7 @@ def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
         if isinstance(event, RoundFinished):
             index = event.index
         elif isinstance(event, FindingMade) and rule in (None, event.rule):
-            by_round[index].append(Finding(*[getattr(event, name) for name in Finding.__struct_fields__]))
+            by_round[index].append(finding_of(event))
     return partial(RecordedFindings, by_round)
 
 

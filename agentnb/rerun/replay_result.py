@@ -21,6 +21,7 @@ from agentnb.policies.turn_rules import is_guard
 from agentnb.policies.verdict import Stop, Verdict, reason_of
 from agentnb.rerun.turn_endings import LOGGED, AfterText, TurnEnding
 from agentnb.rerun.variant import Variant
+from agentnb.tables.columns import table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,10 +220,7 @@ class Replay:
         """Return one row per recorded round, ``round`` from 1, with columns for the record and the replay; see
         docs/replay.md.
         """
-        import pandas as pd
-
-        columns = {name: [value(round_) for round_ in self.rounds] for name, (_, value) in _COLUMNS.items()}
-        return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
+        return table_of(self.rounds, _COLUMNS)
 
     def __repr__(self) -> str:
         return f"<Replay of {self.recorded.id} under {self.variant.sentence}: {self.outcome_sentence}>"

@@ -18,7 +18,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.interchange.files import one_run
-from agentnb.tables.columns import success_of
+from agentnb.tables.columns import success_of, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,10 +58,7 @@ class RunDiff:
 
     def table(self) -> pd.DataFrame:
         """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing if a run has no such round."""
-        import pandas as pd
-
-        columns = {name: [value(pair) for pair in self.rounds] for name, (_, value) in _COLUMNS.items()}
-        return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
+        return table_of(self.rounds, _COLUMNS)
 
     def summary(self) -> pd.DataFrame:
         """Return one row per figure: outcome, todos, guidance, tokens and cost for both runs, and the difference b -

@@ -65,7 +65,7 @@ class RunAfterRound:
     def __init__(self, run: Run, whole: Run) -> None:
         """``whole``: the complete run, whose findings count from their rounds onwards."""
         self.run = run
-        self.detected: Callable[[str], list[Detection]] = cache(partial(_detections, whole))
+        self.detected: Callable[[str], list[Detection]] = cache(partial(detections, whole))
         """Findings of a preset in the complete run."""
         self.rounds = self.tool_calls = self.tool_errors = self.calls_blocked = self.todo_violations = 0
         self.guidance_given = self.guidance_judged = self.guidance_followed = 0
@@ -124,10 +124,6 @@ def after_each_round(run: Run) -> Iterator[RunAfterRound]:
             growing.catch_up()
             yield growing
         growing.run.apply(event)
-
-
-def _detections(run: Run, preset: str) -> list[Detection]:
-    return detections(run, preset)
 
 
 class Name(NamedTuple):

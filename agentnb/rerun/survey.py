@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.frames import frame_of
 from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name
@@ -192,10 +193,8 @@ _SHARES = ("_share", "_mean")
 
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
     kinds = {
         name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64"
         for name in rows[0]
     }
-    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
+    return frame_of(rows, kinds)

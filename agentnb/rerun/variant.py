@@ -103,8 +103,10 @@ def variant_of(
     chosen = find_policy(policy) if policy is not None else _logged_policy(run)
     chosen = _in_mode(chosen, workflow_mode)
     amounts = _amounts(run, limits or {})
-    counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_drop_uncounted(amounts)})
-    bundle = counted.add_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
+    counted = {name: value for name, value in amounts.items() if name not in NOT_COUNTED}
+    bundle = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **counted}).add_to(
+        rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts
+    )
     extensions = _detection(run, detect, is_live=is_live)
     bundle = extend_bundle(bundle, extensions)
     form = Output.from_log(run.settings) if is_own(run) else None
@@ -165,10 +167,6 @@ def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
     logged_limits = Limits.from_log(run.settings) if is_own(run) else {}
     logged = {name: value for name, value in logged_limits.items() if name in LIMITS}
     return {name: value for name, value in {**logged, **overrides}.items() if value is not None}
-
-
-def _drop_uncounted(amounts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in amounts.items() if name not in NOT_COUNTED}
 
 
 def _not_replayed(run: Run, amounts: Mapping[str, Any], extensions: Iterable[Extension]) -> Iterable[str]:

@@ -151,6 +151,7 @@ class EventLog:
             run.failed_calls,
             run.blocked_calls,
             run.is_plan_rejected,
+            run.substitutes,
         )
 
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:

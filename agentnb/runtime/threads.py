@@ -269,7 +269,9 @@ def without_running_loop() -> Iterator[None]:
         yield
         return
     before, _hidden.loop = getattr(_hidden, "loop", None), loop
-    task = _swap_task(loop, None)
+    task = asyncio.current_task(loop)
+    if task is not None:  # none in a callback of the loop; Python 3.12 raises `KeyError` there
+        _swap_task(loop, None)
     asyncio._set_running_loop(None)
     try:
         yield
@@ -277,7 +279,8 @@ def without_running_loop() -> Iterator[None]:
         asyncio._set_running_loop(loop)
         asyncio.set_event_loop(loop)  # `asyncio.run` leaves none
         _hidden.loop = before
-        _swap_task(loop, task)
+        if task is not None:
+            _swap_task(loop, task)
 
 
 def wait_until_over(asked: Future[T], is_over: Callable[[], bool]) -> T:

@@ -174,19 +174,19 @@ class Session:
             self._newest = live
 
     def take_experiment(self, control: Control) -> None:
-        """Add an experiment to the live ones, unless it is already there."""
+        """Add an experiment, unless it is already there."""
         with self._lock:
             if all(known_control is not control for known_control in self._experiments):
-                self._experiments = [*self.experiments(), control]
+                self._experiments.append(control)
                 self._newest = control
 
     def experiments(self) -> list[Control]:
         """Return the experiments that have not ended, oldest first."""
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
-    def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first, or the latest one if all have ended."""
-        return self.experiments() or self._experiments[-1:]
+    def all_experiments(self) -> list[Control]:
+        """Return the experiments of this kernel, newest first, including those that have ended."""
+        return self._experiments[::-1]
 
     def interrupted_ids(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""

@@ -87,6 +87,4 @@ def _assessment(row: _Row) -> Assessment | None:
     value = value if row.end else settle_value(value, row.status)
     if value is None:
         return None
-    if isinstance(value, bool):
-        return Assessment("passed" if value else "failed", "check", row.primary)
-    return Assessment(outcome_of(value), "check", row.primary, value)
+    return Assessment(outcome_of(value), "check", row.primary, None if isinstance(value, bool) else value)

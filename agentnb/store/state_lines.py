@@ -170,7 +170,6 @@ class StateLines:
 
     def todos(self, first: tuple[Todo, ...]) -> tuple[Todo, ...]:
         """Return the last todo list; ``first``: the initial list."""
-        try:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _todos.decode(self._todos).todos if self._todos else first
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return first
+        return first

@@ -125,7 +125,8 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to a writable folder") from error
         try:
-            run = _resumable(_run_of(events, str(path), Run.from_events))
+            run = _run_of(events, str(path), Run.from_events)
+            _check_goes_on(run)
             run.set_consent(file.is_own)
             return file, run
         except BaseException:
@@ -261,13 +262,13 @@ class Store:
         labels = assessments_in(self.folder)
         try:
             for run_id in reversed(ids):
-                path = f"{self._prefix}{run_id}.jsonl"
                 try:
+                    path = self._path(run_id)
                     status = os.stat(path)  # noqa: PTH116  # before it is read: a log may grow at any time
                     stamp = Stamp.of(status)
                     summary = cache.get(run_id, stamp)
                     if summary is None:
-                        summary = _summary_now(self._path(run_id), holders, status)
+                        summary = _summary_now(path, holders, status)
                         cache.add(run_id, stamp, summary)
                 except (TraceError, OSError):
                     if left_out is not None:
@@ -350,11 +351,10 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
         raise TooDeep(source) from error
 
 
-def _resumable(run: Run) -> Run:
+def _check_goes_on(run: Run) -> None:
     if not run.should_continue:
         problem = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
         raise SettingsError(problem, how_to_continue(run, stored=run.id))
-    return run
 
 
 def _where_logs_are(path: Path) -> Advised:

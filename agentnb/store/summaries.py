@@ -23,6 +23,7 @@ from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.log.wire import TooDeep
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
+from agentnb.core.run.work_records import is_substituted
 from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
@@ -78,6 +79,8 @@ class RunSummary(NamedTuple):
     """Number of such calls that a gate, a limit or the person refused."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
+    substitutes: int = 0
+    """Number of steps that failed and used a substitute."""
 
     @property
     def outcome(self) -> Outcome:
@@ -119,10 +122,12 @@ class _Reply(msgspec.Struct, gc=False):
 
 
 class _Step(msgspec.Struct, gc=False):
-    """The part of a ``step_started`` or ``step_skipped`` event that is needed here."""
+    """The part of a ``step_started``, ``step_skipped`` or ``step_finished`` event that is needed here."""
 
     step: str
     step_kind: str = ""
+    status: str = "completed"
+    error: str = ""
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -214,13 +219,11 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     last = last[last.rfind(b"\n", 0, -1) + 1 :]
     redactor = FileRedactor(first)
     finished = _end(last, redactor)
-    totals = finished.totals if finished is not None else None
-    if finished is None or totals is None or totals.size != size - len(last):
+    if finished is None or (totals := finished.totals) is None or totals.size != size - len(last):
         return None
-    started = _start(first)
-    if totals.failed_calls is None:  # of an earlier version, with fewer totals
+    if totals.failed_calls is None or (totals.steps and totals.substitutes is None):  # of an earlier version, with fewer totals
         return None
-    return _summary(first, started, finished, totals, redactor)
+    return _summary(first, _start(first), finished, totals, redactor)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
@@ -231,9 +234,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     used: Usage | None = None
     nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
-    steps: set[str] = set()
-    state, redactor = StateLines(), FileRedactor(first)
-    counted = _COUNTED.get
+    steps: dict[str, bool] = {}
+    state, redactor, counted = StateLines(), FileRedactor(first), _COUNTED.get
     for line in remaining:
         beginning = counted(line[:_WIDTH])
         if line != b"\n":
@@ -266,6 +268,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         failed_calls=state.failed_calls,
         blocked_calls=state.blocked_calls,
         plan_rejected=state.is_plan_rejected,
+        substitutes=sum(steps.values()),
     )
     return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
@@ -318,6 +321,7 @@ def _summary(
         failed_calls=totals.failed_calls or 0,
         blocked_calls=totals.blocked_calls,
         plan_rejected=totals.plan_rejected,
+        substitutes=totals.substitutes or 0,
     )
 
 
@@ -395,12 +399,12 @@ def _inside(beginning: bytes, line: bytes) -> Usage | None:
     return None if nested is None else nested.usage
 
 
-def _steps(line: bytes) -> set[str]:
-    """Return the path of this event's step; empty if it cannot be read or the step is a jump."""
+def _steps(line: bytes) -> dict[str, bool]:
+    """Return the path of this event's step, and whether it used a substitute; empty if it cannot be read or is a jump."""
     try:
         decoded = _step.decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return set()
-    return set() if decoded.step_kind == "goto" else {decoded.step}
+        return {}
+    return {} if decoded.step_kind == "goto" else {decoded.step: is_substituted(decoded.status, decoded.error)}

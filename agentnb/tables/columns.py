@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from agentnb.core.run.rounds import WITHOUT_RESULT, CallRecord
 from agentnb.core.schema.counts import LARGEST
@@ -57,12 +59,19 @@ def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = Mapping
 
 def _getter(declared: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return a function that gets a column's attribute from a row's object."""
-    value = attrgetter(declared["value"])
+    names, missing = declared["value"].split("."), declared.get("missing")
     if declared.get("from"):
-        return lambda row: number_of(value(row))
-    if declared.get("missing") == "empty":
-        return lambda row: value(row) or None
-    return value
+        return lambda row: number_of(_at(row, names))
+    if missing == "empty":
+        return lambda row: _at(row, names) or None
+    return partial(_at, names=names) if missing == "none" else attrgetter(declared["value"])
+
+
+def _at(row: Any, names: Sequence[str]) -> Any:
+    """Return the attribute at the end of these names, or None if an attribute on the way is None."""
+    for name in names:
+        row = None if row is None else getattr(row, name)
+    return row
 
 
 def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
@@ -73,6 +82,15 @@ def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
     return pd.DataFrame({column.name: column_of([column.value(row) for row in rows], column.dtype) for column in columns})
 
 
+def table_of(rows: Sequence[R], columns: Mapping[str, tuple[str, Callable[[R], Any]]]) -> pd.DataFrame:
+    """Return a DataFrame with these columns, each given by its dtype and a function of the row."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {name: pd.Series([value(row) for row in rows], dtype=dtype) for name, (dtype, value) in columns.items()}
+    )
+
+
 def column_of(values: list[Any], dtype: str) -> pd.Series:
     """Return the values as a column of a data frame. Integers too large for any column become missing values."""
     import pandas as pd
@@ -81,6 +99,11 @@ def column_of(values: list[Any], dtype: str) -> pd.Series:
         return pd.Series(values, dtype=dtype)
     except OverflowError:
         return pd.Series([None if type(value) is int and abs(value) > LARGEST else value for value in values], dtype=dtype)
+
+
+def json_of(value: Any) -> str:
+    """Return plain data as JSON text."""
+    return msgspec.json.encode(value).decode()
 
 
 def number_of(index: int | None) -> int | None:

@@ -23,14 +23,7 @@ class Row(NamedTuple):
     found: Detection
 
 
-COLUMNS: list[Column[Row]] = columns_of(
-    "detections",
-    {
-        "round": lambda row: row.found.made + 1,
-        "first": lambda row: row.found.first + 1,
-        "last": lambda row: row.found.last + 1,
-    },
-)
+COLUMNS: list[Column[Row]] = columns_of("detections")
 
 
 def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:

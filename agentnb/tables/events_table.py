@@ -13,7 +13,7 @@ from agentnb.core.log.wire import encode
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import by_round, fold_events
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of
+from agentnb.tables.columns import Column, columns_of, json_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 
@@ -41,7 +41,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         kind = fields["kind"]
         for name in IN_EVERY_EVENT:
             fields.pop(name, None)
-        yield Row(event, index, kind, msgspec.json.encode(fields).decode())
+        yield Row(event, index, kind, json_of(fields))
 
 
 TABLE = Table("events", COLUMNS, _rows, fold_events)

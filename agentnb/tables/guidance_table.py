@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.guidance_rules import CELLS
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
@@ -44,8 +45,7 @@ def _rows(run: Run) -> Iterator[Row]:
     followed_next: dict[str, int] = {}
     until: dict[tuple[int, int], int | None] = {}
     for current in reversed(run.rounds):
-        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
-            kind = _kind(item)
+        for position, kind, _, verdict in _verdicts(current):
             if verdict.followed:
                 followed_next[kind] = current.index
             followed_at = followed_next.get(kind)
@@ -53,8 +53,7 @@ def _rows(run: Run) -> Iterator[Row]:
     ignored: dict[str, int] = {}
     altogether: Counter[str] = Counter()
     for current in run.rounds:
-        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
-            kind = _kind(item)
+        for position, kind, item, verdict in _verdicts(current):
             if verdict.followed is not None:
                 ignored[kind] = 0 if verdict.followed else ignored.get(kind, 0) + 1
                 altogether[kind] += not verdict.followed
@@ -62,14 +61,12 @@ def _rows(run: Run) -> Iterator[Row]:
             yield Row(run, current.index, item, verdict, *counts)
 
 
-def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
-    """Yield each item of guidance with its verdict: unknown in a round that was cut off."""
-    for position, guidance in enumerate(given):
-        yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")
-
-
-def _kind(guidance: Guidance) -> str:
-    return "cell" if guidance.cell in CELLS else guidance.cell
+def _verdicts(one: WorkflowRound) -> Iterator[tuple[int, str, Guidance, Followed]]:
+    """Yield each item of guidance with its position, kind and verdict: unknown in a round that was cut off."""
+    for position, guidance in enumerate(one.guidance):
+        kind = "cell" if guidance.cell in CELLS else guidance.cell
+        is_judged = position < len(one.followed)
+        yield position, kind, guidance, one.followed[position] if is_judged else Followed(None, "the round did not end")
 
 
 TABLE = Table("guidance", COLUMNS, _rows)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from agentnb.core.log.events import AnyEvent, LoopDetected, RoundFinished
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.run.rounds import WorkflowRound, is_blocked
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of
+from agentnb.tables.columns import Column, columns_of, json_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 
@@ -43,9 +41,7 @@ class Row(NamedTuple):
 
 COLUMNS: list[Column[Row]] = columns_of(
     "loops",
-    {
-        "evidence": lambda row: None if row.evidence is None else msgspec.json.encode(row.evidence).decode(),
-    },
+    {"evidence": lambda row: None if row.evidence is None else json_of(row.evidence)},
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agentnb.core.log.events import ScopeSet
@@ -12,7 +13,7 @@ from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
 from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, JUDGE, ModelCall, first_seq, timeline
-from agentnb.core.usage import Usage
+from agentnb.core.usage import UNKNOWN, Usage
 
 NESTED = "nested"
 """Operation of a row that sums up the calls of a nested run."""
@@ -27,17 +28,17 @@ class Call(NamedTuple):
     round: int | None
     operation: str
     started_at: datetime | None
-    replied: bool
+    replied: bool = False
     """True if the model replied, even if only in part."""
-    failed: bool
+    failed: bool = False
     """True if there was no complete reply."""
-    retries: Sequence[Retry]
-    usage: Usage
-    seconds: float | None
-    stop_reason: str | None
+    retries: Sequence[Retry] = ()
+    usage: Usage = UNKNOWN
+    seconds: float | None = None
+    stop_reason: str | None = None
     """The reply's stop reason, or None if unknown or without a reply."""
-    metadata: dict[str, Any]
-    not_waited: float
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    not_waited: float = 0.0
     """Seconds left of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
     """An error that did not end the run."""
@@ -144,14 +145,9 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         part.round,
         part.operation,
         None if part.begun is None else part.begun.at,
-        replied=False,
         failed=True,
         retries=retries,
-        usage=part.usage or Usage(),
-        seconds=None,
-        stop_reason=None,
-        metadata={},
-        not_waited=0.0,
+        usage=part.usage or UNKNOWN,
         problem=part.problem,
     )
     if (side := part.side_call) is not None:

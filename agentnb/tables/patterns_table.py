@@ -16,7 +16,7 @@ from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, success_of, table
+from agentnb.tables.columns import Column, columns_of, json_of, success_of, table
 from agentnb.tables.folders import frame_of
 from agentnb.tables.loops_table import find_loops
 from agentnb.tables.table_values import Table
@@ -235,7 +235,7 @@ def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
     return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
 
 
-FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
+FACTS = Table("patterns", [Column("counts", "str", json_of, "", "")], _facts)
 """The facts to cache for each run; the rows of the table itself are groups of runs."""
 
 

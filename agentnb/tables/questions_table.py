@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import fold_events
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of
+from agentnb.tables.columns import Column, columns_of, json_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.former_columns import with_former_columns
 from agentnb.tables.table_values import Table
@@ -31,8 +29,8 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = columns_of(
     "questions",
     {
-        "schema": lambda row: _json(row.asked.question.schema),
-        "answer": lambda row: _json(row.asked.answer) if row.asked.outcome == "answered" else None,
+        "schema": lambda row: json_of(row.asked.question.schema),
+        "answer": lambda row: json_of(row.asked.answer) if row.asked.outcome == "answered" else None,
         "answered_by": lambda row: row.asked.by if row.asked.has_answer else None,
         "answered_at": lambda row: row.asked.closed_at if row.asked.outcome != "withdrawn" else None,
     },
@@ -46,10 +44,6 @@ def _rows(run: RunFacts) -> Iterator[Row]:
     of_steps = {item.record.call.id: item.record.call.name for item in run.step_calls}
     for asked in run.questions:
         yield Row(run.id, asked, tools.get((asked.round, asked.question.call_id)) or of_steps.get(asked.question.call_id))
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 TABLE = Table("questions", COLUMNS, _rows, fold_events)

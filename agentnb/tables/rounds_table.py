@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from agentnb.core.run.fold import todo_changes, todos_at_start
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, success_of
+from agentnb.tables.columns import Column, columns_of, json_of, success_of
 from agentnb.tables.context_windows import context_window
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
@@ -63,7 +61,6 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = columns_of(
     "rounds",
     {
-        "author": lambda row: (row.round.reply.author or None) if row.round.reply else None,
         "tools_called": lambda row: None if row.round.reply is None else bool(row.round.records),
         "attempts": lambda row: None if row.is_foreign and not row.round.failed_attempts else 1 + row.round.failed_attempts,
         "compacted": lambda row: (
@@ -73,7 +70,7 @@ COLUMNS: list[Column[Row]] = columns_of(
         "guidance_cells": lambda row: ", ".join(item.cell for item in row.round.guidance) or None,
         "tool_calls": lambda row: len(row.round.records),
         "tool_errors": lambda row: sum(success_of(record) is False for record in row.round.records),
-        "metadata": lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None,
+        "metadata": lambda row: json_of(row.round.metadata) if row.round.metadata else None,
         "model_seconds": lambda row: None if row.round.reply is None else row.round.model_seconds,
         "seconds": lambda row: None if row.round.status == "running" else row.round.seconds,
     },

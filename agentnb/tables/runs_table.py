@@ -14,8 +14,9 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import RunState, end_word, state_of
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, count_or_unknown, number_of, success_of
+from agentnb.tables.columns import Column, columns_of, count_or_unknown, json_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.model_call_rows import model_calls
 from agentnb.tables.table_values import Table
@@ -23,10 +24,6 @@ from agentnb.tables.usage_table import is_copy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def _json(value: Any) -> str | None:
-    return msgspec.json.encode(value).decode() if value else None
 
 
 def _has_end(run: Run) -> bool:
@@ -65,12 +62,10 @@ def _replies(run: Run) -> str | None:
     if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
-    return _json(
-        [
-            (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost)
-            for item in calls
-        ]
-    )
+    rows = [
+        (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost) for item in calls
+    ]
+    return json_of(rows) if rows else None
 
 
 def _amount(value: Any) -> float | None:
@@ -81,12 +76,11 @@ def _amount(value: Any) -> float | None:
 COLUMNS: list[Column[Run]] = columns_of(
     "runs",
     {
+        "end": lambda run: end_word(state_of(run)),
         "policy": lambda run: run.settings.get("policy", {}).get("name"),
         "guidance": lambda run: _guidance(run, "set"),
         "guidance_version": lambda run: _guidance(run, "version"),
         "guidance_propensity": lambda run: run.drawn.propensity if run.drawn and not run.drawn.round else None,
-        "limit": lambda run: run.limit.limit if run.limit else None,
-        "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: count_or_unknown(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
         "compactions": lambda run: count_or_unknown(run, sum([_compactions(current) for current in run.rounds])),
@@ -108,26 +102,23 @@ COLUMNS: list[Column[Run]] = columns_of(
         "seconds": lambda run: run.seconds if _has_end(run) else None,
         "error": lambda run: str(run.error) if run.error else None,
         "tags": lambda run: ", ".join(run.tags) or None,
-        "origin_format": lambda run: run.origin.format if run.origin else None,
-        "origin_file": lambda run: run.origin.file or None if run.origin else None,
-        "origin_position": lambda run: run.origin.position or None if run.origin else None,
-        "benchmark": lambda run: run.origin.benchmark or None if run.origin else None,
-        "task": lambda run: run.origin.task or None if run.origin else None,
-        "trial": lambda run: run.origin.trial or None if run.origin else None,
-        "recorded": lambda run: _json(run.settings.get("recorded")),
-        "forked_from": lambda run: run.forked_from.run_id if run.forked_from else None,
-        "forked_at_round": lambda run: number_of(run.forked_from.round) if run.forked_from else None,
+        "recorded": lambda run: json_of(recorded) if (recorded := run.settings.get("recorded")) else None,
     },
 )
 
 
 TABLE = Table("runs", COLUMNS, lambda run: [run])
-_WITH_REPLIES = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, Column("replies", "str", _replies, "", "")])
+_HIDDEN: list[Column[Run]] = [
+    Column("replies", "str", _replies, "", ""),
+    Column("state", "str", lambda run: _json(state_of(run)), "", ""),
+]
+_WITH_HIDDEN = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, *_HIDDEN])
+"""Also columns for `_without_copies` and `_with_labels`."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: its settings, its outcome and its usage."""
-    frame = _without_copies(frame_of(source, _WITH_REPLIES, cache))
+    frame = _without_copies(frame_of(source, _WITH_HIDDEN, cache))
     return _with_labels(frame, labels_beside(source))
 
 
@@ -150,9 +141,12 @@ def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]
     decided = {
         run_id: label for run_id, assessments in labels.items() if (label := deciding_assessment(assessments)) is not None
     }
-    labelled = frame["run_id"].isin(decided)
+    labelled, states = frame["run_id"].isin(decided), frame.pop("state")
     assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
     frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]
     frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in assessments]
     frame.loc[labelled, "outcome_from"] = [label.source for label in assessments]
+    decoded = [RunState(*msgspec.json.decode(state)) for state in states[labelled]]
+    pairs = zip(decoded, assessments, strict=True)
+    frame.loc[labelled, "end"] = [end_word(state._replace(outcome=label.outcome)) for state, label in pairs]
     return frame

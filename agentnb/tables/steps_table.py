@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.run.facts import RunFacts
@@ -33,24 +32,12 @@ class Row(NamedTuple):
         return "" if event is None else event.step
 
     @property
-    def status(self) -> str:
-        """The status of the attempt."""
-        return self.attempt.status
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """The time of its end."""
-        return None if self.attempt.ended is None else self.attempt.ended.at
-
-    @property
     def seconds(self) -> float | None:
         """Its duration."""
-        began, over = self.of_start("at"), self.ended_at
-        return None if began is None or over is None else (over - began).total_seconds()
-
-    def of_start(self, name: str) -> Any:
-        """Return a field of the start event, or None if the field is empty."""
-        return getattr(self.attempt.begun, name, None) or None
+        begun, ended = self.attempt.begun, self.attempt.ended
+        if begun is None or ended is None or begun.at is None or ended.at is None:
+            return None
+        return (ended.at - begun.at).total_seconds()
 
     def of_end(self, name: str) -> Any:
         """Return a field of the end event, or None if the event is missing or the field is empty."""
@@ -60,18 +47,11 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = columns_of(
     "steps",
     {
-        "kind": lambda row: row.of_start("step_kind"),
-        "agent": lambda row: row.of_start("agent"),
-        "parent": lambda row: row.of_start("parent"),
-        "iteration": lambda row: row.of_start("iteration"),
-        "attempt": lambda row: row.of_start("attempt"),
-        "substituted": lambda row: is_substituted(row.status, row.of_end("error") or ""),
+        "substituted": lambda row: is_substituted(row.attempt.status, row.of_end("error") or ""),
         "error": lambda row: row.of_end("error"),
         "reason": lambda row: row.of_end("reason"),
         "wait": lambda row: getattr(row.attempt.ended, "wait", None),
         "output": lambda row: _output(getattr(row.attempt.ended, "output", None)),
-        "nested": lambda row: row.of_start("nested"),
-        "started_at": lambda row: row.of_start("at"),
     },
 )
 

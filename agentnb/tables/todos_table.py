@@ -47,10 +47,6 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = columns_of(
     "todos",
     {
-        "todo_id": lambda row: row.todo.id if row.todo else None,
-        "title": lambda row: row.todo.title if row.todo else None,
-        "before": lambda row: row.before.status if row.before else None,
-        "after": lambda row: row.after.status if row.after else None,
         "changed": lambda row: _changed_fields(row.before, row.after),
         "breach": lambda row: row.what in TODO_VIOLATIONS,
     },

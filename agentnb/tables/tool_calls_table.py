@@ -16,7 +16,7 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.run.timeline import Tool, timeline
 from agentnb.core.schema.counts import LARGEST
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, number_of, success_of
+from agentnb.tables.columns import Column, columns_of, json_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 
@@ -45,12 +45,8 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = columns_of(
     "tool_calls",
     {
-        "round": lambda row: None if row.round is None else number_of(row.round.index),
-        "author": lambda row: row.round.reply.author or None if row.round is not None and row.round.reply is not None else None,
-        "arguments": lambda row: msgspec.json.encode(row.record.call.arguments).decode(),
+        "arguments": lambda row: json_of(row.record.call.arguments),
         "success": lambda row: success_of(row.record),
-        "error_code": lambda row: row.record.result.error_code if row.record.result else None,
-        "result": lambda row: row.record.result.text if row.record.result else None,
         "seconds": lambda row: None if row.record.result is None else row.record.seconds,
     },
 )

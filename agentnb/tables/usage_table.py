@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.run.facts import RunFacts
@@ -40,24 +40,10 @@ def _rows(run: RunFacts) -> Iterator[Call]:
     yield from model_calls(run)
     for run_id, nested in run.nested_usage.items():
         if run_id:  # earlier versions logged no id
-            yield Call(
-                run,
-                None,
-                NESTED,
-                None,
-                replied=False,
-                failed=False,
-                retries=(),
-                usage=nested.usage,
-                seconds=None,
-                stop_reason=None,
-                metadata={},
-                not_waited=0.0,
-                nested_run=run_id,
-            )
+            yield Call(run, None, NESTED, None, usage=nested.usage, nested_run=run_id)
 
 
-def _answered_by(metadata: dict[str, Any]) -> str | None:
+def _answered_by(metadata: Mapping[str, Any]) -> str | None:
     name = metadata.get("model")
     return name if isinstance(name, str) and name else None
 

@@ -315,6 +315,13 @@ class Agent:
             about = {"usage": {"inputTokens": 100, "outputTokens": 5, "totalTokens": 105}}
             self.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=about)
 
+    def diff(self) -> None:
+        """Edit a file, and report the change as the result."""
+        call_id = self.call("edit", "Edit a.txt", path="a.txt")
+        content = [{"type": "diff", "path": "a.txt", "oldText": "old\n", "newText": "alpha\n"}]
+        self.update("tool_call_update", toolCallId=call_id, status="completed", content=content)
+        self.say("Edited.")
+
     def piecewise(self) -> None:
         """Run a command in its own terminal, and send its output beside the content, as codex does."""
         call_id = self.call("execute", "echo out", command="echo out")
@@ -411,9 +418,9 @@ class Agent:
         self.say(" and half.")
 
     def die(self) -> None:
-        """End in the middle of a turn."""
+        """End in the middle of a turn, with a variable of the person in the error, where a long line is cut."""
         self.say("Now ")
-        print("out of memory\n}", file=sys.stderr, flush=True)
+        print(f"out of memory {'.' * 470}{os.environ.get('WANTED')}\n}}", file=sys.stderr, flush=True)
         os._exit(9)
 
     def late(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, GuidanceSet
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, UnknownModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.session.session import Session
 
@@ -49,6 +50,27 @@ def test_unsupported_session_defaults_are_ignored_but_cell_options_refused() -> 
     assert (agent.limits.on_limit, note.endswith(": max-tokens")) == ("raise", True)
     with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
         make_agent(AgentOptions(acp="fake", settings={"on_limit": "final_answer"}), session, {})
+
+
+def test_continued_run_keeps_its_external_agent(fake: Callable[..., Agent]) -> None:
+    before = fake().run_sync("hello")
+    agent, _ = make_agent(AgentOptions(), Session(), {}, before)
+    assert agent.model_name == before.model == "acp:fake"
+    agent, _ = make_agent(AgentOptions(model="simulated:chatty"), Session(), {}, before)
+    assert agent.model_name == "simulated:chatty"
+
+
+def test_missing_package_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "acp", None)
+    with pytest.raises(SettingsError, match=r"agent-client-protocol, which is not installed\. Install it: .*agentnb\[acp\]"):
+        fake()
+
+
+def test_panel_takes_an_external_agent_as_a_tool_only(fake: Callable[..., Agent]) -> None:
+    with pytest.raises(UnknownModel, match=r"'acp:fake' is an external agent, not a model\. Name it with --acp"):
+        make_agent(AgentOptions("acp:fake"), Session(), {})
+    agent, _ = make_agent(AgentOptions("simulated:chatty", ["helper"]), Session(), {"helper": fake()})
+    assert [tool.spec.name for tool in agent.toolbox] == ["helper"]
 
 
 def test_copied_agent_is_validated_like_the_original(fake: Callable[..., Agent]) -> None:

@@ -17,7 +17,9 @@ from property_settings import size
 from waiting import wait_until
 
 from agentnb import Agent, Store
-from agentnb.acp.agent_process import PASSED
+from agentnb.acp.acp_model import AcpModel
+from agentnb.acp.acp_session import SECONDS_TO_ANSWER, SECONDS_TO_CANCEL, SECONDS_TO_STOP
+from agentnb.acp.agent_process import PASSED, SECONDS_TO_EXIT, AgentProcess
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals
 from agentnb.core.log.events import TextDelta
@@ -75,12 +77,27 @@ def test_agent_may_store_its_conversation_after_the_last_turn(fake: Callable[...
     assert (tmp_path / "conversation").exists()
 
 
+def test_agent_is_given_one_second_to_end() -> None:
+    before_the_kill = SECONDS_TO_ANSWER + max(SECONDS_TO_CANCEL, SECONDS_TO_EXIT)
+    assert before_the_kill < SECONDS_TO_STOP == AcpModel.seconds_to_end <= 1
+
+
 @needs_proc
 @pytest.mark.parametrize("prompt", ["sleep", "deaf", "hello"])
-def test_no_process_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str, prompt: str) -> None:
+def test_no_process_survives_a_stop_or_an_end(
+    fake: Callable[..., Agent], word: str, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remaining, end = list[float](), AgentProcess.end
+
+    async def note(process: AgentProcess, until: float) -> None:
+        remaining.append(until - asyncio.get_running_loop().time())
+        await end(process, until)
+
+    monkeypatch.setattr(AgentProcess, "end", note)
     live = fake().start(prompt, watch=lambda item: live.stop() if isinstance(item, TextDelta) and prompt != "hello" else None)
     run = live.result(SECONDS)
     assert run.status == ("completed" if prompt == "hello" else "cancelled")
+    assert remaining[0] < SECONDS_TO_STOP - (SECONDS_TO_CANCEL if prompt == "deaf" else 0)
     assert not wait_until_gone(word)
 
 

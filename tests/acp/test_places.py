@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
 from threading import Event
 
@@ -14,6 +17,7 @@ from agentnb import Agent, ToolCall, Workflow, fork_sync, tool
 from agentnb.acp import acp_model
 from agentnb.acp.installed import acp_command
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.cli import main
 from agentnb.core.log.events import CallBlocked, TextDelta, Warned
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError, WorkflowProblems
@@ -38,6 +42,16 @@ def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one agent run at once."""
     limiter = Limiter(1)
     monkeypatch.setattr(acp_model, "places", lambda: limiter)
+
+
+def test_four_agents_run_at_once_by_default() -> None:
+    async def is_full(agents: int) -> bool:
+        async with AsyncExitStack() as held:
+            for _ in range(agents):
+                await held.enter_async_context(acp_model.places().place())
+            return acp_model.places().is_full
+
+    assert [asyncio.run(is_full(agents)) for agents in (3, 4)] == [False, True]
 
 
 @pytest.mark.usefixtures("one_place")
@@ -94,6 +108,17 @@ def test_agent_that_outlives_its_parent_occupies_a_slot(fake: Make) -> None:
 def test_external_agent_works_in_a_workflow_step(fake: Make) -> None:
     run = Workflow.from_yaml(STEPS, agents={"worker": fake()}).run_sync("Go.")
     assert (run.status, run.text) == ("completed", "Hello there.")
+
+
+def test_external_agent_is_a_tool_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("foreign_helper.py").write_text('from agentnb import Agent\n\nhelper = Agent(acp="fake")\n')
+    Path("w.yaml").write_text("workflow: [{type: tool, name: helper, args: {prompt: hello}}]\n")
+    assert main(["exec", "w.yaml", "--tools", "foreign_helper:helper", "--approve", "auto"]) == 0
+    assert capsys.readouterr().out == "Hello there.\n"
 
 
 def test_workflow_file_cannot_declare_an_external_agent() -> None:

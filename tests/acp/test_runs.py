@@ -56,6 +56,7 @@ def test_text_and_thinking_are_streamed_and_logged(fake: Make) -> None:
         ("write", [("write_file", {"path": "a.txt", "content": "alpha\n"}, "1 line written")], "Written."),
         ("unasked", [("bash", {"command": "echo out"}, "out")], "Ran."),
         ("piecewise", [("bash", {"command": "echo out"}, "out")], "Ran."),
+        ("diff", [("write_file", {"path": "a.txt"}, "a.txt\nalpha\n")], "Edited."),
         ("two", [("read_file", {"path": "b.txt"}, "beta"), ("bash", {"command": "ls"}, "b.txt")], "Both."),
     ],
 )
@@ -242,11 +243,16 @@ def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
         fake(budget=1.0).run_sync("hello")
 
 
-def test_agent_that_dies_fails_the_run_with_its_output(fake: Make) -> None:
-    with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory") as raised:
+def test_agent_that_dies_fails_the_run_with_its_output(
+    fake: Make, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANTED", key := "a-key-of-the-person-0123456789")
+    table["fake"] = replace(table["fake"], keys=("WANTED",))
+    with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory \.+\[key\]") as raised:
         fake().run_sync("die")
     run: Any = raised.value.run
     assert (run.status, run.text) == ("failed", "Now ")
+    assert key[:9] not in f"{raised.value!r} {raised.value} {run.events}"
 
 
 @pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])

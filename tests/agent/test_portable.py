@@ -200,7 +200,7 @@ def test_unpicklable_part_is_named_with_a_hint(snapshot: Snapshot) -> None:
 
 def test_missing_package_is_named_with_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(SettingsError, match=r"agentnb\[scale\]"):
+    with pytest.raises(SettingsError, match=r"agentnb\[stats\]"):
         portable(Agent("simulated:chatty"))
 
 

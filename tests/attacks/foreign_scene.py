@@ -68,7 +68,7 @@ class Wire:
     async def exit(self) -> None:
         """Let it go on: it takes no notice of the end of its input."""
 
-    async def end(self) -> None:
+    async def end(self, until: float) -> None:
         """End it."""
         self._task.cancel()
         await asyncio.wait((self._task,))

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from test_approval_in_lab import IN_SIGHT
 from test_card_in_lab import card, chip, nothing_is_left, shared
 from waiting import wait_until
 
@@ -102,6 +103,18 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
     lab.shots("plan-review", card(lab, index))
     lab.allow("plan-seen")
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    nothing_is_left(lab)
+
+
+@pytest.mark.nightly("by day a draft is edited and approved")
+def test_answers_to_a_draft_stay_in_sight_at_700_px(lab: Any) -> None:
+    index, draft = drafted(lab)
+    for width in (700, 1400):
+        lab.width(width)
+        wait_until(lambda: draft.get_by_role("button", name="Approve").evaluate(IN_SIGHT))
+    draft.get_by_role("button", name="Approve").click()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.cell(index).locator(".agentnb-meta", has_text="3 rounds · 1 plan of 3 steps").first.wait_for()
     nothing_is_left(lab)
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from test_approval_in_lab import AGAIN
+from test_approval_in_lab import AGAIN, IN_SIGHT
 from test_card_in_lab import card, chip, ended, nothing_is_left, shared
 from waiting import wait_until
 
@@ -114,6 +114,18 @@ def test_form_can_be_filled_and_shows_errors_at_fields(lab: Any) -> None:
         "note": "",
         "sure": True,
     }
+    nothing_is_left(lab)
+
+
+@pytest.mark.nightly("by day a form is filled in")
+def test_long_form_opens_at_its_first_field(lab: Any) -> None:
+    index, question = asked(lab)
+    for width in (700, 1400):
+        lab.width(width)
+        wait_until(lambda: question.get_by_text("Whom is the room for?").evaluate(IN_SIGHT))
+        wait_until(lambda: field(question, "Your name").evaluate(IN_SIGHT))
+    question.get_by_role("button", name="Decline").click()
+    ended(lab, index, "Done")
     nothing_is_left(lab)
 
 

@@ -311,6 +311,7 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
         (two, *tool_options, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
         (two, *tool_options, " "): "The prompt is blank",
         (two, *tool_options, "-m", "nobody:x"): "nobody",
+        (two, *tool_options, "-m", "acp:opencode"): "'acp:opencode' is an external agent, not a model. Name it with --acp",
         (two, "--tools", "look"): "Write MODULE:NAME",
         (two, "--tools", "json.loads"): "Write MODULE:NAME",
         (two, "--tools", f"{tools}:lock"): "Did you mean look?",

@@ -13,12 +13,13 @@ from agentnb.context.continued_messages import history_of
 from agentnb.core.log import events as e
 from agentnb.core.log.logged_messages import LoggedMessages
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.detect.run import Run
-from agentnb.errors import TraceError
+from agentnb.errors import SettingsError, TraceError
 
 ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), ToolCall("look", {}, "3")
 
@@ -222,6 +223,13 @@ def test_interrupted_run_keeps_results_of_its_open_round() -> None:
     assert [part.call_id for part in answered.parts] == ["1"] and said == user("late")
     history = history_of(run)
     assert [part.call_id for part in history[-2].parts] == ["1", "2"] and history[-1] == said
+
+
+def test_unanswered_run_offers_an_answer_only_if_stored(subtests: pytest.Subtests) -> None:
+    question = WaitingOnUser("approval", "May I?", {}, "q1")
+    for why, words in {"nobody_here": "Answer it: await recover", e.NO_STORE: "nothing can continue it"}.items():
+        with subtests.test(why), pytest.raises(SettingsError, match=words):
+            history_of(Story().begun().add(e.QuestionAsked, question=question).add(e.RunSuspended, why=why).run)
 
 
 def test_continuation_text_is_a_user_message() -> None:

@@ -21,6 +21,7 @@ OF_A_PERSON = {
         "step_context",
         "step_count",
         "step_calls",
+        "substitutes",
         "grants",
         "invocation",
         "back_edges",

@@ -11,7 +11,7 @@ from hostile import visible_text
 from run_builder import Fact, RunBuilder, called
 from some_approvals import CASES
 
-from agentnb import Run
+from agentnb import Run, tables
 from agentnb.advice import Invocation, SetKey, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
@@ -21,7 +21,7 @@ from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
 from agentnb.display.card.run_page import page_html
-from agentnb.display.card.text import run_text
+from agentnb.display.card.text import head_line, run_text
 from agentnb.display.lists.browser import rows_html
 from agentnb.display.lists.history_list import history_text, status_html
 from agentnb.display.lists.run_rows import row_of
@@ -40,6 +40,7 @@ REJECTED_CALL: list[Fact] = [
     (e.QuestionAsked, {"question": CASES["command"].question}),
     (e.QuestionAnswered, {"question_id": "q1", "answer": {"deny": "the other file"}}),
 ]
+SUBSTITUTED: list[Fact] = [(w.StepStarted, {"step": "prices"}), (w.StepFinished, {"step": "prices", "error": "No answer"})]
 REFUSED: Fact = (
     e.ErrorRaised,
     {"error": e.RunError("AuthenticationError", "the server refused the key (401)"), "where": "model"},
@@ -98,6 +99,13 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         "Done, 1 call rejected",
         'First rejected call: edit_file path="a.py" in round 1. You rejected it: “the other file”.',
     ),
+    "a step with a substitute": (ended(facts=SUBSTITUTED), "warn", "Done, 1 step substituted", ""),
+    "a substitute after a failed call": (
+        ended("tool_error", facts=SUBSTITUTED),
+        "warn",
+        "Done, 1 call failed",
+        "First failed call: edit_file in round 1 (the text is not in conf.yaml).",
+    ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
     "a rejected plan": (
@@ -133,7 +141,7 @@ def test_each_outcome_looks_and_reads_the_same_everywhere(name: str) -> None:
         mark = MARK.search(html)
         assert mark is not None and (mark[1], mark[2].removesuffix(" by you")) == (tone, words)
     assert re.match(rf"{words}( by you)?(, expectation (passed|failed))?: 2 rounds", run_text(run))
-    assert f" {words}" in history_text([row], "")
+    assert f" {words}" in history_text([row], "") and tables.runs(run).end.tolist() == [words]
     for text in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
         assert why in text and "\x1b" not in text and ("First " in text) == why.startswith("First ")
     assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
@@ -150,6 +158,14 @@ def test_call_counts_in_the_header_link_to_the_round() -> None:
 def test_rejected_plan_says_that_you_rejected_it() -> None:
     for by, expected in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
         assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected
+
+
+def test_valid_output_is_said_and_is_no_check() -> None:
+    for answer, said in {"5": "output valid, ", "five": ""}.items():
+        built = RunBuilder(settings={"output": {"schema": {"type": "integer"}}}).round(answer)
+        run = built.add(e.RunFinished, status="completed", stop_reason="natural").run
+        assert head_line(run).startswith(f"Done, not checked: {said}1 round")
+        assert ("output valid · 1 round" in visible_text(run_html(run))) == bool(said)
 
 
 def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) -> None:

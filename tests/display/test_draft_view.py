@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from draft_runs import STEPS, answer, drafted, steps
+from hostile import visible_text
 from msgspec.structs import replace
 from run_builder import Fact
 from shown_words import words_in
@@ -13,12 +14,16 @@ from shown_words import words_in
 from agentnb import Run
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.plans.plan_history import EXECUTION
 from agentnb.core.questions import JudgedCall, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.text import head_line
 from agentnb.display.form import Form
+from agentnb.display.lists.browser import rows_html
+from agentnb.display.lists.run_rows import row_of
 from agentnb.display.parts.questions.draft_view import MAX_FORMS, draft_html, plan_notes
 from agentnb.display.texts.states import chip
 
@@ -81,6 +86,16 @@ def test_outcome_of_a_draft_is_shown_with_it(snapshot: Any) -> None:
         assert "Fetch Brest" in html and "data-op" not in html
         assert words_in(html.partition("</table>")[2]) == snapshot(name)
     assert shown(drafted(answer({"edit": {"steps": steps()}}))) == ""
+
+
+def test_plan_that_ran_counts_in_steps_everywhere() -> None:
+    ran: list[Fact] = [(w.StepStarted, {"step": "p-1", "agent": EXECUTION}), (w.StepFinished, {"step": "p-1"})]
+    for counted, facts in {"1 plan of 5 steps": [answer("approve"), *ran], "": [answer("deny")]}.items():
+        run = drafted(*facts, (e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": None}))
+        expected = ", ".join(filter(None, ["2 rounds", counted, "220 tokens"]))
+        shown_words = [visible_text(html) for html in (run_html(run), rows_html([row_of(0, run)]))]
+        assert f": {expected}" in head_line(run) and all(expected.replace(", ", " · ") in text for text in shown_words)
+        assert "1 call" not in " ".join([head_line(run), *shown_words])
 
 
 def test_refused_edits_are_reported_and_accepted_ones_counted(snapshot: Any) -> None:

@@ -197,6 +197,9 @@ def test_search_requires_all_words_in_status_model_or_prompt(subtests: pytest.Su
     for wanted, expected in cases:
         with subtests.test(wanted=wanted):
             assert matches(line(), wanted) is expected
+    for word in ("resumed", "recovered"):
+        with subtests.test(wanted=word):
+            assert [matches(line(recovered=times), [word]) for times in (0, 1)] == [False, True]
 
 
 def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:

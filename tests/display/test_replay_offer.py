@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 from asserted_sentences import Snapshot
-from run_builder import RunBuilder
+from run_builder import RunBuilder, called
 from scripted_runs import add, play
 
 from agentnb import Run, ToolCall
-from agentnb.advice import Commands
+from agentnb.advice import Commands, Invocation
 from agentnb.cli.shell_commands import SHELL
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
@@ -21,7 +21,7 @@ from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 
-TYPED = "%replay run -g matrix -p matrix"
+TYPED = "replay(run, guidance="
 _run = partial(play, tools=[add])
 
 
@@ -35,6 +35,11 @@ def judged(outcome: str, status: str = "completed") -> Run:
 
 def limited() -> Run:
     return _run(ToolCall("add", {"a": 1}), "x", max_rounds=1, guidance="off")
+
+
+def limited_in_a_cell() -> Run:
+    built = RunBuilder(invocation=Invocation(out="mine")).round(called("add"))
+    return built.add(e.RunFinished, status="limited", stop_reason="max_rounds").run
 
 
 def offer(run: Run, commands: Commands = NOTEBOOK) -> str:
@@ -57,18 +62,20 @@ def test_only_failed_runs_with_rounds_offer_a_replay(subtests: pytest.Subtests) 
     for name, (run, offered) in cases.items():
         with subtests.test(name):
             assert is_offered(run) is offered
-            assert [form.count("%replay") for form in (run_html(run), page_html(run), run_text(run))] == [int(offered)] * 3
+            assert [form.count(TYPED) for form in (run_html(run), page_html(run), run_text(run))] == [int(offered)] * 3
 
 
 def test_each_surface_shows_its_own_replay_command(snapshot: Snapshot) -> None:
-    assert offer(limited()) == snapshot("notebook")
+    assert offer(limited_in_a_cell()) == snapshot("notebook")
     run = limited()
+    assert offer(run) == snapshot("Python")
     assert offer(run, SHELL) == snapshot("shell", RUN=run.id[-8:])
 
 
 def test_saved_replay_command_names_the_variable_of_the_run() -> None:
     for variable, typed in {"mine": "%replay mine -g", "found[3]": "replay(found[3], guidance="}.items():
-        assert typed in run_html(limited(), variable=variable)
+        assert typed in run_html(limited_in_a_cell(), variable=variable)
+        assert f"replay({variable}, guidance=" in run_html(limited(), variable=variable)
 
 
 def test_displaying_a_failed_run_does_not_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:

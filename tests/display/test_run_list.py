@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agentnb.detect.run_ends import STATES
 from agentnb.display.lists.history_list import run_list_html
-from agentnb.display.texts.states import STATES
 from agentnb.store.summaries import RunSummary
 
 DONE = RunSummary(

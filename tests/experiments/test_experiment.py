@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,13 +224,15 @@ def test_stop_leaves_the_remaining_cells_for_the_next_run(tmp_path: Path) -> Non
     assert len([*(tmp_path / "exp").glob("*.jsonl")]) == 12
 
 
-def test_paused_experiment_starts_nothing_until_resumed() -> None:
-    seen: list[Progress] = []
-    live = started(small(4, places=1), 2, LiveExperiment.pause, seen)
-    wait_until(lambda: any(one.state == "paused" for one in seen))
-    assert live.progress.done == 2 and not live.done
-    live.resume()
-    assert live.result(LONG).missing == 0
+def test_paused_experiment_starts_nothing_until_resumed(subtests: pytest.Subtests) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for places, executor in {1: "kernel", 2: pool}.items():
+            with subtests.test(places=places):
+                live = started(small(4, executor=executor, places=places), 2, LiveExperiment.pause, [])
+                wait_until(lambda live=live: live.progress.state == "paused" and not live.progress.running)
+                assert live.progress.done in (2, 1 + places) and not live.done
+                live.resume()
+                assert live.result(LONG).missing == 0
 
 
 def test_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -85,6 +85,10 @@ def test_cached_tables_and_lists_have_the_current_label(tmp_path: Path) -> None:
     assert store.load("a").outcome == "passed"
     append_label(tmp_path / "labels.csv", Label("a", None, None, AT))
     assert rows(store)[0] == ["a", "failed", "trace"]
+    assert tables.runs(store, cache=True).end.tolist() == ["Done", "Done, not checked"]
+    append_label(tmp_path / "labels.csv", Label("b", "healthy", None, AT))
+    assert tables.runs(store, cache=True).end.tolist() == ["Done", "Done"]
+    append_label(tmp_path / "labels.csv", Label("b", None, None, AT))
     assert {summary.id: summary.outcome for summary in store.summaries()} == {"a": "failed", "b": "unknown"}
 
 

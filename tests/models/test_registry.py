@@ -54,6 +54,7 @@ def test_invalid_model_error_has_a_command(subtests: pytest.Subtests) -> None:
         ("llama3.2", "There is no model 'llama3.2'. Add the provider: ollama:llama3.2"),
         ("gpt-5?effort=high", "There is no model 'gpt-5'. Add the provider: openai:gpt-5"),
         ("gpt", "There is no model 'gpt'."),
+        ("acp:opencode:local/m", "'acp:opencode:local/m' is an external agent, not a model. Name it with --acp NAME"),
         ("", "There is no model ''."),
         ("simulated", "'simulated' is not a complete model name. Write simulated:NAME"),
         ("anthropic:", "'anthropic:' is not a complete model name. Write anthropic:NAME"),

@@ -294,9 +294,9 @@ def test_shown_run_names_its_variable_in_commands(kernel: Any) -> None:
     kernel.run("from agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("agent = Agent(ScriptedModel([ToolCall('x', {})], repeat=True), max_rounds=1, guidance='off')")
     kernel.run("mine = agent.run_sync('Go.', show=False)")
-    assert "%replay mine -g matrix" in kernel.run("mine").result["text/html"]
-    assert "%replay run -g matrix" in kernel.run("run = mine\nrun").result["text/html"]
-    assert "%replay RUN -g matrix" in kernel.run("agent.run_sync('Go.', show=False)").result["text/html"]
+    assert "replay(mine, guidance=" in kernel.run("mine").result["text/html"]
+    assert "replay(run, guidance=" in kernel.run("run = mine\nrun").result["text/html"]
+    assert "replay(RUN, guidance=" in kernel.run("agent.run_sync('Go.', show=False)").result["text/html"]
 
 
 def test_tools_command_shows_schema_and_docstring_gaps(kernel: Any) -> None:

@@ -25,6 +25,8 @@ from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.servers.servers import Servers
+from agentnb.runtime.threads import Outcome
+from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.main_thread import call_on_main_thread
 from agentnb.session.confirmed_servers import load_server_file
 from agentnb.session.session import Session
@@ -342,9 +344,25 @@ def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
     async def act(context: ToolContext) -> ToolOutcome:
         return await context.run_code(lambda scope: success(threading.current_thread().name), served.put)
 
+    async def serve() -> None:
+        loop, served_here = asyncio.get_running_loop(), asyncio.Event()
+        loop.call_soon(served.get(timeout=PATIENCE))  # outside of any task, as the loop of a kernel does
+        loop.call_soon(served_here.set)
+        await served_here.wait()
+
     live = Agent(ScriptedModel([ToolCall("act"), "Done."]), tools=[act], todos=False).start("go", approve="auto")
-    served.get(timeout=PATIENCE)()
+    asyncio.run(serve())
     assert results(live.result(PATIENCE))[0].text == "MainThread"
+
+
+def test_code_that_cannot_begin_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Foreground, "run_here", lambda *_: Outcome(None, OSError("no thread")))
+
+    async def act() -> None:
+        await call_on_main_thread(lambda: None, lambda run: run(), wait=PATIENCE)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="no thread"):
+        pool.submit(asyncio.run, act()).result(PATIENCE)
 
 
 def test_stop_ends_code_on_the_main_thread() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from run_builder import RunBuilder
 from todo_calls import complete, start, write
 
-from agentnb import Agent, Run, Store, ToolCall
+from agentnb import Agent, Run, Store, ToolCall, Workflow
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.display.card.text import head_line
@@ -45,12 +46,16 @@ def test_lists_and_cards_use_the_same_word_per_status(tmp_path: Path, subtests: 
             store, [write("one", "two"), start(1)], complete(1), *["All is done.\n[WORKFLOW_COMPLETE]"] * 3
         ),
         "Limit reached: 2 rounds": ran(store, *[[ToolCall("look", {}, f"c{n}")] for n in range(3)], max_rounds=2),
+        "Done, 1 step substituted": Workflow.from_yaml(
+            "workflow:\n  - {type: agent, name: a, on_error: {continue: none}}", agents={"a": Agent(ScriptedModel([]))}
+        ).run_sync("go", store=store, show=False),
         "Limit reached: 1 tool call": ran(store, *[[ToolCall("look", {}, f"c{n}")] for n in range(3)], max_tool_calls=1),
     }
     for words, run in ends.items():
         path = store.path(run.id)
         whole = path.read_text("utf-8")
-        for name, text in {"its ends": whole, "all of it": whole.replace('"totals"', '"others"')}.items():
+        all_of_it, earlier = whole.replace('"totals"', '"others"'), re.sub(r',"substitutes":\d', "", whole)
+        for name, text in {"its ends": whole, "all of it": all_of_it, "an earlier version": earlier}.items():
             with subtests.test(f"{words}, from {name}"):
                 path.write_text(text, "utf-8")
                 row = store.summary(run.id)

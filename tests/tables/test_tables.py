@@ -34,6 +34,7 @@ COLUMNS = {
         "guidance_propensity": "float64",
         "status": "str",
         "stop_reason": "str",
+        "end": "str",
         "outcome": "str",
         "score": "float64",
         "outcome_from": "str",

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from property_settings import size
 from ruamel.yaml import YAML
+from snapshots import Snapshots
 from task_examples import cut, on_virtual_time
 
 from agentnb import Plan, Run, Store, Workflow, recover, tables, tool
@@ -32,6 +33,7 @@ class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     calls: str
     status: str = "completed"
+    answered: dict[str, str] = {}
     sorted: bool = False
     inputs: dict[str, Any] = {}
     top: dict[str, Any] = {}
@@ -122,7 +124,7 @@ def ended(make: Any) -> Run:
     return result
 
 
-def done(run: Run, lines: int) -> list[str]:
+def done(run: Run, lines: int | None = None) -> list[str]:
     """Return the arguments of calls that ended within the first lines."""
     given: dict[str, str] = {}
     of_plans = {event.step for event in run.events if isinstance(event, StepStarted) and event.step_kind == "call"}
@@ -148,6 +150,7 @@ def test_every_scenario_has_each_file_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
         assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name
+        assert {*course.answered} == ({*said} if course.status == "waiting_on_user" else set()), name
     counted = {form: sum(getattr(course, form) is not None for course in COURSES.values()) for form in FORMS}
     assert all(counted[form] >= least for form, least in FORMS.items()), counted
 
@@ -158,7 +161,7 @@ def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subte
         shown = set()
         for form, what in forms(course, tmp_path):
             calls: list[str] = []
-            store = Store(tmp_path / f"{name} {form}")
+            store = (Snapshots if course.file else Store)(tmp_path / f"{name} {form}" / "runs")
             with subtests.test(f"{name}: {form}"):
                 whole = ended(lambda what=what, calls=calls, store=store: what.run(**_options(calls, store)))
                 in_order = sorted if course.sorted else list
@@ -166,12 +169,34 @@ def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subte
                 rows = rows_of(whole)
                 shown.add((tuple(sorted(rows) if course.sorted else rows), figures_of(whole)))
                 assert len(shown) == 1, shown
-                step = size(7, nightly=1)
-                for lines in () if course.file else range(1 + len(name) % step, len(whole.events), step):
-                    again = done(whole, lines)
-                    left = cut(store, whole, lines, tmp_path / f"{name} {form} {lines}")
-                    run = ended(lambda left=left, again=again, run_id=whole.id: recover(run_id, **_options(again, left)))
-                    assert (sorted("".join(again)), run.status) == (sorted(course.calls), course.status), lines
+                if form in course.answered:
+                    whole = answer_questions(whole, calls, store)
+                at_end = sorted("".join(calls)), whole.status
+                assert at_end == (sorted(course.answered.get(form, course.calls)), whole.status)
+                for logs, again in cuts(store, whole, len(name), size(7, nightly=1)):
+                    run = ended(lambda logs=logs, again=again, run_id=whole.id: recover(run_id, **_options(again, logs)))
+                    if form in course.answered and run.waiting:
+                        run = answer_questions(run, again, logs)
+                    assert (sorted("".join(again)), run.status) == at_end, logs.folder
+
+
+def answer_questions(run: Run, calls: list[str], store: Store) -> Run:
+    """Continue a suspended run with answers to its questions; assert that it then ends well."""
+    answers = {question.id: "This" for question in run.waiting}
+    result = ended(lambda: recover(run.id, answers=answers, **_options(calls, store)))
+    assert answers and result.status == "completed"
+    return result
+
+
+def cuts(store: Store, run: Run, first: int, step: int) -> Iterator[tuple[Store, list[str]]]:
+    """Yield every so many events what a process leaves that dies there: its logs, and its calls that ended."""
+    if isinstance(store, Snapshots):
+        for folder in store.kept[first % step : -1 : step]:
+            logs = Store(folder)
+            yield logs, [call for run_id in logs.ids() for call in done(logs.load(run_id))]
+        return
+    for lines in range(1 + first % step, len(run.events), step):
+        yield cut(store, run, lines, store.folder.with_name(str(lines))), done(run, lines)
 
 
 def figures_of(run: Run) -> str:

@@ -30,3 +30,5 @@ def test_each_external_agent_is_tried_at_its_listed_version() -> None:
     for row in rows:
         tried = known[row["name"]].tried
         assert [*row.get("npm", ()), *row.get("pypi", ())][0].endswith((f"@{tried}", f"=={tried}"))
+        assert row["mode"] and row["model"]  # docs/agents.md: each takes both over the protocol
+        assert {"mode set", "model set"}.isdisjoint(row.get("known", {}))

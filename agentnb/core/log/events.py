@@ -479,6 +479,8 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
     """True if the last plan was rejected."""
+    substitutes: Count | None = None
+    """Number of steps that failed and used a substitute, or None if the log is from an earlier version."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 
 from agentnb.core.key_shapes import mask_keys
-from agentnb.core.log.events import QuestionAnswered
+from agentnb.core.log.events import NO_STORE, QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall, encodable, is_invisible
 from agentnb.core.questions import (
@@ -72,6 +72,11 @@ def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
 def waits_for_drafts(run: RunFacts) -> bool:
     """True if the run is suspended and waits only for its drafts: a message from the person may continue it."""
     return run.is_suspended and bool(run.waiting) and all(is_of_draft(run, question) for question in run.waiting)
+
+
+def ended_at_question(run: RunFacts) -> bool:
+    """True if the run was suspended without a store: no answer resumes it, only a message if it waits for its drafts."""
+    return run.is_suspended and getattr(run.events[-1], "why", "") == NO_STORE
 
 
 def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:

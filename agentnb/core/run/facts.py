@@ -510,6 +510,11 @@ class RunFacts:
         """Number of steps that began or were skipped, including those in blocks, excluding jumps."""
         return sum(record.kind != "goto" for record in self._steps.values())
 
+    @property
+    def substitutes(self) -> int:
+        """Number of steps that failed and used a substitute."""
+        return sum(record.is_substituted for record in self._steps.values())
+
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
         """Return the outputs of an open block's children so far, by id; empty for a finished block."""
         return self._outputs.inside(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -44,21 +45,41 @@ class RoundDetector:
 
 
 class RowDetector(RoundDetector):
-    """Counts consecutive rounds. Any message from the person ends the streak."""
+    """Counts consecutive rounds, and reports ``times`` or more of them. Any message from the person ends the streak."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: int | Ladder = 3, severity: Severity = "stop") -> None:
+        self._ladder = ladder_of(times, severity)
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
         """End the streak."""
         self._count = 0
 
-    def _count_round(self, run_round: WorkflowRound) -> int:
-        """Add a round to the streak, starting one if necessary; return the streak's length."""
+    def _count_round(self, one: WorkflowRound, words: str, evidence: Any = None) -> tuple[Finding, ...]:
+        """Add a round to the streak, starting one if necessary. ``words``: the finding's, with {} for the streak's length."""
         if not self._count:
-            self._first = run_round.index
+            self._first = one.index
         self._count += 1
-        return self._count
+        if (severity := severity_at(self._ladder, self._count)) is None:
+            return NOTHING
+        return self.finding(self._first, one.index, severity, words.format(self._count), evidence)
+
+
+class WindowDetector(RoundDetector):
+    """Compares the last ``window`` calls or rounds, each by a key. Any message from the person forgets them."""
+
+    def __init__(self, window: int) -> None:
+        self._last: deque[tuple[Any, int]] = deque(maxlen=window)
+        """The keys, each with its round."""
+
+    def spoke(self, message: Message) -> None:
+        """Forget the calls or rounds."""
+        self._last.clear()
+
+    def _rounds_with(self, key: Any, index: int) -> list[int]:
+        """Remember a key and its round; return the rounds with this key."""
+        self._last.append((key, index))
+        return [at for earlier, at in self._last if earlier == key]
 
 
 def severity_at(ladder: Ladder, count: int) -> Severity | None:

@@ -67,8 +67,8 @@ class RoundsWithErrors(RowDetector):
     def __init__(
         self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False
     ) -> None:
-        super().__init__()
-        self.times, self.failed, self.silent = ladder_of(times, severity), failed, silent
+        super().__init__(times, severity)
+        self.times, self.failed, self.silent = self._ladder, failed, silent
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
@@ -76,11 +76,8 @@ class RoundsWithErrors(RowDetector):
         if not is_mistake:
             self._count = 0
             return ()
-        count = self._count_round(one)
-        if (severity := severity_at(self.times, count)) is None:
-            return ()
         predicate = "called no tool" if not self.failed else "had no call that succeeded"
-        return self.finding(self._first, one.index, severity, f"{count} rounds in a row {predicate}")
+        return self._count_round(one, f"{{}} rounds in a row {predicate}")
 
 
 class Condensations(RoundDetector):

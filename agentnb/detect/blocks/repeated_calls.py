@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from agentnb.core.messages import Message, Thinking
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
-from agentnb.detect.blocks.detector_bases import Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.blocks.detector_bases import Ladder, RoundDetector, WindowDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import call_evidence, key_as_written, outcome
 from agentnb.detect.detector import Finding
 
@@ -29,9 +28,12 @@ def _comparison_key(record: CallRecord, how: Compared) -> Any:
 
 def thought_of(one: WorkflowRound) -> str:
     """Return the model's text and thinking, without its calls."""
-    if one.reply is None:
-        return ""
-    return one.text + "".join([part.text for part in one.reply.parts if isinstance(part, Thinking)])
+    return one.text + thinking_of(one)
+
+
+def thinking_of(one: WorkflowRound) -> str:
+    """Return the model's thinking."""
+    return "".join([part.text for part in one.reply.parts if isinstance(part, Thinking)]) if one.reply is not None else ""
 
 
 class RepeatedCall(RoundDetector):
@@ -99,7 +101,7 @@ class RepeatedCall(RoundDetector):
         return f"{subject} {manner}{endings.get(self.results, '')}"
 
 
-class CycledCalls(RoundDetector):
+class CycledCalls(WindowDetector):
     """A cycle of ``lengths`` calls, repeated ``times`` times at the end of the last ``history`` calls."""
 
     rule = "cycle"
@@ -115,37 +117,37 @@ class CycledCalls(RoundDetector):
         compare: Compared = "call",
         results: Literal["ignored", "same"] = "ignored",
     ) -> None:
+        super().__init__(history)
         self.lengths = tuple(length for length in lengths if length * times <= history)
         self.times, self.severity, self.then = times, severity, then or severity
         self.compare, self.results = compare, results
-        self._calls: deque[tuple[Any, int]] = deque(maxlen=history)
         self._has_found = False
 
     def spoke(self, message: Message) -> None:
         """Forget the calls."""
-        self._calls.clear()
+        super().spoke(message)
         self._has_found = False
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round in order."""
         for record in one.records:
             key = (_comparison_key(record, self.compare), outcome(record.result) if self.results == "same" else 0)
-            self._calls.append((key, one.index))
+            self._last.append((key, one.index))
             length = self._length()
             if not length:
                 continue
             severity, self._has_found = (self.then if self._has_found else self.severity), True
-            first = self._calls[-length * self.times][1]
-            names = ", ".join(key[0] if isinstance(key, str) else str(key[0][0]) for key, _ in [*self._calls][-length:])
+            first = self._last[-length * self.times][1]
+            names = ", ".join(key[0] if isinstance(key, str) else str(key[0][0]) for key, _ in [*self._last][-length:])
             sentence = f"A cycle of {length} calls was repeated {self.times} times" if length > 1 else ""
             sentence = sentence or f"The same call was made {self.times} times in a row"
-            self._calls.clear()  # the next finding needs the whole cycle again
+            self._last.clear()  # the next finding needs the whole cycle again
             return self.finding(first, one.index, severity, f"{sentence} ({names})", names)
         return ()
 
     def _length(self) -> int:
         """Return the length of the cycle that ends with the last call; 0 if there is none."""
-        keys = [key for key, _ in self._calls]
+        keys = [key for key, _ in self._last]
         for length in self.lengths:
             needed = length * self.times
             if len(keys) >= needed and keys[-needed:] == keys[-length:] * self.times:
@@ -153,27 +155,24 @@ class CycledCalls(RoundDetector):
         return 0
 
 
-class AlternatingCalls(RoundDetector):
+class AlternatingCalls(WindowDetector):
     """Two different calls alternating, for ``calls`` calls in total: A B A B A B."""
 
     rule = "alternating"
 
     def __init__(self, calls: int = 6, severity: Severity = "stop", *, results: Literal["ignored", "same"] = "ignored") -> None:
+        super().__init__(calls)
         self.calls, self.severity, self.results = calls, severity, results
-        self._last: deque[tuple[Any, int, int]] = deque(maxlen=calls)
-
-    def spoke(self, message: Message) -> None:
-        """Forget the calls."""
-        self._last.clear()
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round."""
         findings: tuple[Finding, ...] = ()
         for record in one.records:
-            self._last.append((call_key(record.call), outcome(record.result) if self.results == "same" else 0, one.index))
-            keys = [entry[:2] for entry in self._last]
+            key = (call_key(record.call), outcome(record.result) if self.results == "same" else 0)
+            self._last.append((key, one.index))
+            keys = [earlier for earlier, _ in self._last]
             if len(keys) == self.calls and keys[0][0] != keys[1][0] and keys[2:] == keys[:-2]:
                 names = f"{keys[0][0][0]} and {keys[1][0][0]}"
                 sentence = f"The same two calls alternated for {self.calls} calls ({names})"
-                findings = self.finding(self._last[0][2], one.index, self.severity, sentence, names)
+                findings = self.finding(self._last[0][1], one.index, self.severity, sentence, names)
         return findings

@@ -54,6 +54,11 @@ def key_as_written(call: ToolCall) -> Key:
     return call.name, _unsorted(call.arguments or {})
 
 
+def words_of_name(call: ToolCall) -> list[str]:
+    """Return the words in the name of a call's tool, in lower case."""
+    return [word.lower() for word in _WORDS.findall(call.name)]
+
+
 def outcome(result: ToolResult | None) -> int:
     """Return a hash of a result's content."""
     if result is None:
@@ -71,7 +76,7 @@ def is_lost(record: CallRecord) -> bool:
 
 def is_waiting(record: CallRecord) -> bool:
     """True if the call waits for something: by its tool's name, or because its result says that work is in progress."""
-    if not WAITING_TOOLS.isdisjoint([word.lower() for word in _WORDS.findall(record.call.name)]):
+    if not WAITING_TOOLS.isdisjoint(words_of_name(record.call)):
         return True
     text = _note(record.result)
     return bool(text and not record.result.is_error and _PENDING.search(text))  # type: ignore[union-attr]
@@ -95,13 +100,8 @@ def returned_nothing(result: ToolResult) -> bool:
 
 def _note(result: ToolResult | None) -> str:
     text = result.text if result is not None else ""
-    return (
-        text
-        if len(text) <= MAX_NOTE_CHARACTERS
-        else text[:MAX_NOTE_CHARACTERS]
-        if result is not None and result.is_error
-        else ""
-    )
+    is_whole = len(text) <= MAX_NOTE_CHARACTERS or (result is not None and result.is_error)
+    return text[:MAX_NOTE_CHARACTERS] if is_whole else ""
 
 
 def call_evidence(call: ToolCall) -> dict[str, Any]:
@@ -109,6 +109,6 @@ def call_evidence(call: ToolCall) -> dict[str, Any]:
     return {"tool": call.name, "arguments": call.arguments}
 
 
-def step_key(one: WorkflowRound, *, with_results: bool) -> tuple[Any, ...]:
-    """Return the key by which rounds are compared: their calls and, with ``with_results``, their results."""
-    return tuple([(call_key(record.call), outcome(record.result) if with_results else 0) for record in one.records])
+def step_key(one: WorkflowRound) -> tuple[Any, ...]:
+    """Return the key by which rounds are compared: their calls and results."""
+    return tuple([(call_key(record.call), outcome(record.result)) for record in one.records])

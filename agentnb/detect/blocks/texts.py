@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentnb.core.log.work_events import Severity
-from agentnb.core.messages import Message, Thinking, ToolCall
+from agentnb.core.messages import Message, ToolCall
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.answer_similarity import both_ends
 from agentnb.detect.blocks.detector_bases import RoundDetector, RowDetector, is_new_input
+from agentnb.detect.blocks.repeated_calls import thinking_of
 from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
 
@@ -204,24 +205,16 @@ class RepeatedThought(RowDetector):
 
     rule = "repeated_thought"
 
-    def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
-        super().__init__()
-        self.times, self.severity = times, severity
-        self._last = ""
+    _last = ""
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a round's thinking with the previous one. A round without thinking leaves the streak as it is."""
-        parts: tuple[Any, ...] = one.reply.parts if one.reply is not None else ()
-        thought = "".join([part.text for part in parts if isinstance(part, Thinking)]).strip()
+        thought = thinking_of(one).strip()
         if not thought:
             return ()
         if thought != self._last:
             self._last, self._count = thought, 0
-        count = self._count_round(one)
-        if count < self.times:
-            return ()
-        sentence = f"The model repeated the same thought {count} times in a row"
-        return self.finding(self._first, one.index, self.severity, sentence, thought[:MAX_COMPARED])
+        return self._count_round(one, "The model repeated the same thought {} times in a row", thought[:MAX_COMPARED])
 
 
 class Monologue(RowDetector):
@@ -230,18 +223,10 @@ class Monologue(RowDetector):
     rule = "monologue"
     family = "stall"
 
-    def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
-        super().__init__()
-        self.times, self.severity = times, severity
-
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
         if one.records:
             self._count = 0
         if one.records or not one.text.strip():
             return ()
-        count = self._count_round(one)
-        if count < self.times:
-            return ()
-        sentence = f"{count} replies in a row called no tool, with no message in between"
-        return self.finding(self._first, one.index, self.severity, sentence)
+        return self._count_round(one, "{} replies in a row called no tool, with no message in between")

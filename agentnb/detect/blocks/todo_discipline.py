@@ -26,8 +26,8 @@ class TalkWithOpenTodos(RowDetector):
     family = "stall"
 
     def __init__(self, times: int | Ladder = 3, severity: Severity = "nudge") -> None:
-        super().__init__()
-        self.times = ladder_of(times, severity)
+        super().__init__(times, severity)
+        self.times = self._ladder
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
@@ -36,11 +36,7 @@ class TalkWithOpenTodos(RowDetector):
             return ()
         if one.stop_reason in ASKED_FOR_TOOLS:
             return ()
-        count = self._count_round(one)
-        if (severity := severity_at(self.times, count)) is None:
-            return ()
-        sentence = f"{count} replies in a row called no tool while todos were open"
-        return self.finding(self._first, one.index, severity, sentence)
+        return self._count_round(one, "{} replies in a row called no tool while todos were open")
 
 
 class PlanningOnly(RowDetector):
@@ -50,7 +46,7 @@ class PlanningOnly(RowDetector):
     family = "stall"
 
     def __init__(self, most: int = 3, severity: Severity = "nudge") -> None:
-        super().__init__()
+        super().__init__(most + 1, severity)
         self.most, self.severity = most, severity
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
@@ -61,11 +57,7 @@ class PlanningOnly(RowDetector):
         if records[0].role == "work" or one.completed or any(record.role == "work" for record in records):
             self._count = 0
             return ()
-        count = self._count_round(one)
-        if count <= self.most:
-            return ()
-        sentence = f"{count} rounds of planning with no work in between"
-        return self.finding(self._first, one.index, self.severity, sentence)
+        return self._count_round(one, "{} rounds of planning with no work in between")
 
 
 class ReopenedTodo(RoundDetector):

@@ -9,6 +9,7 @@ from agentnb.advice import Command, pieces
 from agentnb.core.messages import Image
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import NOT_CHECKED
 from agentnb.display.card.replay_offer import replay_offer
 from agentnb.display.card.transcript import Transcript
 from agentnb.display.card.workflow_card import steps_html, steps_title
@@ -28,7 +29,6 @@ from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
 from agentnb.display.texts.notebook_commands import CHECK, NOTEBOOK
 from agentnb.display.texts.states import (
-    NOT_CHECKED,
     chip,
     ending_pieces,
     is_foreign,

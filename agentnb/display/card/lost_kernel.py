@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from agentnb.advice import RecoverRun, pieces
+from agentnb.detect.run_ends import STATES
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.css import inline_css, inline_style, rules
 from agentnb.display.markup import Html, fold_tag, tag
 from agentnb.display.parts.head import TONES, marked_html
 from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.states import STATES
 
 DIED = "The kernel was restarted or died. Define your tools again and run"
 NOT_STORED = (

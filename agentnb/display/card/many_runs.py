@@ -6,12 +6,13 @@ from collections import Counter
 from time import perf_counter
 
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import STATES
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone
 from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.run_figures import meta
-from agentnb.display.texts.states import STATES, chip
+from agentnb.display.texts.states import chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
 """The order of states on the line."""

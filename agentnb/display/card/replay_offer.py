@@ -6,7 +6,7 @@ from agentnb.advice import USUAL_OUT, ReplayRun
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, short_id
-from agentnb.display.texts.states import is_foreign
+from agentnb.display.texts.states import invocation_of, is_foreign
 
 FAILED_ENDS = frozenset({"limited", "stopped"})
 """Statuses of runs that ended before their model was done; guidance cannot help if the model itself failed."""
@@ -23,10 +23,9 @@ def is_offered(run: Run) -> bool:
 def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
     """Return the advice to replay the run, if offered.
 
-    ``variable``: an expression for the run; by default, the variable of its cell.
+    ``variable``: an expression for the run; by default, the variable of its cell, or `USUAL_OUT`.
     """
     if not is_offered(run):
         return None
-    by_cell = run.invocation.out if run.invocation is not None else ""
-    stored = "" if is_foreign(run) else clean(short_id(run.id))
-    return ReplayRun(lead="Show what guidance would have changed", run=stored, variable=variable or clean(by_cell) or USUAL_OUT)
+    by, stored = invocation_of(run), "" if is_foreign(run) else clean(short_id(run.id))
+    return ReplayRun(lead="Show what guidance would have changed", run=stored, variable=variable or by.out or USUAL_OUT, by=by)

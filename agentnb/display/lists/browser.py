@@ -19,7 +19,7 @@ from agentnb.display.parts.head import MARKS, listed_state_html
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.run_figures import call_words
-from agentnb.display.texts.states import with_outcome
+from agentnb.display.texts.states import steps_words, with_outcome
 from agentnb.interchange.trace_file import Problem
 
 MAX_EXPANDABLE_RUNS = 10
@@ -83,7 +83,8 @@ def figures(row: RunRow) -> list[str]:
     steps = row.run.step_count
     parts = [
         pluralize(steps, "step") if steps and not row.rounds else pluralize(row.rounds, "round"),
-        call_words(row.calls, row.updates),
+        steps_words(row.run) if row.rounds else "",
+        call_words(row.run, row.calls, row.updates),
         f"{row.failed:,} failed" if row.failed else "",
         pluralize(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",

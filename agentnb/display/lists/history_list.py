@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
+from agentnb.detect.run_ends import RunState
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
-from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
+from agentnb.display.texts.states import outcome_words, state_words, with_outcome
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
@@ -59,7 +60,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
         status_words(one),
         outcome_words(one.assessment),
         one.stop_reason,
-        REMARK if one.recovered else "",
+        f"{REMARK} recovered" if one.recovered else "",  # the second is the word of the tables
         one.model,
         *one.tags,
         one.notebook,
@@ -132,6 +133,7 @@ def _state(summary: RunSummary) -> RunState:
         summary.foreign,
         summary.failed_calls,
         summary.blocked_calls,
+        summary.substitutes,
         summary.plan_rejected,
         None if summary.assessment is None else summary.outcome,
     )

@@ -9,23 +9,21 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import RunState, completion, kind_of_counted_calls, state_of
 from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, duration, first_line, pluralize, thousands, times
-from agentnb.display.texts.run_figures import call_words, usage_parts
+from agentnb.display.texts.run_figures import call_words, output_words, usage_parts
 from agentnb.display.texts.states import (
-    RunState,
     chip,
-    completion,
     filled_gaps,
     has_ended,
     is_going_on,
     outcome_with_source,
     pending_retry,
     rounds_words,
-    state_of,
     steps_words,
 )
 
@@ -120,8 +118,8 @@ def state_html(run: Run, *, leads: bool = False) -> Html:
 
 
 def _substitutes(run: Run) -> Html:
-    count = sum(record.is_substituted for record in run.step_records.values())
-    return tag("span", "chip warn", f"{pluralize(count, 'step')} used a substitute") if count else NOTHING
+    is_counted = not run.substitutes or kind_of_counted_calls(state_of(run)) == "substituted"
+    return NOTHING if is_counted else tag("span", "chip warn", f"{pluralize(run.substitutes, 'step')} used a substitute")
 
 
 def outcome_html(run: Run) -> Html:
@@ -143,6 +141,7 @@ def _milliseconds(at: datetime) -> int:
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps counting the time."""
     parts = [
+        output_words(run),
         _rounds(run),
         steps_words(run),
         _calls_so_far(run, totals),
@@ -164,7 +163,7 @@ def _rounds(run: Run) -> str:
 def _calls_so_far(run: Run, totals: Totals) -> str:
     """Return the number of calls. In a live run, it is shown only next to its limit, at constant width."""
     if not run.should_continue:
-        return call_words(totals.calls, totals.updates)
+        return call_words(run, totals.calls, totals.updates)
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
     return f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls" if limit else ""
@@ -275,7 +274,7 @@ def _calls(run: Run, totals: Totals) -> tuple[str, str]:
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
         return ("tool calls", f"{run.calls_made} of {most:g}")
-    return ("calls", totals.calls_told())
+    return ("calls", totals.calls_told(run))
 
 
 def _calls_this_turn(run: Run) -> str:

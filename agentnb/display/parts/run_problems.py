@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import kind_of_counted_calls, state_of
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import pluralize, short_id
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
-from agentnb.display.texts.states import kind_of_counted_calls, state_of
 
 MAX_LINKED = 8
 """Maximum rounds linked for each kind; the rest are counted."""
@@ -71,7 +71,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 def to_first_call(run: Run, words: str) -> Html:
     """Return the words for a run's state; if they count calls, make them a link to the first of those."""
     kind = kind_of_counted_calls(state_of(run))
-    first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_)[kind]), None)
+    first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_).get(kind)), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)
 
 

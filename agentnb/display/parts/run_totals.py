@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
 from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.run_figures import call_counts, call_words
@@ -48,8 +49,8 @@ class Totals:
             totals.add(one)
         return totals
 
-    def calls_told(self) -> str:
+    def calls_told(self, run: Run) -> str:
         """Return the number of calls, and of rejected, interrupted and failed ones; empty if there are no calls."""
         counts = ((self.blocked, "rejected"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {word}" for count, word in counts if count]
-        return ", ".join(filter(None, [call_words(self.calls, self.updates), *extra]))
+        return ", ".join(filter(None, [call_words(run, self.calls, self.updates), *extra]))

@@ -71,11 +71,15 @@ def _options(typed: a.Invocation) -> str:
     return "".join(f" {option} {value}" for option, value in (*values.items(), *rules) if value)
 
 
+def _by_python(by: a.Invocation | None) -> bool:
+    return by is not None and by.surface == "python"
+
+
 def _in_cell(advice: a.ContinueRun | a.RerunSteps | a.TryAgain, *commands: str | a.Plain) -> tuple[str | a.Plain, ...]:
     """Return the commands, with a note if they leave out options of the cell; for a run that Python started, which no
     command reaches, its expression.
     """
-    if advice.by is not None and advice.by.surface == "python":
+    if _by_python(advice.by):
         return (str(a.PYTHON[type(advice)](advice)),)
     return (*commands, LEFT_OUT) if _cell_options(advice.by).allowed else commands
 
@@ -113,8 +117,8 @@ def _answer(advice: a.AnswerRun) -> str:
 
 
 def _replay(advice: a.ReplayRun) -> str:
-    """Return the magic if the run is in a variable, or the function call for any other expression."""
-    is_named = is_variable(advice.variable)
+    """Return the magic if the run of a cell is in a variable, or the function call for any other expression or run."""
+    is_named = is_variable(advice.variable) and not _by_python(advice.by)
     return f"%replay {advice.variable} -g matrix -p matrix" if is_named else a.replay_call(advice)
 
 

@@ -9,6 +9,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import kind_of_counted_calls, state_of
 from agentnb.display.texts.labels import (
     FIGURE_SPACE,
     amount,
@@ -20,13 +21,13 @@ from agentnb.display.texts.labels import (
     short_id,
     thousands,
 )
-from agentnb.display.texts.states import has_ended, kind_of_counted_calls, rounds_words, state_of, steps_words
+from agentnb.display.texts.states import has_ended, rounds_words, steps_words
 
 
 def meta(run: Run) -> list[str]:
-    """Return rounds, calls, todos, time, usage and model, in a few words each."""
-    calls = call_words(*call_counts(outer_calls(run)), "tool call")
-    parts = [part for part in (rounds_words(run), steps_words(run), calls) if part]
+    """Return the validity of the output, rounds, calls, todos, time, usage and model, in a few words each."""
+    calls = call_words(run, *call_counts(outer_calls(run)), "tool call")
+    parts = [part for part in (output_words(run), rounds_words(run), steps_words(run), calls) if part]
     if run.failed_calls and kind_of_counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
@@ -44,9 +45,16 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
     return len(roles) - updates, updates
 
 
-def call_words(calls: int, updates: int, noun: str = "call") -> str:
-    """Return a phrase such as ``4 calls and 6 todo updates``; empty if both are zero."""
+def call_words(run: Run, calls: int, updates: int, noun: str = "call") -> str:
+    """Return a phrase such as ``4 calls and 6 todo updates``; calls that made plans are in `steps_words`."""
+    calls -= len({plan.call_id for plan in run.plans.values() if plan.call_id})
     return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
+
+
+def output_words(run: Run) -> str:
+    """Return ``output valid`` if the answer fits ``output=``, which is no check; otherwise an empty text."""
+    is_valid = run.status == "completed" and run.output_schema is not None and run.plain_output is not None
+    return "output valid" if is_valid else ""
 
 
 def prompt_with_author(run: Run) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from agentnb.acp.foreign_agent import UNCHECKED
 from agentnb.advice import (
     AnswerRun,
     AnyAdvice,
@@ -25,16 +23,18 @@ from agentnb.advice import (
 )
 from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
-from agentnb.core.log.outcome import Assessment, Outcome
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
-from agentnb.core.plans.plan_steps import CALL
+from agentnb.core.plans.plan_steps import CALL, steps_of
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
-from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
-from agentnb.core.todos import Todo, has_open, open_todos
+from agentnb.core.run.approvals import ended_at_question
+from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, UNCHECKED, CallRecord, WorkflowRound
+from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
+from agentnb.detect.run_ends import PLAN_REJECTED, STATES, RunState, end_word, kind_of_counted_calls, state_of
 from agentnb.display.texts.call_labels import arguments, state
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
@@ -43,18 +43,6 @@ from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
 
-STATES = {
-    "running": "Running",
-    "waiting_on_user": "Waiting for you",
-    "completed": "Done",
-    "limited": "Limit reached",
-    "stopped": "Ended",
-    "cancelled": "Stopped by you",
-    "interrupted": "Interrupted",
-    "unknown": "End not recorded",
-    "failed": "Failed",
-}
-"""The word for each status."""
 STEP_STATES = {
     "running": "running",
     "waiting": "waiting for you",
@@ -66,8 +54,6 @@ STEP_STATES = {
     "skipped": "skipped",
 }
 """The word for each state of a step of a workflow."""
-TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
-ENDED_UNCHECKED = "Ended, unchecked"
 UNKNOWN_END = "Success is uncertain: this agent may report an error in its last message."
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
@@ -75,8 +61,9 @@ ENDED = {
     "blocked": "todos blocked",
     "refusal": "model declined",
     "loop_detected": "loop detected",
+    NO_STORE: "question not answered",
 }
-"""Policies' reasons for ending a run, in two words, by stop reason."""
+"""Reasons for ending a run, in a few words, by stop reason."""
 WHY_ENDED = {
     "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
     "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
@@ -84,8 +71,6 @@ WHY_ENDED = {
 }
 """Policies' reasons, as sentences."""
 PLAN_WAITS = "Plan awaits your approval"
-OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its user"}
-"""Words for what a person did in a foreign run."""
 ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {limit.name: limit.word for limit in (*LIMITS.values(), SESSION_BUDGET)}
 """The word for each limit."""
@@ -108,57 +93,12 @@ MAX_EXPLAINED = 300
 """Maximum characters of a provider's reason for a refusal, a blocked todo's reason, and a tool's error."""
 
 
-Tone: TypeAlias = Literal["good", "neutral", "warn"]
-
-
-class RunState(NamedTuple):
-    """The facts that determine the words for a run's state, taken from the run or its summary."""
-
-    status: str
-    stop_reason: str = ""
-    limit_value: float | None = None
-    """The value of the limit that ended the run; ``stop_reason`` names the limit."""
-    todos_open: bool = False
-    paused: bool = False
-    """True if the run is waiting without an open question."""
-    foreign: bool = False
-    """True if another product recorded the run."""
-    failed_calls: int = 0
-    blocked_calls: int = 0
-    """Number of calls refused by a gate, a limit or the person."""
-    plan_rejected: bool = False
-    """True if the run's last plan was rejected."""
-    outcome: Outcome | None = None
-    """The outcome, or None if the run was not checked."""
-
-
-def state_of(run: Run) -> RunState:
-    """Return the state of a run."""
-    limit = run.limit
-    return RunState(
-        run.status,
-        (limit.limit if run.status == "limited" and limit is not None else run.stop_reason) or "",
-        limit.value if limit is not None else None,
-        has_open(run.todos),
-        not run.waiting,
-        is_foreign(run),
-        run.failed_calls,
-        run.blocked_calls,
-        run.is_plan_rejected,
-        None if run.assessment is None else run.outcome,
-    )
-
-
 def state_words(state: RunState) -> str:
     """Return the state of a run in a few words, such as ``Done, todos open`` or ``Limit reached: 50 rounds``.
 
     All lists and cards use the same words.
     """
-    word = STATES.get(state.status, state.status)
-    if state.status == "completed":
-        return completion(state)[1]
-    if state.status == "waiting_on_user" and not state.foreign:
-        return "Paused" if state.paused else word
+    word = end_word(state)
     if state.status == "limited":
         name, value = state.stop_reason, state.limit_value
         more = LIMIT_WORDS.get(name, "") if value is None else limit_words(name, value)
@@ -166,7 +106,7 @@ def state_words(state: RunState) -> str:
     if state.status == "stopped":
         more = ENDED.get(state.stop_reason) or first_line(state.stop_reason, 60)
         return f"{word}: {more}" if more else word
-    return OF_OTHERS.get(state.status, word) if state.foreign else word
+    return word
 
 
 def end_words(reason: str) -> str:
@@ -175,40 +115,16 @@ def end_words(reason: str) -> str:
     return f"at the limit of {plain.removeprefix('max ')}" if reason in LIMIT_WORDS else ENDED.get(reason, plain)
 
 
-def completion(state: RunState) -> tuple[Tone, str]:
-    """Return the tone and words for a completed run. The tone is good only if the run was checked and passed.
-
-    A recorded outcome is shown next to these words.
-    """
-    done_word = STATES["completed"]
-    cases: tuple[tuple[bool, Tone, str], ...] = (
-        (state.plan_rejected, "warn", PLAN_REJECTED),
-        (state.todos_open, "warn", TODOS_OPEN),
-        (state.outcome == "passed", "good", done_word),
-        (state.failed_calls > 0, "warn", f"{done_word}, {pluralize(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done_word}, {pluralize(state.blocked_calls, 'call')} rejected"),
-        (state.outcome is not None, "neutral", done_word),
-        (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
-    )
-    return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
-
-
-def kind_of_counted_calls(state: RunState) -> Literal["failed", "rejected", ""]:
-    """Return the kind of calls that the words for the state count, or an empty text."""
-    if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
-        return ""
-    return "failed" if state.failed_calls else "rejected" if state.blocked_calls else ""
-
-
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
     """Return the state in a few words; while the agent is working, they include the running tool or plan step.
 
     ``hears``: whether a reply is streaming; ``position``: position in a plan that a nested run is executing.
     """
-    if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
+    current = state_of(run)
+    if current.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
-        label = state_words(state_of(run))
+        label = state_words(current)
         return f"{label} by you" if label == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else label
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
@@ -338,9 +254,10 @@ def rounds_words(run: Run) -> str:
 
 
 def steps_words(run: Run) -> str:
-    """Return ``3 steps`` or, for a run that makes plans, ``2 plans``; empty if the run works in rounds."""
+    """Return ``3 steps``, ``2 plans`` for a run of a planner, or ``1 plan of 2 steps`` for a run in rounds that ran one."""
     if run.rounds:
-        return ""
+        sizes = [len(steps_of(plan.plan, plan.id)) for plan in run.plans.values() if plan.id in run.step_records]
+        return f"{pluralize(len(sizes), 'plan')} of {pluralize(sum(sizes), 'step')}" if sizes else ""
     first = next(iter(run.step_records.values()), None)
     if run.plans or (first is not None and first.agent == EXECUTION):  # a plan without a planner is not proposed
         return pluralize(len(run.plans) or 1, "plan")
@@ -482,9 +399,9 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
-    if run.is_suspended and getattr(run.events[-1], "why", "") != NO_STORE:  # without a store, a note says how to be asked
-        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
+        return RecoverRun(clean(short_id(run.id)), tools, gates, invocation_of(run), lead="Recover")
+    if run.is_suspended and not ended_at_question(run):  # without a store, a note says how to be asked
+        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, invocation_of(run), lead="Answer")
     return None
 
 
@@ -500,7 +417,7 @@ def _first_of_several(run: Run) -> str:
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
-def _invocation(run: Run) -> Invocation:
+def invocation_of(run: Run) -> Invocation:
     """Return the options with which the run was started, in displayable form."""
     return change_texts(run.invocation, clean) or Invocation(surface="python")
 
@@ -512,8 +429,8 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=_invocation(run), lead="Continue")
+        return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -582,7 +499,7 @@ def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Add the run's options to the advice in an error or warning; they were unknown where it arose."""
-    tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
+    tools, invocation = tuple(map(clean, run.tool_words)), invocation_of(run)
     return tuple(
         [
             replace(item, tools=tools, by=invocation) if isinstance(item, TryAgain) else item

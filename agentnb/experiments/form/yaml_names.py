@@ -10,6 +10,7 @@ from agentnb.advice import Advised
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.experiments.planning.experiment_checks import MEASURES, SHIPPED
+from agentnb.experiments.planning.variants import is_policy
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
@@ -89,8 +90,7 @@ class Names:
 
 def is_arm(value: Any) -> bool:
     """True if a value can be a variant."""
-    is_policy = callable(getattr(value, "rules", None)) and hasattr(value, "name")
-    return isinstance(value, GuidanceSet | Agent | Workflow | Mapping) or (is_policy and not isinstance(value, type))
+    return isinstance(value, GuidanceSet | Agent | Workflow | Mapping) or (is_policy(value) and not isinstance(value, type))
 
 
 def is_frame(value: Any) -> bool:

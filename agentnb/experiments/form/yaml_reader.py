@@ -10,14 +10,12 @@ from typing import Any
 
 from agentnb.advice import PYTHON, Commands
 from agentnb.agent.agent import Agent
-from agentnb.agent.agent_settings import AgentSettings
 from agentnb.errors import ExperimentProblems, SettingsError, suggest_names
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.yaml_names import Names, is_frame
 from agentnb.experiments.planning.experiment_checks import within
 from agentnb.experiments.planning.experiment_tasks import TRACES
-from agentnb.experiments.planning.run_folders import HOME
-from agentnb.experiments.planning.variants import PROMPT
+from agentnb.experiments.planning.variants import VARIANT_SETTINGS
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.tools.builtin.builtin_names import tools_of_word
 from agentnb.tools.mcp.mcp_server import is_word
@@ -27,7 +25,6 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, Scala
 KEYS = tuple([field.name for field in fields(Experiment) if not field.name.startswith("_")])
 """The keys that an experiment in YAML may have."""
 NEEDED = ("tasks", "variants")
-SETTINGS = tuple([field.name for field in fields(AgentSettings) if field.init])
 VARIABLES = ("output", "history", "detect", "policy", "extensions")
 """Agent settings whose text may name a variable."""
 LISTS = ("tools", "gates")
@@ -126,11 +123,10 @@ def _agent(node: Node, names: Names) -> Any:
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
     """Return the settings of an agent, resolving the names of tools, gates, guidance sets and models."""
-    allowed = (*SETTINGS, PROMPT, HOME)
     settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
-        if key not in allowed:
-            names.problems.add(entry.line, f"An agent has no setting {key!r}", suggest_names(key, allowed))
+        if key not in VARIANT_SETTINGS:
+            names.problems.add(entry.line, f"An agent has no setting {key!r}", suggest_names(key, VARIANT_SETTINGS))
         else:
             settings[key] = _setting(key, entry.value, names)
     return settings

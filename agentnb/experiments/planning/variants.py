@@ -18,7 +18,6 @@ from agentnb.models.model import Model
 from agentnb.models.seeds import takes_seed, with_seed
 from agentnb.policies.permissions.permission_rules import NO_RULES, RuleList
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.policy_sets import PolicySet
 from agentnb.policies.run_limits import LIMITS
 from agentnb.runtime.host.host import host_here
 from agentnb.tools.builtin.builtin_names import tools_of
@@ -28,9 +27,8 @@ OWN_MODEL = ""
 """Placeholder for the name of a model: each variant's agent has its own."""
 PROMPT = "prompt"
 """Variant setting that, like `HOME`, is not an agent setting: a template around the prompt of each task."""
-_SETTINGS = {field.name for field in fields(AgentSettings) if field.init} | {PROMPT, HOME}
-
-
+VARIANT_SETTINGS = (*[field.name for field in fields(AgentSettings) if field.init], PROMPT, HOME)
+"""Names of all settings of a variant."""
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
 """Settings that can be changed in a fork of a recorded run."""
 
@@ -144,6 +142,11 @@ def is_persona(model: str | Model) -> bool:
     return name_of(model).startswith("simulated:")
 
 
+def is_policy(value: Any) -> bool:
+    """True if a value has the form of a policy set."""
+    return callable(getattr(value, "rules", None)) and hasattr(value, "name")
+
+
 def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]:
     """Return the variants by name. The items of a list serve as their own names. Problems are appended."""
     if isinstance(definitions, Mapping):
@@ -208,13 +211,12 @@ def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
         if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
         return settings, template, home
-    if callable(getattr(definition, "rules", None)) and hasattr(definition, "name"):
-        policy: PolicySet = definition
-        return {"policy": policy}, None, ""
+    if is_policy(definition):
+        return {"policy": definition}, None, ""
     raise SettingsError(f"{definition!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
     for key in settings:
-        if key not in _SETTINGS:
-            raise SettingsError(f"an agent has no setting {key!r}", suggest_names(key, _SETTINGS))
+        if key not in VARIANT_SETTINGS:
+            raise SettingsError(f"an agent has no setting {key!r}", suggest_names(key, VARIANT_SETTINGS))

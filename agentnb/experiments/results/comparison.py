@@ -20,7 +20,7 @@ from agentnb.experiments.results.experiment_folder import Records
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import comparison_notes
-from agentnb.experiments.results.recorded_arms import RecordedArms, recorded_arms
+from agentnb.experiments.results.recorded_arms import recorded_arms
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.results.values import (
     CellValue,
@@ -175,12 +175,9 @@ class Comparison:
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
         values = pluralize(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
-        if self.p_adjusted is not None:  # the extremes are not adjusted
-            could = "could" if self.could_turn else "cannot"
-            return f"{values} {could} change the unadjusted result{within}"
-        if self.could_turn:
-            return f"{values} could change the result{within}"
-        return f"{values} cannot change the result{within}"
+        could = "could" if self.could_turn else "cannot"
+        unadjusted = "" if self.p_adjusted is None else "unadjusted "  # the extremes are not adjusted
+        return f"{values} {could} change the {unadjusted}result{within}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -444,19 +441,19 @@ def compare(
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("compare() needs two sets of runs", "Write compare(runs, others), or compare(results, A, B)")
-        return _of_runs(recorded_arms(source, a, primary, names), names, limits, quality, getattr(primary, "content", None))
+        arms = recorded_arms(source, a, primary, names)
+        comparison = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+        return _apply_quality(comparison, quality, getattr(primary, "content", None))
     source.check_comparable()
     chosen = source.primary if primary is None else _check_primary(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
     notes = (*source.notes_of_runs, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
-    content = source.plan.frozen.get("checks", {}).get(chosen)
-
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
         arms = source.of(a), source.of(b)
         comparison = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
-        return _apply_quality(comparison, quality, content)
+        return _apply_quality(comparison, quality, source.plan.frozen.get("checks", {}).get(chosen))
 
     if a is not None and b is not None:
         if a == b:
@@ -486,13 +483,6 @@ def _check_given(limits: Limits, quality: Any) -> None:
         raise SettingsError(
             f"limits={limits!r}: the first must be below the second", "Give the minimum and maximum, such as (0, 10)"
         )
-
-
-def _of_runs(
-    arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
-) -> Comparison:
-    comparison = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
-    return _apply_quality(comparison, quality, content)
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:

@@ -19,7 +19,7 @@ from math import fsum
 from statistics import NormalDist, fmean
 from typing import NamedTuple, TypeAlias
 
-from agentnb.detect.intervals import Z95, Share, t95, wilson
+from agentnb.detect.intervals import Z95, Share, clustered_share, clustered_variance
 from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.values import CellValue, Unit, task_means
@@ -75,21 +75,16 @@ def _share(values: Iterable[tuple[bool, Hashable]]) -> Share:
     """Return the share of true values, with Wilson's interval for the effective number of runs."""
     pairs = [*values]
     if not pairs:
-        return Share(None, None, None)
-    runs, share = len(pairs), sum(value for value, _ in pairs) / len(pairs)
-    sums: dict[Hashable, float] = {}
-    for value, cluster in pairs:
-        sums[cluster] = sums.get(cluster, 0.0) + value - share
-    variance, clusters = fsum(total * total for total in sums.values()) / runs**2, len(sums)
-    effective = min(share * (1 - share) / variance, runs) if variance > 1e-12 else clusters
-    return wilson(share * effective, effective, t95(clusters - 1) if 1 < clusters < runs else Z95)
+        return Share()
+    share = sum(value for value, _ in pairs) / len(pairs)
+    return clustered_share(share, *clustered_variance(pairs, share), len(pairs))
 
 
 def _kappa(runs: Sequence[LabelledRun]) -> Share:
     cells = [[sum((run.is_healthy, run.is_passed) == (row, column) for run in runs) for column in (0, 1)] for row in (0, 1)]
     rows, columns = [*map(sum, cells)], [*map(sum, zip(*cells, strict=True))]
     if len(runs) in (0, *rows, *columns):  # labels or verdicts are all equal: kappa is undefined
-        return Share(None, None, None)
+        return Share()
     result = load_extra("statsmodels.stats.inter_rater").cohens_kappa(load_extra("numpy").asarray(cells))
     return Share(*map(float, (result.kappa, result.kappa_low, result.kappa_upp)))
 

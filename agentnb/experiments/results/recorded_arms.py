@@ -12,9 +12,10 @@ from agentnb.experiments.planning.experiment_checks import Check, read_checks
 from agentnb.experiments.results.judged_rows import bench_of, judge_recorded
 from agentnb.experiments.results.rows import Row, row_of
 from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.experiments.arms import VARIANT_TAG, find_tag
 
-TASK_TAG, VARIANT_TAG = "task:", "variant:"
-"""Prefixes of the tags that name a run's task and its variant."""
+TASK_TAG = "task:"
+"""Prefix of the tag that names a run's task."""
 
 
 class RecordedArms(NamedTuple):
@@ -78,16 +79,12 @@ def _benchmark(run: RunFacts, *, by_file: bool) -> str:
 
 def name_of_task(run: RunFacts) -> str:
     """Return the task of a run: its tag, its benchmark's task, or its prompt."""
-    return _find_tag(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
+    return find_tag(run.tags, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
 
 
 def arm_of(run: RunFacts) -> str:
     """Return the variant of an experiment's run; empty for other runs."""
-    return _find_tag(run, VARIANT_TAG)
-
-
-def _find_tag(run: RunFacts, prefix: str) -> str:
-    return next((tag.removeprefix(prefix) for tag in run.tags if tag.startswith(prefix)), "")
+    return find_tag(run.tags, VARIANT_TAG)
 
 
 def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Check], *, is_named: bool, by_file: bool) -> list[Row]:

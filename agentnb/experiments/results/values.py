@@ -150,15 +150,6 @@ def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float
     return dict(sorted(values.items()))
 
 
-def values_by_task(rows: Iterable[Row], name: str) -> ByTask:
-    """Return the known values of a check or measure by task."""
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        if (value := row.value(name)) is not None:
-            values.setdefault(row.task, []).append(value)
-    return [*values.values()]
-
-
 def differences_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[ByTask]:
     """Return the differences between the runs of each pair, by task and model."""
     differences: dict[str, dict[str, list[float]]] = {}

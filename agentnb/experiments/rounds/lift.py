@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.frames import frame_of
 from agentnb.detect.intervals import Share, difference, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.scores import share_columns
@@ -139,8 +140,8 @@ def _effect_row(
         **_counts(*judged),
         "tasks": len({draw.cluster for arm in judged for draw in arm}),
         "unknown": sum(map(len, arms)) - sum(map(len, judged)),
-        **share_columns("share", Share(estimate.first, None, None)),
-        **share_columns("anyway", Share(estimate.second, None, None)),
+        **share_columns("share", Share(estimate.first)),
+        **share_columns("anyway", Share(estimate.second)),
         **share_columns("lift", Share(estimate.value, low, high)),
         "p_value": estimate.p_value,
         "p_adjusted": None,
@@ -262,7 +263,4 @@ FORMER = {"followed": "share", "followed_low": "share_low", "followed_high": "sh
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in COLUMNS.items()}
-    return with_former_columns(pd.DataFrame(frame), FORMER)
+    return with_former_columns(frame_of(rows, COLUMNS), FORMER)

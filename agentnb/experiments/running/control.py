@@ -170,6 +170,7 @@ class Control:
         """Record the end of the experiment."""
         is_whole = self._done >= self.total and not self.is_stopping
         self._state = "done" if is_whole else "budget" if spent and not self.is_stopping else "stopped"
+        self.waiting, self._stop = int, None  # a session keeps the control, and need not keep the runs
         self._tell()
 
     def _count(self, row: Row) -> None:

@@ -10,6 +10,7 @@ from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.experiment_folder import ExperimentFolder, Records
 from agentnb.experiments.running.cell_work import CELL_TAG, POOL_TAG, Job, Resumable, Work
+from agentnb.plots.experiments.arms import find_tag
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
@@ -24,7 +25,7 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
         return None
     if summary.parent_id is not None:
         return None
-    return next((tag.removeprefix(CELL_TAG) for tag in summary.tags if tag.startswith(CELL_TAG)), None)
+    return find_tag(summary.tags, CELL_TAG) or None
 
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:

@@ -214,7 +214,7 @@ def _context() -> Any:
     except ImportError as error:
         raise SettingsError(
             "Running an experiment in separate processes requires the loky package",
-            Install("agentnb[scale]", lead="Install it"),
+            Install("agentnb[stats]", lead="Install it"),
         ) from error
     return get_context("loky")
 

@@ -50,5 +50,8 @@ def _means(rows: Iterable[Row], primary: str, keep: Sequence[str]) -> dict[str, 
     for row in rows:
         if row.task in keep:
             values.setdefault(row.task, []).append(row.value(primary))
-    values_known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
-    return {task: fmean(values_known[task]) for task, of_task in values.items() if len(values_known[task]) == len(of_task)}
+    return {
+        task: fmean(known)
+        for task, of_task in values.items()
+        if len(known := [value for value in of_task if value is not None]) == len(of_task)
+    }

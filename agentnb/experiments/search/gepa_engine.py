@@ -24,6 +24,7 @@ from agentnb.experiments.search.search_cells import SearchCells
 from agentnb.experiments.search.split import Split
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.plots.experiments.arms import task_means
 
 T = TypeVar("T")
 
@@ -70,11 +71,7 @@ class CandidateSearch:
     async def scores(self, guidance: GuidanceSet, places: Sequence[int]) -> list[float]:
         """Return the mean of each task. A task without a value gets the mean of the others, which is neutral."""
         rows = await self.cells.rows(guidance, places)
-        values: dict[str, list[float]] = {}
-        for row in rows:
-            if (value := row.value(self.cells.plan.primary)) is not None:
-                values.setdefault(row.task, []).append(value)
-        means = {task: fmean(task_values) for task, task_values in values.items()}
+        means = task_means(rows, self.cells.plan.primary)
         default = fmean(means.values()) if means else 0.0
         return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 

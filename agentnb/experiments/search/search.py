@@ -373,7 +373,7 @@ class Search:
     def _path(self) -> Path | None:
         if self.folder is False:
             return None
-        return Path(self.folder).expanduser().absolute() if self.folder else Path.cwd() / FOLDER / self.id
+        return Path(self.folder or FOLDER / self.id).expanduser().absolute()
 
     @cached_property
     def _records(self) -> Records:

@@ -8,7 +8,7 @@ from math import isnan
 from os.path import relpath
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.states import end_words
@@ -43,8 +43,8 @@ class Fact(NamedTuple):
     value: str
     meaning: str = ""
     """Explanation of the number."""
-    is_detail: bool = False
-    """True if a page folds it away."""
+    place: Literal["open", "drawn", "folded"] = "open"
+    """Whether it is folded away; a ``drawn`` one only on a page, whose sentence or picture shows it."""
 
 
 class Estimate(NamedTuple):
@@ -52,6 +52,8 @@ class Estimate(NamedTuple):
 
     name: str
     value: Difference
+    p_value: str = ""
+    """Its p value in words."""
 
 
 class Flip(NamedTuple):
@@ -102,7 +104,16 @@ def estimates(comparison: Comparison) -> list[Estimate]:
     if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
         readings.append(("completed runs", comparison.of_completed))
     readings += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
-    return [Estimate(name, value) for name, value in readings if isinstance(value, Difference)]
+    return [
+        Estimate(name, value, _p_words(comparison, value) if value.interval else "")
+        for name, value in readings
+        if isinstance(value, Difference)
+    ]
+
+
+def _p_words(comparison: Comparison, estimate: Difference) -> str:
+    adjusted = comparison.p_adjusted if estimate is comparison.analysis else None
+    return format_p(estimate.p_value) if adjusted is None else f"{format_p(adjusted)}, Holm"
 
 
 def shares(comparison: Comparison) -> str:
@@ -129,7 +140,7 @@ def _verdict(comparison: Comparison) -> str:
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
-        if format_difference(analysis.value) == "0":
+        if _is_none(analysis):
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return (
             f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
@@ -146,9 +157,17 @@ def _at_look(comparison: Comparison) -> str:
 
 
 def _ground(comparison: Comparison) -> str:
-    if not isinstance(comparison.of_completed, Difference):
+    completed = comparison.of_completed
+    if not isinstance(completed, Difference):
         return " The difference rests on runs that hit a limit or failed: too few pairs completed."
+    if _is_none(completed):
+        return " Among completed runs there is no difference: it all comes from runs that hit a limit or failed."
     return " Without the runs that hit a limit or failed, this is not shown."
+
+
+def _is_none(analysis: Difference) -> bool:
+    """True if no task differs."""
+    return analysis.interval is None and format_difference(analysis.value) == "0"
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -172,7 +191,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
     """Yield the numbers of the comparison."""
     analysis = comparison.analysis
     if isinstance(analysis, Difference) and not comparison.is_identical:
-        yield Fact("Difference", _difference(comparison, analysis), "mean of tasks, each with equal weight")
+        yield Fact("Difference", _difference(comparison, analysis), "mean of tasks, each with equal weight", "drawn")
         yield from _look(comparison)
         yield from _extremes(comparison)
         yield from _means(comparison)
@@ -241,7 +260,7 @@ def _look(comparison: Comparison) -> Iterator[Fact]:
 
 def _extremes(comparison: Comparison) -> Iterator[Fact]:
     for name, value, meaning in _cases(comparison):
-        yield Fact(f"Missing values {name}", format_estimate(value), meaning)
+        yield Fact(f"Missing values {name}", format_estimate(value), meaning, "drawn")
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
@@ -259,7 +278,7 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
 def _means(comparison: Comparison) -> Iterator[Fact]:
     a, b = _task_means(comparison)
     meaning = "of the paired tasks" if comparison.quality is None else "of the paired tasks, as judged, not corrected"
-    yield Fact("Means", f"{comparison.a!r} {a:.3g}, {comparison.b!r} {b:.3g}", meaning, is_detail=True)
+    yield Fact("Means", f"{comparison.a!r} {a:.3g}, {comparison.b!r} {b:.3g}", meaning, place="folded")
 
 
 def _task_means(comparison: Comparison) -> list[float]:
@@ -276,16 +295,15 @@ def _left_out(comparison: Comparison) -> Iterator[Fact]:
         details = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
         named.append(f"{unit.task} ({', '.join(details)})" if details else unit.task)
     more = f" and {len(unpaired) - MAX_NAMED:,} more" if len(unpaired) > MAX_NAMED else ""
-    yield Fact(
-        "Left out", f"{len(unpaired):,} of {pluralize(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing"
-    )
+    text = f"{len(unpaired):,} of {pluralize(len(units), 'pair')}: {', '.join(named)}{more}"
+    yield Fact("Left out", text, "a value is missing", "drawn" if isinstance(comparison.analysis, Difference) else "open")
 
 
 def _list_completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
         counts = f"{comparison.a!r} {out_a} of {len(comparison.rows_a)}, {comparison.b!r} {out_b} of {len(comparison.rows_b)}"
-        yield Fact("Only completed runs", format_estimate(comparison.of_completed), f"left out: {counts}")
+        yield Fact("Only completed runs", format_estimate(comparison.of_completed), f"left out: {counts}", "drawn")
 
 
 def _passes(comparison: Comparison) -> Iterator[Fact]:
@@ -293,7 +311,7 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
     if pairs is not None:
         text = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
         yield Fact(
-            "McNemar, exact", f"{text}, {format_p(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
+            "McNemar, exact", f"{text}, {format_p(pairs.p_value)}", "tasks that pass with one variant only", place="folded"
         )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
@@ -302,7 +320,7 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
                 + (f" [{share.interval[0]:.2f}, {share.interval[1]:.2f}]" if share.interval else "")
                 for share in shares
             )
-            yield Fact(f"pass^k, {name}", text, "k runs of a task all pass", is_detail=True)
+            yield Fact(f"pass^k, {name}", text, "k runs of a task all pass", place="folded")
 
 
 def _tasks(comparison: Comparison) -> str:
@@ -321,7 +339,7 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
             yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
             if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
                 completed = format_ratio(comparison.ratios_of_completed[name], comparison.a)
-                yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, is_detail=True)
+                yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, place="folded")
 
 
 def _loops(comparison: Comparison) -> Iterator[Fact]:
@@ -336,7 +354,7 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
         "Loops",
         f"{', '.join(counts)}{p_value}",
         "rounds until the first loop; completion is a competing event",
-        is_detail=True,
+        place="folded",
     )
 
 

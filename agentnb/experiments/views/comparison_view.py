@@ -54,8 +54,8 @@ def comparison_html(comparison: Comparison) -> Html:
     try:
         lines, limits = [*facts(comparison)], comparison.value_limits
         drawn = intervals_html(estimates(comparison), None if limits is None else limits[1] - limits[0])
-        shown = (sentence_html(verdict(comparison)), drawn, _cautions(comparison), facts_html(_rows(lines, is_detail=False)))
-        folded = (states, facts_html(_rows(lines, is_detail=True)), notes_html(cautions(comparison)[MAX_CAUTIONS:]))
+        shown = (sentence_html(verdict(comparison)), drawn, _cautions(comparison), facts_html(_rows(lines, "open")))
+        folded = (states, facts_html(_rows(lines, "drawn", "folded")), notes_html(cautions(comparison)[MAX_CAUTIONS:]))
         more = tag("details", "exp-flips", tag("summary", "exp-summary", "Values, tests and notes"), *folded)
         return view_html(*head, *shown, _flips(comparison), more)
     except SettingsError as error:  # the extra `stats` is not installed
@@ -69,8 +69,8 @@ def comparison_text(comparison: Comparison) -> str:
         warnings = cautions(comparison)
         lines += [verdict(comparison), *([f"{WARNING} {'; '.join(warnings[:MAX_CAUTIONS])}"] if warnings else [])]
         details = [*facts(comparison)]
-        lines += [*facts_text(_rows(details, is_detail=False)), *_flip_lines(comparison), *states]
-        lines += [*facts_text(_rows(details, is_detail=True)), *[f"Note: {note}" for note in warnings[MAX_CAUTIONS:]]]
+        lines += [*facts_text(_rows(details, "open", "drawn")), *_flip_lines(comparison), *states]
+        lines += [*facts_text(_rows(details, "folded")), *[f"Note: {note}" for note in warnings[MAX_CAUTIONS:]]]
     except SettingsError as error:
         return text_of([*lines, str(error), *states])
     return text_of(lines)
@@ -86,8 +86,8 @@ def comparisons_text(several: Comparisons) -> str:
     return "\n\n".join(map(comparison_text, several))
 
 
-def _rows(lines: Iterable[Fact], *, is_detail: bool) -> list[tuple[str, str, str]]:
-    return [(fact.name, fact.value, fact.meaning) for fact in lines if fact.is_detail is is_detail]
+def _rows(lines: Iterable[Fact], *places: str) -> list[tuple[str, str, str]]:
+    return [fact[:3] for fact in lines if fact.place in places]
 
 
 def _cautions(comparison: Comparison) -> Html:

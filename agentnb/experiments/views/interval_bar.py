@@ -58,7 +58,7 @@ def _row(estimate: Estimate, reach: float) -> Html:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))
         middle, first, last = format_differences(value, low, high)
-        numbers = f"{middle}, {first} to {last}"
+        numbers = ", ".join(filter(None, (f"{middle}, {first} to {last}", estimate.p_value)))
         description = f"Estimate {middle}, 95 % interval from {first} to {last}, 0 in the middle of the axis"
     parts.append(_at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"))
     line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')

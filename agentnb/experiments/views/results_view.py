@@ -63,12 +63,8 @@ def _sentence(results: Results) -> str:
 
 def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
     """Return runs by variant and, unless they are covered, means and cost, as headings and rows."""
-    return _headings(results), _rows(results)
-
-
-def _headings(results: Results) -> list[str]:
     outcomes = [] if results.is_covered else ["completed", f"mean {results.primary}", "cost"]
-    return ["variant", "runs", *outcomes, *(["sandbox"] if results.sandboxes else [])]
+    return ["variant", "runs", *outcomes, *(["sandbox"] if results.sandboxes else [])], _rows(results)
 
 
 def _rows(results: Results) -> list[list[str]]:

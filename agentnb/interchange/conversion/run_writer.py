@@ -228,10 +228,9 @@ class RunWriter:
         ``name``: the source field, such as ``reward``. Full marks pass, 0 fails, and scores in between do neither. Other values
         are ignored.
         """
-        if isinstance(value, bool):
-            self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
-        elif isinstance(value, int | float) and isfinite(value):
-            self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), float(value)))
+        if isinstance(value, int | float) and isfinite(value):
+            score = None if isinstance(value, bool) else float(value)
+            self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), score))
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
         """Add a summary that replaces everything added so far, from the next reply on.

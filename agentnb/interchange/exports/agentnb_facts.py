@@ -8,6 +8,7 @@ import msgspec
 
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import kind_of
+from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.run_spans import Span, SpanEvent, event_data
@@ -35,6 +36,13 @@ def attributes_of(run: Run, span: Span) -> dict[str, Any]:
     elif span.result is not None:
         facts |= {"error_code": span.result.error_code, "seconds": span.seconds}
     return {PREFIX + name: value for name, value in facts.items() if value not in (None, "", [], (), "{}")}
+
+
+def call_of(run: Run, span: Span) -> tuple[ToolCall, ToolResult, str | None]:
+    """Return the call of a tool's span, its result and the description of the tool."""
+    call, result = span.call, span.result
+    assert call is not None and result is not None
+    return call, result, next((tool.description for tool in run.tools if tool.name == call.name), None) or None
 
 
 def _of_run(run: Run) -> dict[str, Any]:

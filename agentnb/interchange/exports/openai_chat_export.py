@@ -88,6 +88,11 @@ def _content(parts: list[Any]) -> str | list[dict[str, Any]]:
     """Return the content of a user message, as plain text if it consists of a single text part."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
+    return content_parts(parts)
+
+
+def content_parts(parts: Iterable[Text | Image]) -> list[dict[str, Any]]:
+    """Return texts and images in the form of the chat API."""
     return [
         {"type": "image_url", "image_url": {"url": data_url(part)}}
         if isinstance(part, Image)

@@ -5,7 +5,7 @@ The names follow openinference-semantic-conventions 0.1.42.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.agentnb_facts import attributes_of, event_attributes, json_text, name_of
+from agentnb.interchange.exports.agentnb_facts import attributes_of, call_of, event_attributes, json_text, name_of
 from agentnb.interchange.exports.run_spans import Span, TraceIds, parent_span_id, span_id, spans_of
 from agentnb.models.providers.serialization import data_url
 
@@ -106,20 +106,18 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
 
 
 def _of_tool(run: Run, span: Span) -> dict[str, Any]:
-    call, result = span.call, span.result
-    assert call is not None and result is not None
-    description = next((tool.description for tool in run.tools if tool.name == call.name), "")
-    pictures = {f"output.images.{n}.image.url": data_url(image) for n, image in enumerate(_images(result))}
+    call, result, description = call_of(run, span)
+    images = [part for part in result.parts if isinstance(part, Image)]
     return {
         "tool.name": call.name,
         "tool.id": call.id,
-        "tool.description": description or None,
+        "tool.description": description,
         "tool.parameters": json_text(call.arguments),
         "input.value": json_text(call.arguments),
         "input.mime_type": _JSON,
         "output.value": result.text,
         "output.mime_type": _PLAIN,
-        **pictures,
+        **{f"output.images.{n}.image.url": data_url(image) for n, image in enumerate(images)},
     }
 
 
@@ -156,20 +154,16 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
     """Return the attributes of messages, with each tool result as a separate message."""
-    attributes = {}
-    singles = (single for message in messages for single in _split(message))
-    for number, message in enumerate(singles):
-        for key, value in _message(message).items():
-            attributes[f"{name}.{number}.message.{key}"] = value
-    return attributes
+    singles = [single for message in messages for single in _split(message)]
+    return {
+        f"{name}.{number}.message.{key}": value
+        for number, message in enumerate(singles)
+        for key, value in _message(message).items()
+    }
 
 
-def _split(message: Message) -> Iterator[Message]:
-    if message.role != "tool":
-        yield message
-        return
-    for part in message.parts:
-        yield Message("tool", (part,))
+def _split(message: Message) -> list[Message]:
+    return [Message("tool", (part,)) for part in message.parts] if message.role == "tool" else [message]
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -189,17 +183,15 @@ def _message(message: Message) -> dict[str, Any]:
     return attributes
 
 
-def _content(parts: Iterable[AnyPart]) -> dict[str, Any]:
+def _content(parts: Sequence[AnyPart]) -> dict[str, Any]:
     """Return the content of a message: plain text if it is a single text, otherwise a list of contents."""
-    kept = [*parts]
-    if not kept:
-        return {}
-    if len(kept) == 1 and isinstance(kept[0], Text):
-        return {"content": kept[0].text}
-    attributes: dict[str, Any] = {}
-    for number, part in enumerate(kept):
-        attributes |= {f"contents.{number}.message_content.{key}": value for key, value in _part(part).items()}
-    return attributes
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return {"content": parts[0].text}
+    return {
+        f"contents.{number}.message_content.{key}": value
+        for number, part in enumerate(parts)
+        for key, value in _part(part).items()
+    }
 
 
 def _part(part: AnyPart) -> dict[str, Any]:
@@ -209,7 +201,3 @@ def _part(part: AnyPart) -> dict[str, Any]:
         return {"type": "text", "text": ""}
     attributes = {"type": "reasoning" if isinstance(part, Thinking) else "text", "text": part.text}
     return {**attributes, "agentnb.metadata": json_text(part.provider_metadata)} if part.provider_metadata else attributes
-
-
-def _images(result: ToolResult) -> list[Image]:
-    return [part for part in result.parts if isinstance(part, Image)]

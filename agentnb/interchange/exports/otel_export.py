@@ -18,7 +18,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.agentnb_facts import attributes_of, event_attributes, json_text, name_of
+from agentnb.interchange.exports.agentnb_facts import attributes_of, call_of, event_attributes, json_text, name_of
 from agentnb.interchange.exports.run_spans import AGENT, Span, TraceIds, parent_span_id, span_id, spans_of
 
 NAME = "otel"
@@ -54,7 +54,8 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     for run in runs:
         spans = spans_of(run)
         trace_id = families.trace_id(run)
-        yield msgspec.json.encode({"resourceSpans": [_resource({"scopeSpans": [_scope(spans=_spans(run, spans, trace_id))]})]})
+        scope = _scope(spans=[_span(run, span, trace_id) for span in spans])
+        yield msgspec.json.encode({"resourceSpans": [_resource({"scopeSpans": [scope]})]})
         yield b"\n"
         records = [*_evaluations(run, spans, trace_id)]
         if records:
@@ -71,10 +72,6 @@ def _scope(**rest: Any) -> dict[str, Any]:
 
 
 # Spans
-
-
-def _spans(run: Run, spans: list[Span], trace_id: str) -> list[dict[str, Any]]:
-    return [_span(run, span, trace_id) for span in spans]
 
 
 def _span(run: Run, span: Span, trace_id: str) -> dict[str, Any]:
@@ -109,14 +106,14 @@ def _operation(run: Run, span: Span) -> str:
 
 
 def _of_agent(run: Run, span: Span) -> dict[str, Any]:
-    answer = [Message("assistant", (Text(run.text),))] if run.text else []
+    answer = Message("assistant", (Text(run.text),))
     return {
         **_model_of(run.model),
         "gen_ai.agent.name": run.agent,
         "gen_ai.conversation.id": run.conversation,
         "gen_ai.system_instructions": json_text([{"type": "text", "content": run.system}]) if run.system else None,
         "gen_ai.input.messages": json_text([_message(item) for item in span.inputs]),
-        "gen_ai.output.messages": json_text([_message(item) for item in answer]) if answer else None,
+        "gen_ai.output.messages": json_text([_message(answer)]) if run.text else None,
         "gen_ai.tool.definitions": json_text([_tool(item) for item in run.tools]) if run.tools else None,
         **_usage(run.own_usage),  # nested runs have spans of their own
     }
@@ -143,17 +140,17 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
 
 
 def _of_tool(run: Run, span: Span) -> dict[str, Any]:
-    call, result = span.call, span.result
-    assert call is not None and result is not None
-    description = next((tool.description for tool in run.tools if tool.name == call.name), "")
+    call, result, description = call_of(run, span)
+    response = _response(result)
+    is_text = isinstance(response, str)
     return {
         "gen_ai.tool.name": call.name,
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": call.id,
-        "gen_ai.tool.description": description or None,
+        "gen_ai.tool.description": description,
         "gen_ai.tool.call.arguments": json_text(call.arguments),
-        "gen_ai.tool.call.result": response if isinstance(response := _response(result), str) else json_text(response),
-        "agentnb.result.parts": None if isinstance(response, str) else True,
+        "gen_ai.tool.call.result": response if is_text else json_text(response),
+        "agentnb.result.parts": None if is_text else True,
         "gen_ai.agent.name": run.agent,
     }
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
@@ -15,7 +14,7 @@ from agentnb.core.log.work_events import ReplyGiven
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolResult
 from agentnb.core.run.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.openai_chat_export import call_data
+from agentnb.interchange.exports.openai_chat_export import call_data, content_parts
 
 NAME = "sam"
 TITLE = "SAM's export"
@@ -35,7 +34,9 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     if len(exports) == 1:
         document = exports[0]
     else:
-        head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": _sam_version(exports)}
+        head = _head()
+        if exports:
+            head["samVersion"] = str(exports[0]["samVersion"])
         document = {**head, "conversationCount": len(exports), "conversations": exports}
     yield msgspec.json.format(msgspec.json.encode(document), indent=2)
     yield b"\n"
@@ -45,20 +46,24 @@ def conversation_export(run: Run) -> dict[str, Any]:
     """Return the complete single export for a run."""
     recorded = _recorded_fields(run)
     messages = list(_Messages(run, recorded.get("messages")).all())
-    conversation_fields = _object(recorded.get("conversation"))
+    fields = _object(recorded.get("conversation"))
+    now = _time(datetime.now(UTC))
     times = [message["timestamp"] for message in messages if isinstance(message["timestamp"], str)]
-    conversation = {
-        "id": conversation_fields.pop("id", None) or conversation_id(run.id),
-        "title": conversation_fields.pop("title", None) or _title(run.prompt),
-        "created": conversation_fields.pop("created", None) or min(times, default=_time(datetime.now(UTC))),
-        "updated": conversation_fields.pop("updated", None) or max(times, default=_time(datetime.now(UTC))),
+    made = {
+        "id": conversation_id(run.id),
+        "title": _title(run.prompt),
+        "created": min(times, default=now),
+        "updated": max(times, default=now),
         "messages": messages,
-        "settings": conversation_fields.pop("settings", None) or (None if recorded else _settings(run)),
-        **conversation_fields,
+        "settings": None if recorded else _settings(run),
     }
-    export = _object(recorded.get("export"))
-    head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": f"{VERSION}.0"}
-    return {**head, **export, "conversation": {name: value for name, value in conversation.items() if value is not None}}
+    conversation = made | {name: value for name, value in fields.items() if value or name not in made}
+    kept = {name: value for name, value in conversation.items() if value is not None}
+    return {**_head(), **_object(recorded.get("export")), "conversation": kept}
+
+
+def _head() -> dict[str, Any]:
+    return {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": f"{VERSION}.0"}
 
 
 def conversation_id(run_id: str) -> str:
@@ -72,17 +77,12 @@ def conversation_id(run_id: str) -> str:
 
 def _recorded_fields(run: Run) -> dict[str, Any]:
     """Return the fields other than messages that were read with a run from SAM."""
-    recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
-    return recorded if isinstance(recorded, dict) else {}
+    return _object(run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None)
 
 
 def _object(value: Any) -> dict[str, Any]:
     """Return a copy of a recorded object; empty for any other value, since a trace may hold anything."""
     return dict(value) if isinstance(value, dict) else {}
-
-
-def _sam_version(exports: Sequence[dict[str, Any]]) -> str:
-    return str(next((export["samVersion"] for export in exports), f"{VERSION}.0"))
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -140,10 +140,7 @@ class _Messages:
         elif message.role == "assistant":
             yield from self._reply(message)
         else:
-            pictures = (
-                {"contentParts": _content_parts(message)} if any(isinstance(part, Image) for part in message.parts) else {}
-            )
-            yield self._one("user", message.text, **pictures)
+            yield self._one("user", message.text, **_pictures(message))
 
     def _reply(self, message: Message) -> Iterator[dict[str, Any]]:
         thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Thinking))
@@ -158,11 +155,9 @@ class _Messages:
 
     def _result(self, result: ToolResult, seconds: float | None) -> dict[str, Any]:
         extra: dict[str, Any] = {} if seconds is None else {"toolDuration": seconds}
-        if any(isinstance(part, Image) for part in result.parts):
-            extra["contentParts"] = _content_parts(result)
         kind = self._next_type()
         status = "error" if result.is_error else "success"
-        fields = {"toolName": result.name, "toolStatus": status, **extra}
+        fields = {"toolName": result.name, "toolStatus": status, **extra, **_pictures(result)}
         if kind != "subagentExecution":
             fields["toolCallId"] = result.call_id
         return self._one(kind if kind in _RESULTS else "toolExecution", result.text, **fields)
@@ -179,12 +174,8 @@ class _Messages:
         return {**own, "timestamp": _time(self._at), **state, **more, **kept}
 
 
-def _content_parts(whole: Message | ToolResult) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = []
-    for part in whole.parts:
-        if isinstance(part, Text):
-            parts.append({"type": "text", "text": part.text})
-        elif isinstance(part, Image):
-            url = f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
-            parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
+def _pictures(whole: Message | ToolResult) -> dict[str, Any]:
+    """Return the field with the contents of what has an image."""
+    if not any(isinstance(part, Image) for part in whole.parts):
+        return {}
+    return {"contentParts": content_parts(part for part in whole.parts if isinstance(part, Text | Image))}

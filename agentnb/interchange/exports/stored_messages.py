@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -43,12 +44,9 @@ def _results_of_open_round(run: Run) -> Iterator[Message]:
 def json_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
     """Yield an indented JSON document if there is one run, or JSON Lines for several."""
     remaining = iter(runs)
-    first, second = next(remaining, None), next(remaining, None)
-    if first is not None and second is None:
-        yield msgspec.json.format(msgspec.json.encode(made_of(first)), indent=2) + b"\n"
+    first = [*islice(remaining, 2)]
+    if len(first) == 1:
+        yield msgspec.json.format(msgspec.json.encode(made_of(first[0])), indent=2) + b"\n"
         return
-    for run in (first, second):
-        if run is not None:
-            yield msgspec.json.encode(made_of(run)) + b"\n"
-    for run in remaining:
+    for run in chain(first, remaining):
         yield msgspec.json.encode(made_of(run)) + b"\n"

@@ -13,8 +13,27 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of
-from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.interchange.formats.message_content import (
+    as_list,
+    json_text,
+    parts_of,
+    result_parts,
+    str_at,
+    strings_of,
+    text_of,
+    time_at,
+    value_at,
+)
+from agentnb.interchange.formats.steps import (
+    Reply,
+    ReplyPieces,
+    Result,
+    Step,
+    SystemPrompt,
+    UserMessage,
+    system_steps,
+    thinking,
+)
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.anthropic import read_usage
@@ -76,12 +95,12 @@ def is_conversation(value: Any) -> bool:
 
 def is_request(body: Any) -> bool:
     """True if this is a request body whose messages or other fields belong to this API."""
-    messages = body.get("messages") if isinstance(body, dict) else None
+    messages = value_at(body, "messages")
     if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
     tools = [item for item in body.get("tools") or () if isinstance(item, dict)]
     by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in item for item in tools)
-    return by_field or str(body.get("model") or "").startswith("claude") or is_conversation(messages)
+    return by_field or str_at(body, "model").startswith("claude") or is_conversation(messages)
 
 
 def is_response(body: Any) -> bool:
@@ -93,9 +112,7 @@ def is_response(body: Any) -> bool:
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system prompt and messages."""
-    system = text_of(body.get("system"))
-    first: list[Step] = [SystemPrompt(system)] if system else []
-    return [*first, *steps_of(body["messages"])]
+    return [*system_steps(text_of(body.get("system"))), *steps_of(body["messages"])]
 
 
 # Messages
@@ -109,24 +126,24 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | None = None) -> list[Step]:
     """Return the steps of a message: a reply with its calls, or results and other user content."""
     role, content = message["role"], message.get("content")
-    at = at or time_of(message.get("timestamp") or message.get("created_at"))
+    at = at or time_at(message, "timestamp", "created_at")
     if role == "system":
         return [SystemPrompt(text_of(content))]
     if role == "assistant":
-        usage = usage_of(message["usage"]) if isinstance(message.get("usage"), dict) else UNKNOWN
-        return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str(message.get("stop_reason") or ""))
+        usage = usage_of(message.get("usage"))
+        return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str_at(message, "stop_reason"))
     return _users_steps(content, author, at)
 
 
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
-    blocks = content if isinstance(content, list) else [content]
+    blocks = as_list(content)
     results: list[Step] = [result_of(block, at) for block in blocks if _is_result(block)]
     parts = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
     return [*results, *([UserMessage(parts, author, at)] if parts or not results else [])]
 
 
 def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and str(block.get("type")).endswith("tool_result")
+    return str(value_at(block, "type")).endswith("tool_result")
 
 
 def reply_steps(
@@ -140,8 +157,8 @@ def reply_steps(
 ) -> list[Step]:
     """Return the reply in an assistant's content, including the results of server-side tools."""
     pieces = ReplyPieces(author, at)
-    for block in content if isinstance(content, list) else [content]:
-        kind = block.get("type") if isinstance(block, dict) else None
+    for block in as_list(content):
+        kind = value_at(block, "type")
         if kind in _CALLS:
             pieces.call(call_of(block))
         elif _is_result(block):
@@ -153,7 +170,7 @@ def reply_steps(
 
 def _parts(block: Any) -> list[AnyPart]:
     """Return the parts of a model's block. Thinking keeps its block and signature, which the API requires to be sent back."""
-    kind = block.get("type") if isinstance(block, dict) else None
+    kind = value_at(block, "type")
     if kind == "thinking":
         return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
     if kind == "redacted_thinking":
@@ -166,13 +183,13 @@ def call_of(block: dict[str, Any]) -> ToolCall:
     kind = block["type"]
     extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
     own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
-    return ToolCall(str(block.get("name") or ""), block.get("input"), str(block.get("id") or ""), own)
+    return ToolCall(str_at(block, "name"), block.get("input"), str_at(block, "id"), own)
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
     """Return the result in a block, which may come from a search, a fetched page, or code that the API ran."""
-    content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
-    failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
+    content, call_id = block.get("content"), str_at(block, "tool_use_id")
+    failed = str(value_at(content, "type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
     if block["type"] in ("tool_result", "mcp_tool_result"):
         return Result(call_id, result_parts(content), is_error=is_error, at=at)
@@ -213,13 +230,12 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in a response, with its usage."""
-    kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
     return reply_steps(
         body["content"],
-        at=time_of(body.get("created_at")),
+        at=time_at(body, "created_at"),
         usage=usage_of(body.get("usage")),
-        stop_reason=str(body.get("stop_reason") or ""),
-        metadata=kept,
+        stop_reason=str_at(body, "stop_reason"),
+        metadata=strings_of(body, "id", "model", "stop_sequence"),
     )
 
 

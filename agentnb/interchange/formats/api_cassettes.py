@@ -15,7 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import anthropic_messages, gemini_contents, openai_chat, openai_responses
 from agentnb.interchange.formats.conversations import runs_of
 from agentnb.interchange.formats.exchanges import Api, Exchange, error_of, exchange_of
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import str_at, time_at, value_at
 from agentnb.interchange.formats.steps import Reply
 from agentnb.interchange.formats.streamed import response_of
 from agentnb.interchange.trace_file import TraceFile
@@ -45,12 +45,9 @@ def _interactions(document: Any) -> list[Any] | None:
     """Return the exchanges in a cassette or archive."""
     if not isinstance(document, dict):
         return None
-    log = document.get("log")
-    entries = document.get(
-        "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
-    )
+    entries = document.get("interactions", document.get("http_interactions", value_at(document, "log", "entries")))
     fits = isinstance(entries, list) and any(isinstance(entry, dict) and "request" in entry for entry in entries[:20])
-    return entries if fits and entries else None
+    return entries if fits else None
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -90,7 +87,7 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
 
 def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
     """Return the exchange with the recorded time and duration of its reply, if any."""
-    at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
+    at = time_at(one, "recorded_at", "startedDateTime")
     milliseconds = one.get("time")
     seconds = milliseconds / 1000 if isinstance(milliseconds, int | float) and milliseconds >= 0 else None
     reply = found.reply or []
@@ -104,7 +101,7 @@ def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
 
 def _model_of(request: dict[str, Any]) -> str:
     """Return the model named in the URL, as in ``models/gemini-2.0-flash:generateContent``."""
-    match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
+    match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str_at(request, "uri", "url"))
     return match[1] if match else ""
 
 

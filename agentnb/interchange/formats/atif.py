@@ -7,21 +7,33 @@ copied from an earlier trajectory are the run's history.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, picture, texts_of, time_of
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    parts_of,
+    picture,
+    str_at,
+    texts_of,
+    time_at,
+    utc_time_of,
+    value_at,
+)
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "atif"
 TITLE = "ATIF trajectory"
@@ -49,16 +61,14 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _own_id(record: dict[str, Any]) -> str:
     """Return the trajectory's own id if it is a valid run id."""
-    own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
+    own_id = str_at(record, "trajectory_id", "session_id")
     return own_id if _SOUND.match(own_id) else ""
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
     agent = record["agent"]
     steps = _in_time(record["steps"])
-    copied = max(
-        (index for index, step in enumerate(steps, 1) if isinstance(step, dict) and step.get("is_copied_context")), default=0
-    )
+    copied = max((index for index, step in enumerate(steps, 1) if value_at(step, "is_copied_context")), default=0)
     writer = file.writer(
         NAME,
         position,
@@ -82,17 +92,15 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
             writer.assess(name, reward)
     yield writer.finish_without_end()
     for number, inner in enumerate(record.get("subagent_trajectories") or (), 1):
-        inner_id = nested_id(run_id, inner.get("trajectory_id") or inner.get("session_id"), number)
+        inner_id = nested_id(run_id, first_at(inner, "trajectory_id", "session_id"), number)
         yield from _runs(file, position, inner, inner_id, run_id)
 
 
 def _rewards_beside(file: TraceFile) -> dict[str, Any]:
     """Return the rewards that Harbor's verifier stored in the trial folder, the parent of the trajectory's folder."""
-    if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
-        verified = result.first.get("verifier_result")
-        rewards = verified.get("rewards") if isinstance(verified, dict) else None
-        if isinstance(rewards, dict):
-            return rewards
+    result = file.beside("../result.json")
+    if result is not None and isinstance(rewards := value_at(result.first, "verifier_result", "rewards"), dict):
+        return rewards
     if (reward_file := file.beside("../verifier/reward.json")) is not None and isinstance(reward_file.first, dict):
         return reward_file.first
     text = file.beside("../verifier/reward.txt")
@@ -110,7 +118,7 @@ def _in_time(steps: list[Any]) -> list[Any]:
     late: list[tuple[datetime, Any]] = []
     newest: datetime | None = None
     for step in steps:
-        at = _instant(step)
+        at = utc_time_of(value_at(step, "timestamp"))
         if at is not None and newest is not None and at < newest and _is_unanswered(step):
             late.append((at, step))
             continue
@@ -129,17 +137,12 @@ def _is_unanswered(step: Any) -> bool:
     return isinstance(step, dict) and bool(step.get("tool_calls")) and not step.get("observation")
 
 
-def _instant(step: Any) -> datetime | None:
-    at = time_of(step.get("timestamp")) if isinstance(step, dict) else None
-    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
-
-
 def _models(steps: list[Any]) -> Iterator[str]:
-    return (str(step["model_name"]) for step in steps if isinstance(step, dict) and step.get("model_name"))
+    return (str(name) for step in steps if (name := value_at(step, "model_name")))
 
 
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
-    source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message") or None)
+    source, at, parts = step["source"], time_at(step), _content(step.get("message") or None)
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
         if parts:
@@ -151,7 +154,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     calls = step.get("tool_calls") or []
     failed = len(results) == 1 and _says_failed(step)
     for result in results:
-        call_id, content = str(result.get("source_call_id") or ""), _observation_parts(result)
+        call_id, content = str_at(result, "source_call_id"), _observation_parts(result)
         if call_id or calls:
             writer.result(call_id, content, is_error=failed, at=at)
         elif content:
@@ -160,25 +163,21 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
 
 def _says_failed(step: dict[str, Any]) -> bool:
     """True if the step records a failed call. ATIF has no field for this; Harbor adds one for Claude Code."""
-    extra = step.get("extra")
-    return isinstance(extra, dict) and extra.get("tool_result_is_error") is True
+    return value_at(step, "extra", "tool_result_is_error") is True
 
 
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
-    thought = step.get("reasoning_content")
     calls = [
-        ToolCall(call["function_name"], call.get("arguments"), str(call.get("tool_call_id") or ""))
+        ToolCall(call["function_name"], call.get("arguments"), str_at(call, "tool_call_id"))
         for call in step.get("tool_calls") or ()
     ]
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
-    usage = _usage(step.get("metrics"))
-    thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
-    extra = step.get("extra")
-    stop = extra.get("stop_reason") if isinstance(extra, dict) else None  # ATIF has no field for it
+    usage = _usage(object_of(step.get("metrics")))
+    stop = value_at(step, "extra", "stop_reason")  # ATIF has no field for it
     writer.reply(
-        [*thoughts, *parts],
+        [*thinking(step.get("reasoning_content")), *parts],
         calls,
-        at=time_of(step.get("timestamp")),
+        at=time_at(step),
         usage=usage,
         stop_reason=stop if isinstance(stop, str) else "",
         metadata=metadata,
@@ -189,7 +188,7 @@ def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
     """Return the content of a result, with a line for each sub-agent trajectory that it refers to."""
     parts = _content(result.get("content"))
     for reference in result.get("subagent_trajectory_ref") or ():
-        name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
+        name = first_at(reference, "trajectory_id", "session_id", "trajectory_path") or ""
         parts.append(Text(f"[trajectory of a sub-agent: {name}]"))
     return parts
 
@@ -209,9 +208,7 @@ def _content(content: Any) -> list[AnyPart]:
     return parts
 
 
-def _usage(metrics: Any) -> Usage:
-    if not isinstance(metrics, dict):
-        return Usage()
+def _usage(metrics: Mapping[str, Any]) -> Usage:
     return Usage(
         input=metrics.get("prompt_tokens"),
         output=metrics.get("completion_tokens"),

@@ -19,7 +19,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
-from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_of
+from agentnb.interchange.formats.message_content import value_at
+from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -45,7 +46,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_line(record: dict[str, Any]) -> bool:
-    kind = text_of(record.get("type"))
+    kind = text_at(record, "type")
     if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # print mode
         return False
     if kind == "summary":
@@ -90,7 +91,7 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
     sides_in_file = {conversation.side for conversation in conversations}
     for conversation in conversations:
         session = conversation.session
-        sides = {text_of(started.get("agent_id")) for started in conversation.log.recorded.get("subagents") or ()}
+        sides = {text_at(started, "agent_id") for started in conversation.log.recorded.get("subagents") or ()}
         for side in sorted(sides - sides_in_file) if not conversation.side and conversation.left_at < 0 else ():
             if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # used in file names
                 continue
@@ -138,7 +139,7 @@ def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
     """Return the ids of a line and its parent line; empty if missing."""
-    return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
+    return text_at(record, "uuid"), text_at(record, "parentUuid", "logicalParentUuid")
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +168,7 @@ class _RunLines:
     @property
     def session(self) -> str:
         """The session id."""
-        return text_of(self.log.recorded.get("session"))
+        return text_at(self.log.recorded, "session")
 
     @property
     def run_id(self) -> str:
@@ -228,8 +229,8 @@ class _Tree:
         """Add a line."""
         kind = record["type"]
         if kind in ("summary", "ai-title", "custom-title"):
-            title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
-            self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
+            title = text_at(record, "summary", "aiTitle", "customTitle")
+            self.titles[text_at(record, "leafUuid", "sessionId")] = title
             return
         uuid, parent = _links(record)
         if uuid and uuid in self._owner:  # repeated by a resumed session
@@ -252,7 +253,7 @@ class _Tree:
             self._note_spawned(record)
 
     def _conversation(self, line: int, record: dict[str, Any], uuid: str, parent: str) -> _RunLines:
-        side = text_of(record.get("agentId"))
+        side = text_at(record, "agentId")
         above = self._owner.get(parent)
         if not side and record.get("isSidechain") is True:
             side = above.side if above is not None and above.side else uuid or "side"
@@ -260,7 +261,7 @@ class _Tree:
             if side not in self._sides:
                 self._sides[side] = _RunLines(line, side, agent=self._kind_of_agent(record))
             return self._sides[side]
-        session = text_of(record.get("sessionId"))
+        session = text_at(record, "sessionId")
         if above is not None and not above.side:
             if session in ("", above.session) or not above.session or record["type"] not in _MESSAGES:
                 return above
@@ -311,12 +312,12 @@ class _Tree:
 
     def _note_spawned(self, record: dict[str, Any]) -> None:
         for block in record["message"]["content"]:
-            if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _SPAWNING:
+            if value_at(block, "type") == "tool_use" and block.get("name") in _SPAWNING:
                 arguments = block.get("input") or {}
-                self._spawned[text_of(arguments.get("prompt"))] = text_of(arguments.get("subagent_type"))
+                self._spawned[text_at(arguments, "prompt")] = text_at(arguments, "subagent_type")
 
     def _kind_of_agent(self, record: dict[str, Any]) -> str:
-        from_line = text_of(record.get("attributionAgent") or record.get("agentType"))
+        from_line = text_at(record, "attributionAgent", "agentType")
         content = (record.get("message") or {}).get("content")
         text = content if isinstance(content, str) else "".join(_texts(content))
         return from_line or self._spawned.get(text, "")
@@ -324,5 +325,5 @@ class _Tree:
 
 def _texts(content: Any) -> Iterator[str]:
     for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") == "text":
-            yield text_of(block.get("text"))
+        if value_at(block, "type") == "text":
+            yield text_at(block, "text")

@@ -16,9 +16,9 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import json_text
+from agentnb.interchange.formats.message_content import as_list, json_text, value_at
 from agentnb.interchange.formats.run_ids import nested_id
-from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_of
+from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_at, text_of
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -55,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     sessions: dict[str, _Session] = {}
     for number, record in _records(file):
         with file.guard(f"line {number}"):
-            sessions.setdefault(text_of(record.get("session_id")), _Session(number)).take(record)
+            sessions.setdefault(text_at(record, "session_id"), _Session(number)).take(record)
     nonempty = {session: lines for session, lines in sessions.items() if lines.holds_something}
     for session, lines in nonempty.items():
         yield from with_nested_usage(lines.write(file, session, f"line {lines.line}" if len(nonempty) > 1 else ""))
@@ -67,7 +67,7 @@ def _records(file: TraceFile) -> Iterable[tuple[int, Any]]:
     if file.kind == "lines":
         return file.records()
     document = file.document
-    return enumerate(document if isinstance(document, list) else [document], 1)
+    return enumerate(as_list(document), 1)
 
 
 class _Session:
@@ -100,7 +100,7 @@ class _Session:
             self._log.take({**record, "compactMetadata": {**metadata, "preTokens": metadata.get("pre_tokens")}})
             self._is_compacted = True
         elif kind in _MESSAGES:
-            started_by = text_of(record.get("parent_tool_use_id"))
+            started_by = text_at(record, "parent_tool_use_id")
             log = self._nested.setdefault(started_by, ClaudeLog()) if started_by else self._log
             is_product = record.get("isSynthetic") is True
             is_summary = kind == "user" and is_product and self._is_compacted and not started_by
@@ -111,9 +111,9 @@ class _Session:
     def write(self, file: TraceFile, session: str, position: str) -> Iterator[Run]:
         """Yield the run, followed by those of the sub-agents."""
         run_id = run_id_of(session)
-        if not self._log.replies and text_of(self._result.get("result")):  # only a result
+        if not self._log.replies and text_at(self._result, "result"):  # only a result
             self._log.reply(self._only_reply())
-        model = self._log.model or text_of(self._opening.get("model"))
+        model = self._log.model or text_at(self._opening, "model")
         recorded = drop_empty(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
         recorded |= drop_empty(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
         tool_names = self._opening.get("tools")
@@ -139,22 +139,20 @@ class _Session:
         """Return the reply in the result: either the only reply or the last of several turns."""
         result = self._result
         usage = usage_of(result.get("usage"), result.get("total_cost_usd"))
-        return Reply([Text(result["result"])], usage=usage, stop_reason=text_of(result.get("stop_reason")))
+        return Reply([Text(result["result"])], usage=usage, stop_reason=text_at(result, "stop_reason"))
 
     def _kind(self, call_id: str) -> str:
         """Return the kind of a sub-agent, taken from the call that started it."""
-        calls = (call for reply in self._log.replies for call in reply.calls if call.id == call_id)
-        arguments = next((call.arguments for call in calls), None)
-        return text_of(arguments.get("subagent_type")) or "subagent" if isinstance(arguments, dict) else "subagent"
+        return text_of(value_at(self._log.arguments_of(call_id), "subagent_type")) or "subagent"
 
     def _end(self, writer: RunWriter) -> Run | None:
         """End the run as recorded in the result; return None if there is no result."""
         result = self._result
-        subtype, seconds = text_of(result.get("subtype")), seconds_of(result.get("duration_ms"))
+        subtype, seconds = text_at(result, "subtype"), seconds_of(result.get("duration_ms"))
         if subtype in _LIMITS:
             return finish_limited(writer, _LIMITS[subtype], seconds=seconds)
         if result.get("is_error") is True or subtype.startswith("error"):
             errors = result.get("errors")
-            message = text_of(result.get("result")) or (json_text(errors) if errors else subtype)
+            message = text_at(result, "result") or (json_text(errors) if errors else subtype)
             return fail(writer, subtype if subtype.startswith("error") else "ApiError", message, seconds=seconds)
         return writer.finish("completed", "natural", seconds=seconds) if result else None

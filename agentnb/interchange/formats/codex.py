@@ -18,8 +18,18 @@ from agentnb.core.log.events import ForkedFrom
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, run_id_of, text_of
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_at, value_at
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    count_of,
+    drop_empty,
+    first_records,
+    run_id_of,
+    text_at,
+    text_of,
+)
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "codex"
@@ -44,7 +54,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
-    if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
+    if any(text_at(record, "type") in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
     first = records[0] if records else {}
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
@@ -80,7 +90,7 @@ class _Session:
     def take(self, record: dict[str, Any]) -> None:
         """Add a line."""
         kind, payload = record.get("type"), record.get("payload")
-        at = time_of(record.get("timestamp"))
+        at = time_at(record)
         if kind in _KINDS and not isinstance(payload, dict):
             raise TypeError("its payload must be an object")
         if self._copied_at is not None and (at is None or at > self._copied_at + _MAX_COPY_GAP):
@@ -89,7 +99,7 @@ class _Session:
             self._meta(payload or record, at)
         elif kind == "turn_context" and payload:
             self._context = self._context or payload
-            self._model = text_of(payload.get("model")) or self._model
+            self._model = text_at(payload, "model") or self._model
         elif kind == "response_item" and payload:
             self._item(payload, at)
         elif kind == "event_msg" and payload:
@@ -113,37 +123,36 @@ class _Session:
         if is_copied:
             return
         git = meta.get("git") or {}
-        source = meta.get("source")
         self._about |= drop_empty(
             session=meta.get("id"),
             cwd=meta.get("cwd"),
             version=meta.get("cli_version"),
             originator=meta.get("originator"),
-            source=source,
+            source=meta.get("source"),
             provider=meta.get("model_provider"),
             git_branch=git.get("branch"),
             forked_from=meta.get("forked_from_id"),
         )
         base = meta.get("base_instructions")
-        self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
+        self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_at(meta, "instructions")
 
     def _add_summary(self, payload: dict[str, Any], at: Any) -> None:
         """Add a summary. If the service wrote it, it is encrypted, so that only later messages can be read."""
-        summary = text_of(payload.get("message"))
+        summary = text_at(payload, "message")
         self._about.setdefault("compactions", []).append(drop_empty(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
     # Messages, calls and results
 
     def _item(self, item: dict[str, Any], at: Any) -> None:
-        kind, item_id = item.get("type"), text_of(item.get("id") or item.get("call_id"))
+        kind, item_id = item.get("type"), text_at(item, "id", "call_id")
         if kind == "message":
             self._has_items = True
             self._message(item, at)
         elif kind == "reasoning":
             parts = [*parts_of(item.get("summary")), *parts_of(item.get("content"))]
             thought = "\n".join(part.text for part in parts if isinstance(part, Text | Thinking))
-            self._add([Thinking(thought)] if thought else [], (), at, item_id)
+            self._add(thinking(thought), (), at, item_id)
         elif kind in _CALLS:
             self._add((), [_call(item)], at, item_id)
         elif kind in _RESULTS:
@@ -153,7 +162,7 @@ class _Session:
     def _message(self, item: dict[str, Any], at: Any) -> None:
         role, parts = item["role"], parts_of(item["content"])
         if role == "assistant":
-            self._add(parts, (), at, text_of(item.get("id")))
+            self._add(parts, (), at, text_at(item, "id"))
             return
         text = texts_of(parts).lstrip()
         author = "developer" if role in ("developer", "system") else "codex" if text.startswith(_NOTICES) else ""
@@ -171,7 +180,7 @@ class _Session:
     def _result(self, item: dict[str, Any], at: Any) -> None:
         output = item.get("output", item.get("result"))
         content, fields = _output(output)
-        self.log.result(text_of(item.get("call_id")), content, name=text_of(item.get("name")), at=at, **fields)
+        self.log.result(text_at(item, "call_id"), content, name=text_at(item, "name"), at=at, **fields)
 
     # Events
 
@@ -179,9 +188,9 @@ class _Session:
         kind = event.get("type")
         self._ended = kind in ("task_complete", "turn_complete") or (self._ended and kind == "token_count")
         if kind == "user_message":
-            self.events.say(text_of(event.get("message")), at=at)
+            self.events.say(text_at(event, "message"), at=at)
         elif kind == "agent_message":
-            self.events.reply(Reply([Text(text_of(event.get("message")))], at=at, model=self._model))
+            self.events.reply(Reply([Text(text_at(event, "message"))], at=at, model=self._model))
         elif kind == "turn.completed":
             parts: list[AnyPart] = [Text(event["message"])] if event.get("message") else []
             self.events.reply(Reply(parts, at=at, model=self._model, usage=_usage(event.get("usage"))))
@@ -190,7 +199,7 @@ class _Session:
         elif kind == "turn_aborted":
             self.log.interrupt(f"[Turn aborted: {text_of(event.get('reason')) or 'interrupted'}]", at)
         elif kind in ("error", "stream_error"):
-            message = text_of(event.get("message")) or "Codex reported an error"
+            message = text_at(event, "message") or "Codex reported an error"
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
@@ -217,34 +226,26 @@ class _Session:
             sandbox_policy=self._context.get("sandbox_policy"),
         )
         model = log.model or self._model
-        parent = _parent_of(self._about.get("source"))
+        parent = text_of(value_at(self._about.get("source"), "subagent", "thread_spawn", "parent_thread_id"))
         settings: dict[str, Any] = {"settings": {"recorded": recorded}} | ({"agent": "subagent"} if parent else {})
-        if source := run_id_of(text_of(recorded.get("forked_from"))):
+        if source := run_id_of(text_at(recorded, "forked_from")):
             settings["forked_from"] = ForkedFrom(source, log.copied_replies)
-        run_id = run_id_of(text_of(recorded.get("session")))
+        run_id = run_id_of(text_at(recorded, "session"))
         writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
         if self._system:
             writer.system(self._system)
         return log.write(writer, model, ended=self._ended)
 
 
-def _parent_of(source: Any) -> str:
-    """Return the id of the session that started this one as its sub-agent."""
-    spawn = source.get("subagent") if isinstance(source, dict) else None
-    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-    return text_of(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else ""
-
-
 def _call(item: dict[str, Any]) -> ToolCall:
     kind = item["type"]
-    function = item.get("function")
-    name = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
+    name = item.get("name") or value_at(item, "function", "name")
     arguments = item.get("arguments")
     if kind == "custom_tool_call":  # its input is free text
         arguments = {"input": item.get("input")}
     elif kind in ("local_shell_call", "web_search_call"):
         name, arguments = name or kind.removesuffix("_call"), item.get("action")
-    return ToolCall(str(name or ""), arguments, text_of(item.get("call_id") or item.get("id")))
+    return ToolCall(str(name or ""), arguments, text_at(item, "call_id", "id"))
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from agentnb.core.log import events as e
@@ -81,7 +82,7 @@ class Conversations:
             yield conversation
             return
         self._all.append(conversation)
-        conversation.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
+        conversation.keys = {_keys(history)[-1], *({exchange.id, exchange.follows} - {""})}
         for key in conversation.keys:
             self._open.setdefault(key, []).append(conversation)
         if len(self._all) > MAX_OPEN_CONVERSATIONS:
@@ -103,24 +104,19 @@ class Conversations:
         """Return the conversation that a request continues, and how many of the request's steps it already holds."""
         if exchange.follows in self._open:
             return self._open[exchange.follows][-1], 0
-        key, keys = 0, []
-        for step in history:
-            key = hash((key, signature(step)))
-            keys.append(key)
-        for length in range(len(keys), 0, -1):
-            for conversation in reversed(self._open.get(keys[length - 1], ())):
+        keys = _keys(history)
+        for length in range(len(history), 0, -1):
+            for conversation in reversed(self._open.get(keys[length], ())):
                 if own_ids(conversation.first) != own_ids(exchange):
                     continue
-                if bool(conversation.error) if length == len(keys) else _is_continuation(conversation, history[length:]):
+                if bool(conversation.error) if length == len(history) else _is_continuation(conversation, history[length:]):
                     return conversation, length
         return None, 0
 
 
-def _key(history: list[Step]) -> int:
-    key = 0
-    for step in history:
-        key = hash((key, signature(step)))
-    return key
+def _keys(history: list[Step]) -> list[int]:
+    """Return a key for each number of steps at the start, from none to all of them."""
+    return [*accumulate(map(signature, history), lambda key, step: hash((key, step)), initial=0)]
 
 
 def _is_continuation(one: OpenConversation, new: list[Step]) -> bool:

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_at, value_at
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
@@ -20,9 +20,12 @@ from agentnb.interchange.formats.session_log import (
     run_id_of,
     seconds_of,
     sort_by_links,
+    text_at,
     text_of,
 )
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "copilot_cli"
 TITLE = "session of the GitHub Copilot CLI"
@@ -33,7 +36,7 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 def sniff(file: TraceFile) -> str:
     """Return an empty string if the file has this format, otherwise what is missing."""
     records = first_records(file, 5)
-    fits = [isinstance(record.get("data"), dict) and text_of(record.get("type")).startswith(_KINDS) for record in records]
+    fits = [isinstance(record.get("data"), dict) and text_at(record, "type").startswith(_KINDS) for record in records]
     return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
@@ -47,7 +50,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
-    return text_of(record.get("id")), text_of(record.get("parentId"))
+    return text_at(record, "id"), text_at(record, "parentId")
 
 
 @dataclass(slots=True, eq=False)
@@ -75,29 +78,29 @@ class _Session:
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Add an event."""
-        kind, data, at = record["type"], record["data"], time_of(record.get("timestamp"))
-        agent = self._agent(line, text_of(data.get("parentToolCallId")))
+        kind, data, at = record["type"], record["data"], time_at(record)
+        agent = self._agent(line, text_at(data, "parentToolCallId"))
         if kind == "user.message":
             self._user(agent, data, at)
         elif kind == "assistant.reasoning":
-            self._thought = [Thinking(text_of(data.get("content")))]
+            self._thought = [Thinking(text_at(data, "content"))]
         elif kind == "assistant.message":
             self._reply(agent, data, at)
         elif kind == "tool.execution_complete":
             self._result(agent, data, at)
         elif kind == "system.message":
-            self._system = self._system or text_of(data.get("content"))
+            self._system = self._system or text_at(data, "content")
         elif kind == "system.notification":
-            agent.log.say(text_of(data.get("content")), author="copilot-cli", at=at)
+            agent.log.say(text_at(data, "content"), author="copilot-cli", at=at)
         elif kind == "subagent.started":
-            self._names[text_of(data.get("toolCallId"))] = text_of(data.get("agentName")) or "subagent"
+            self._names[text_at(data, "toolCallId")] = text_at(data, "agentName") or "subagent"
         elif kind == "abort":
             agent.log.interrupt(f"[Aborted: {text_of(data.get('reason')) or 'by the user'}]", at)
         elif kind == "session.error":
-            agent.log.fail(text_of(data.get("message")) or "Copilot reported an error", at)
+            agent.log.fail(text_at(data, "message") or "Copilot reported an error", at)
         elif text_of(kind).startswith("session."):
             self._about(kind, data)
-            if kind == "session.compaction_complete" and text_of(data.get("summaryContent")):
+            if kind == "session.compaction_complete" and text_at(data, "summaryContent"):
                 self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
@@ -109,43 +112,38 @@ class _Session:
         if call_id not in self._subagents:
             agent = _Agent(line, call_id, self._names.get(call_id, "subagent"))
             arguments = self._calls[call_id].arguments
-            if isinstance(arguments, dict) and text_of(arguments.get("prompt")):
+            if isinstance(arguments, dict) and text_at(arguments, "prompt"):
                 agent.log.say(arguments["prompt"])
             self._subagents[call_id] = agent
         return self._subagents[call_id]
 
     def _user(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
         parts = parts_of(data["content"])
-        names = [
-            text_of(attachment.get("path") or attachment.get("displayName")) for attachment in data.get("attachments") or ()
-        ]
+        names = [text_at(attachment, "path", "displayName") for attachment in data.get("attachments") or ()]
         agent.log.say([*parts, *parts_of([f"\n[attached: {name}]" for name in names if name])], at=at)
 
     def _reply(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        thought = text_of(data.get("reasoningText"))
-        parts = [*([Thinking(thought)] if thought else self._thought), *parts_of(data.get("content"))]
+        parts = [*(thinking(data.get("reasoningText")) or self._thought), *parts_of(data.get("content"))]
         self._thought = []
         calls = []
         for request in data.get("toolRequests") or ():
-            call = ToolCall(request["name"], request.get("arguments"), text_of(request.get("toolCallId")))
+            call = ToolCall(request["name"], request.get("arguments"), text_at(request, "toolCallId"))
             calls.append(call)
             if call.id != data.get("parentToolCallId"):
                 self._calls[call.id] = call
-        speaker = self._names.get(text_of(data.get("parentToolCallId")), "") if agent is self._main else ""
+        speaker = self._names.get(text_at(data, "parentToolCallId"), "") if agent is self._main else ""
         usage = Usage(input=count_of(data.get("inputTokens")), output=count_of(data.get("outputTokens")) or None)
-        model = text_of(data.get("model")) or self._model
+        model = text_at(data, "model") or self._model
         agent.log.reply(Reply(parts, calls, speaker, at, usage, model=model))
 
     def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        error = data.get("error")
         result = data.get("result")
         content = result.get("content") if isinstance(result, dict) else result
-        if not content and isinstance(error, dict):
-            content = error.get("message")
+        content = content or value_at(data, "error", "message")
         metrics = (data.get("toolTelemetry") or {}).get("metrics") or {}
-        code = (text_of(error.get("code")) if isinstance(error, dict) else "") or "tool_error"
+        code = text_of(value_at(data, "error", "code")) or "tool_error"
         agent.log.result(
-            text_of(data.get("toolCallId")),
+            text_at(data, "toolCallId"),
             parts_of(content),
             error_code=code if data.get("success") is False else None,
             at=at,
@@ -153,9 +151,8 @@ class _Session:
         )
 
     def _about(self, kind: str, data: dict[str, Any]) -> None:
-        recorded, context = self._main.recorded, data.get("context")
+        recorded, context = self._main.recorded, object_of(data.get("context"))
         if kind in ("session.start", "session.resume"):
-            context = context if isinstance(context, dict) else {}
             session = drop_empty(
                 session=data.get("sessionId"),
                 version=data.get("copilotVersion"),
@@ -165,15 +162,15 @@ class _Session:
             )
             recorded |= {name: value for name, value in session.items() if name not in recorded}
             recorded["resumed"] = recorded.get("resumed", 0) + (kind == "session.resume")
-            self._model = self._model or text_of(data.get("selectedModel"))
+            self._model = self._model or text_at(data, "selectedModel")
         elif kind == "session.model_change":
-            self._model = text_of(data.get("newModel")) or self._model
+            self._model = text_at(data, "newModel") or self._model
         elif kind in ("session.shutdown", "session.truncation", "session.compaction_complete"):
             recorded.setdefault(kind.removeprefix("session."), []).append(_plain(data))
 
     def runs(self, file: TraceFile) -> Iterator[Run]:
         """Yield the run of the session, followed by those of its sub-agents."""
-        session = run_id_of(text_of(self._main.recorded.get("session")))
+        session = run_id_of(text_at(self._main.recorded, "session"))
         with file.guard():
             position = "line 1" if self._subagents else ""
             yield self._write(file, self._main, position, run_id=session, system=self._system)

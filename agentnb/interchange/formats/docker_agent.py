@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking
+from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, first_at, parts_of, time_at, value_at
 from agentnb.interchange.formats.openai_chat import calls_of
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -26,8 +26,9 @@ from agentnb.interchange.formats.session_log import (
     count_of,
     drop_empty,
     run_id_of,
-    text_of,
+    text_at,
 )
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.sqlite_files import columns, database
 from agentnb.interchange.trace_file import TraceFile
@@ -55,8 +56,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_item(item: dict[str, Any]) -> bool:
-    message = item.get("message")
-    return (isinstance(message, dict) and isinstance(message.get("message"), dict)) or "sub_session" in item
+    return isinstance(value_at(item, "message", "message"), dict) or "sub_session" in item
 
 
 def _sniff_database(file: TraceFile) -> str:
@@ -85,7 +85,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str | None, depth: int) -> Iterator[Run]:
     if depth > _MAX_NESTING:
         raise ValueError(f"its sub-sessions are nested deeper than {_MAX_NESTING}")
-    run_id = run_id_of(text_of(session.get("id")))
+    run_id = run_id_of(text_at(session, "id"))
     inner: list[tuple[str, dict[str, Any]]] = []
     tools: dict[str, ToolSpec] = {}
     log, recorded = SessionLog(), drop_empty(**{name: session.get(name) for name in _ABOUT})
@@ -94,7 +94,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
         with file.guard(item_position):
             if isinstance(item.get("sub_session"), dict):
                 inner.append((item_position, item["sub_session"]))
-            elif text_of(item.get("summary")):
+            elif text_at(item, "summary"):
                 log.compact(item["summary"])
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
@@ -120,27 +120,24 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     """Add a message, and return the tool definitions in it by name."""
-    message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
-    role, at = message["role"], time_of(message.get("created_at"))
-    parts = parts_of(message.get("multi_content") or message.get("content") or None)
+    message, author = wrapped["message"], text_at(wrapped, "agentName", "agent_name")
+    role, at = message["role"], time_at(message, "created_at")
+    parts = parts_of(first_at(message, "multi_content", "content") or None)
     if role == "user":
         log.say(parts, author="docker-agent" if wrapped.get("implicit") and log.items else "", at=at)
     elif role == "system":
         log.say(parts, author="system", at=at)
     elif role == "assistant":
-        thought = text_of(message.get("reasoning_content"))
-        thought_and_text: list[AnyPart] = [*([Thinking(thought)] if thought else []), *parts]
-        usage, model = _usage(message), text_of(message.get("model"))
+        thought_and_text = [*thinking(message.get("reasoning_content")), *parts]
+        usage, model = _usage(message), text_at(message, "model")
         log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":
         code = "tool_error" if message.get("is_error") is True else None
-        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
+        log.result(text_at(message, "tool_call_id"), parts, error_code=code, at=at)
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {
-        definition["name"]: ToolSpec(
-            definition["name"], text_of(definition.get("description")), definition.get("parameters") or {}
-        )
+        definition["name"]: ToolSpec(definition["name"], text_at(definition, "description"), definition.get("parameters") or {})
         for definition in message.get("tool_definitions") or ()
     }
 
@@ -207,7 +204,7 @@ def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], abo
     if not item.get("message_json"):
         return {"summary": item.get("summary_text")}
     message = msgspec.json.decode(item["message_json"])
-    if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
+    if isinstance(value_at(message, "message"), dict):  # nested, as in the document
         return {"message": message}
     fields = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
     return {"message": {**fields, "message": message}}

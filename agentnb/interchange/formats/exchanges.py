@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import encodable_data
 from agentnb.core.request import ToolSpec
+from agentnb.interchange.formats.message_content import first_at, str_at
 from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
@@ -92,16 +93,16 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
     error = error_of(record) if response is None or response.get("error") else ""
     remaining = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
     extra = {} if record is request or record is response else remaining
-    follows = asked.get("previous_response_id") or asked.get("conversation") or ""
+    follows = first_at(asked, "previous_response_id", "conversation") or ""
     return Exchange(
         position,
         api.request_steps(asked) if asked else [],
         api.response_steps(answered) if answered and not error else None,
         error,
-        str(asked.get("model") or answered.get("model") or answered.get("modelVersion") or ""),
+        str(asked.get("model") or first_at(answered, "model", "modelVersion") or ""),
         api.tools_of(asked, answered),
         recorded_of({**_settings_of(asked), **extra}),
-        str(answered.get("id") or ""),
+        str_at(answered, "id"),
         str((follows.get("id") if isinstance(follows, dict) else follows) or ""),
     )
 
@@ -139,7 +140,7 @@ def error_of(record: Any) -> str:
             return ""
         error = record.get("error")
         if isinstance(error, dict) and error.get("message"):
-            return ": ".join(str(part) for part in (error.get("type") or error.get("code"), error["message"]) if part)
+            return ": ".join(str(part) for part in (first_at(error, "type", "code"), error["message"]) if part)
         if isinstance(error, str) and error:
             return error
         record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)
@@ -149,7 +150,7 @@ def error_of(record: Any) -> str:
 def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
     """Return the tools in these function definitions. ``schema``: the key that holds the schema of their arguments."""
     return tuple(
-        ToolSpec(function["name"], str(function.get("description") or ""), dict(object_of(function.get(schema))))
+        ToolSpec(function["name"], str_at(function, "description"), dict(object_of(function.get(schema))))
         for function in functions
         if isinstance(function, dict) and isinstance(function.get("name"), str)
     )

@@ -11,8 +11,8 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_of
+from agentnb.interchange.formats.message_content import as_list, parts_of, picture, texts_of, time_at, value_at
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "gemini_cli"
@@ -77,12 +77,12 @@ def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Ru
         messages_taken_back=about.get("messages_taken_back"),
     )
     extra: dict[str, Any] = {"agent": "subagent"} if about.get("kind") == "subagent" else {}
-    run_id, model = run_id_of(text_of(about.get("sessionId"))), log.model
+    run_id, model = run_id_of(text_at(about, "sessionId")), log.model
     return log.write(file.writer(NAME, run_id=run_id, model=model, settings={"recorded": recorded}, **extra), model)
 
 
 def _message(log: SessionLog, message: dict[str, Any]) -> None:
-    kind, at = message["type"], time_of(message.get("timestamp"))
+    kind, at = message["type"], time_at(message)
     parts = _parts(message.get("content"))
     text = texts_of(parts)
     if kind == "user":
@@ -100,19 +100,19 @@ def _message(log: SessionLog, message: dict[str, Any]) -> None:
 def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: Any) -> None:
     thoughts = [_thought(item) for item in message.get("thoughts") or ()]
     tool_calls = message.get("toolCalls") or []
-    calls = [ToolCall(item["name"], item.get("args"), text_of(item.get("id"))) for item in tool_calls]
-    usage, model = _usage(message.get("tokens")), text_of(message.get("model"))
+    calls = [ToolCall(item["name"], item.get("args"), text_at(item, "id")) for item in tool_calls]
+    usage, model = _usage(message.get("tokens")), text_at(message, "model")
     log.reply(Reply([*thoughts, *parts], calls, at=at, usage=usage, model=model))
     for item in tool_calls:
         if item.get("result") is None and item.get("status") not in ("success", *_CODES):
             continue  # still running
-        content = _parts(item.get("result")) or parts_of(text_of(item.get("resultDisplay")) or None)
-        code, when = _CODES.get(text_of(item.get("status"))), time_of(item.get("timestamp"))
-        log.result(text_of(item.get("id")), content, name=item["name"], error_code=code, at=when)
+        content = _parts(item.get("result")) or parts_of(text_at(item, "resultDisplay") or None)
+        code, when = _CODES.get(text_at(item, "status")), time_at(item)
+        log.result(text_at(item, "id"), content, name=item["name"], error_code=code, at=when)
 
 
 def _thought(one: dict[str, Any]) -> Thinking:
-    texts = [text_of(one.get("subject")), text_of(one.get("description"))]
+    texts = [text_at(one, "subject"), text_at(one, "description")]
     return Thinking(": ".join(filter(None, texts)))
 
 
@@ -121,16 +121,16 @@ def _parts(content: Any) -> list[AnyPart]:
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []
-    for item in content if isinstance(content, list) else [content]:
-        data = item.get("inlineData") if isinstance(item, dict) else None
-        answer = item.get("functionResponse") if isinstance(item, dict) else None
+    for item in as_list(content):
+        data = value_at(item, "inlineData")
+        answer = value_at(item, "functionResponse")
         if isinstance(data, dict):
             image = picture(data.get("mimeType"), data.get("data"))
             parts += [image] if image is not None else []
         elif isinstance(answer, dict):
             parts += _answer(answer.get("response"))
-        elif isinstance(item, dict) and item.get("thought") is True:
-            parts.append(Thinking(text_of(item.get("text"))))
+        elif value_at(item, "thought") is True:
+            parts.append(Thinking(text_at(item, "text")))
         else:
             parts += parts_of([item])
     return parts

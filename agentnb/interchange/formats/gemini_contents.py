@@ -9,9 +9,18 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
-from agentnb.models.providers.serialization import count
+from agentnb.interchange.formats.message_content import (
+    as_list,
+    first_at,
+    json_text,
+    parts_of,
+    picture,
+    str_at,
+    time_at,
+    value_at,
+)
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps, thinking
+from agentnb.models.providers.serialization import count, object_of
 
 NAME = "gemini_contents"
 
@@ -31,22 +40,21 @@ def is_conversation(value: Any) -> bool:
 
 def is_request(body: Any) -> bool:
     """True if this is a request body."""
-    contents = body.get("contents") if isinstance(body, dict) else None
+    contents = value_at(body, "contents")
     return isinstance(contents, list) and bool(contents) and all(is_content(content) for content in contents)
 
 
 def is_response(body: Any) -> bool:
     """True if this is a response body."""
-    candidates = body.get("candidates") if isinstance(body, dict) else None
+    candidates = value_at(body, "candidates")
     return isinstance(candidates, list) and bool(candidates) and isinstance(candidates[0], dict)
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its system instruction and contents."""
-    system = body.get("systemInstruction") or body.get("system_instruction") or {}
-    text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
-    first: list[Step] = [SystemPrompt(text)] if text else []
-    return [*first, *steps_of(body["contents"])]
+    system = first_at(body, "systemInstruction", "system_instruction") or {}
+    text = "\n\n".join(str_at(part, "text") for part in system.get("parts") or ())
+    return [*system_steps(text), *steps_of(body["contents"])]
 
 
 def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
@@ -75,9 +83,9 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
     """Return the parts to show; empty for calls and their results."""
     if isinstance(part.get("text"), str):
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
-    data = part.get("inlineData") or part.get("inline_data")
+    data = first_at(part, "inlineData", "inline_data")
     if isinstance(data, dict):
-        kind = str(data.get("mimeType") or data.get("mime_type") or "")
+        kind = str_at(data, "mimeType", "mime_type")
         image = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")
         return [image] if image is not None else []
     if isinstance(linked := part.get("fileData"), dict):
@@ -90,14 +98,14 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
 
 
 def _call(made: dict[str, Any]) -> ToolCall:
-    return ToolCall(str(made.get("name") or ""), made.get("args"), str(made.get("id") or ""))
+    return ToolCall(str_at(made, "name"), made.get("args"), str_at(made, "id"))
 
 
 def _result(made: dict[str, Any]) -> Result:
     response = made.get("response")
     plain = response if not isinstance(response, dict) or len(response) != 1 else next(iter(response.values()))
     is_error = isinstance(response, dict) and set(response) == {"error"}
-    return Result(str(made.get("id") or ""), parts_of(json_text(plain)), str(made.get("name") or ""), is_error)
+    return Result(str_at(made, "id"), parts_of(json_text(plain)), str_at(made, "name"), is_error)
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
@@ -105,7 +113,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
-    stop, at = str(candidate.get("finishReason") or ""), time_of(body.get("createTime"))
+    stop, at = str_at(candidate, "finishReason"), time_at(body, "createTime")
     return [
         reply_of(content.get("parts") or (), at=at, usage=usage_of(body.get("usageMetadata")), stop_reason=stop, metadata=kept)
     ]
@@ -113,8 +121,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 def usage_of(usage: Any) -> Usage:
     """Return the reported usage. Unlike the API, agentnb includes thinking in the output."""
-    if not isinstance(usage, dict):
-        return Usage()
+    usage = object_of(usage)
     output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
     return Usage(
         input=count(usage.get("promptTokenCount")),
@@ -126,12 +133,12 @@ def usage_of(usage: Any) -> Usage:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request: its function declarations."""
-    groups = tools if isinstance(tools, list) else [tools]
+    groups = as_list(tools)
     functions = [
         function
         for group in groups
         if isinstance(group, dict)
-        for function in group.get("functionDeclarations") or group.get("function_declarations") or ()
+        for function in first_at(group, "functionDeclarations", "function_declarations") or ()
     ]
     return tool_specs(functions)
 

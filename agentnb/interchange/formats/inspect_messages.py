@@ -15,7 +15,16 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    image_of,
+    parts_of,
+    str_at,
+    texts_of,
+    time_at,
+    value_at,
+)
+from agentnb.interchange.formats.steps import thinking
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """A reference to a text stored elsewhere in the log, by hash or by index among the chunks; logs from 2024 use ``tc``."""
@@ -48,12 +57,12 @@ class Events:
 
     def add_tool(self, event: dict[str, Any]) -> None:
         """Add a tool call. Its id may have occurred before."""
-        self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
+        self.tools.setdefault(str_at(event, "id"), deque()).append(event)
 
     def merge(self, other: Events) -> None:
         """Add the events of another agent in the same conversation."""
         self.models += other.models
-        self.models.sort(key=lambda event: str(event.get("timestamp") or ""))
+        self.models.sort(key=lambda event: str_at(event, "timestamp"))
         for calls in other.tools.values():
             for call in calls:
                 self.add_tool(call)
@@ -61,13 +70,12 @@ class Events:
     @staticmethod
     def reply_of(event: dict[str, Any]) -> dict[str, Any] | None:
         """Return the message that a model call produced, or None if the call failed."""
-        choices = (event.get("output") or {}).get("choices") or []
-        message = choices[0].get("message") if choices else None
+        message = openai_chat.first_choice(event.get("output") or {}).get("message")
         return message if isinstance(message, dict) else None
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
         """True if one of the replies of these model calls is among the messages."""
-        among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
+        among = [message for message in messages if value_at(message, "role") == "assistant"]
         ids = {str(message["id"]) for message in among if message.get("id")}
         replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]
         if any(str(reply.get("id")) in ids for reply in replies):
@@ -85,8 +93,7 @@ def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def is_answer(message: Any) -> bool:
     """True if this is a reply that has content and no tool calls."""
-    is_reply = isinstance(message, dict) and message.get("role") == "assistant"
-    return is_reply and bool(message.get("content")) and not message.get("tool_calls")
+    return value_at(message, "role") == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
 
 
 def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...]:
@@ -125,23 +132,22 @@ class MessageReader:
     def _reply(self, message: dict[str, Any]) -> None:
         event = self._event_of(message)
         output = event.get("output") or {}
-        choices = output.get("choices") or [{}]
         content = message.get("content")
         used = [item for item in content if item.get("type") == "tool_use"] if isinstance(content, list) else []
         calls = [_call(item) for item in message.get("tool_calls") or ()]
         self._writer.reply(
             message_parts(message),
             [*map(_server_side_call, used), *calls],
-            at=time_of(event.get("completed") or event.get("timestamp")),
+            at=time_at(event, "completed", "timestamp"),
             usage=usage_of(output.get("usage")),
             seconds=output.get("time") or event.get("working_time"),
-            stop_reason=str(choices[0].get("stop_reason") or ""),
+            stop_reason=str(openai_chat.first_choice(output).get("stop_reason") or ""),
             metadata={"model": message["model"]} if message.get("model") else None,
         )
         for item in used:  # server-side
             error = item.get("error")
             text = str(error or item.get("result") or "")
-            self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
+            self._writer.result(str_at(item, "id"), text, name=item["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the event of the model call that produced this message. Earlier failed calls become warnings."""
@@ -152,16 +158,16 @@ class MessageReader:
             if reply is not None and is_same(reply, message):
                 return event
             if event.get("error"):
-                self._writer.warn(f"A model call failed: {event['error']}", time_of(event.get("timestamp")))
+                self._writer.warn(f"A model call failed: {event['error']}", time_at(event))
 
     def _result(self, message: dict[str, Any]) -> None:
-        call_id, error = str(message.get("tool_call_id") or ""), message.get("error")
+        call_id, error = str_at(message, "tool_call_id"), message.get("error")
         events = self._tools.get(call_id)
         event = events.popleft() if events else {}
         parts = message_parts(message)
         code = None
         if isinstance(error, dict):
-            kind, text = str(error.get("type") or "unknown"), str(error.get("message") or "")
+            kind, text = str(error.get("type") or "unknown"), str_at(error, "message")
             code = _ERROR_CODES.get(kind, kind)
             texts = [part.text for part in parts if isinstance(part, Text)]
             if text and text not in "\n".join(texts):  # sent to the model instead of the content
@@ -169,9 +175,9 @@ class MessageReader:
         self._writer.result(
             call_id,
             parts,
-            name=str(message.get("function") or ""),
+            name=str_at(message, "function"),
             error_code=code,
-            at=time_of(event.get("completed")),
+            at=time_at(event, "completed"),
             seconds=event.get("working_time"),
         )
 
@@ -179,8 +185,7 @@ class MessageReader:
 def message_parts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the parts of a message, excluding calls."""
     content = message.get("content")
-    thought = message.get("reasoning")  # in early logs
-    parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+    parts = thinking(message.get("reasoning"))  # in early logs
     if not isinstance(content, list):
         return parts + parts_of(content)
     for item in content:
@@ -204,7 +209,7 @@ def _parts(one: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thinking(one: dict[str, Any]) -> Thinking:
-    text = str(one.get("summary") or "") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
+    text = str_at(one, "summary") if one.get("redacted") else str_at(one, "reasoning", "summary")
     kept = {name: one[name] for name in ("signature", "redacted") if one.get(name)}
     return Thinking(text, kept or None)
 
@@ -212,15 +217,15 @@ def _thinking(one: dict[str, Any]) -> Thinking:
 def _server_side_call(one: dict[str, Any]) -> ToolCall:
     """Return a call that the provider itself ran."""
     own = {SERVER_SIDE: {"type": str(one.get("tool_type") or "tool_use")}}
-    return ToolCall(one["name"], one.get("arguments"), str(one.get("id") or ""), own)
+    return ToolCall(one["name"], one.get("arguments"), str_at(one, "id"), own)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one["function"]
     if isinstance(function, dict):  # as in the API
-        return ToolCall(function["name"], function.get("arguments"), str(one.get("id") or ""))
+        return ToolCall(function["name"], function.get("arguments"), str_at(one, "id"))
     wrong = one.get("parse_error")
-    return ToolCall(function, one.get("arguments"), str(one.get("id") or ""), {"parse_error": str(wrong)} if wrong else None)
+    return ToolCall(function, one.get("arguments"), str_at(one, "id"), {"parse_error": str(wrong)} if wrong else None)
 
 
 def usage_of(usage: Any) -> Usage:

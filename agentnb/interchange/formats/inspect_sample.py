@@ -23,7 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import first_at, str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -51,7 +51,7 @@ class Log(NamedTuple):
         """Read the header of a log."""
         evaluation = header["eval"]
         fields = {name: evaluation[name] for name in _OF_EVAL if evaluation.get(name)}
-        agent, model = str(evaluation.get("solver") or "agent"), str(evaluation.get("model") or "")
+        agent, model = str(evaluation.get("solver") or "agent"), str_at(evaluation, "model")
         return cls(format_name, str(header.get("status") or "started"), model, agent, fields)
 
 
@@ -119,10 +119,10 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded_settings(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
     writer = source.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
-    has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
+    has_prompt = any(value_at(message, "role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(resolve_attachments(sample["input"], attachments))
-    began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
+    began = time_at(sample, "started_at") or _time_of_event(sample, 0)
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
     used = sample.get("model_usage")
@@ -161,11 +161,11 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
     def walk(inner: list[Any], around: _Scope) -> None:
         for event in inner:
-            kind = event.get("event") if isinstance(event, dict) else None
+            kind = value_at(event, "event")
             if kind == "span_begin":
                 outer = spans.get(event.get("parent_id") or "", around)
                 is_agent = event.get("type") == "agent"
-                spans[event["id"]] = add(str(event.get("name") or ""), event["id"], outer) if is_agent else outer
+                spans[event["id"]] = add(str_at(event, "name"), event["id"], outer) if is_agent else outer
                 continue
             scope = spans.get((event.get("span_id") if kind else "") or "", around)
             if kind == "model":
@@ -173,8 +173,8 @@ def _scopes(events: list[Any]) -> list[_Scope]:
             if kind == "tool":
                 scope.events.add_tool(event)
             if kind in _NESTED_IN and event.get("events"):
-                name = str(event.get("function") or event.get("name") or kind)
-                walk(event["events"], add(name, str(event.get("id") or ""), scope))
+                name = str(first_at(event, "function", "name") or kind)
+                walk(event["events"], add(name, str_at(event, "id"), scope))
 
     walk(events, main)
     return scopes
@@ -182,12 +182,12 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
 def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[Any]) -> Run:
     _assess(writer, sample.get("scores"))
-    at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
+    at, seconds = time_at(sample, "completed_at") or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
         details = error if isinstance(error, dict) else {"message": error}
         return fail(writer, _class_of(details), details.get("message"), at=at, seconds=seconds)
-    if isinstance(limit, dict) and limit.get("type") == "operator":
+    if value_at(limit, "type") == "operator":
         return writer.finish("cancelled", "operator", at=at, seconds=seconds)
     if isinstance(limit, dict):
         kind = str(limit.get("type") or "limit")
@@ -214,11 +214,11 @@ def _events_of(sample: dict[str, Any]) -> list[Any]:
 
 def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
     events = _events_of(sample)
-    return time_of(events[index].get("timestamp")) if events and isinstance(events[index], dict) else None
+    return time_of(value_at(events[index], "timestamp")) if events else None
 
 
 def _class_of(error: dict[str, Any]) -> str:
     """Return the class of an error from the last line of its traceback."""
-    lines = str(error.get("traceback") or "").strip().splitlines()
+    lines = str_at(error, "traceback").strip().splitlines()
     name = lines[-1].partition(":")[0].strip().rpartition(".")[2] if lines else ""
     return name if name.isidentifier() else "Error"

@@ -9,8 +9,8 @@ from agentnb.core.messages import Text
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.kimi_parts import kimi_parts
-from agentnb.interchange.formats.message_content import time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_of
+from agentnb.interchange.formats.message_content import time_at
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_at, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_cli"
@@ -60,15 +60,15 @@ def _count(log: SessionLog, record: dict[str, Any]) -> None:
 
 
 def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
-    parts, at = kimi_parts(message.get("content")), time_of(message.get("timestamp"))
+    parts, at = kimi_parts(message.get("content")), time_at(message)
     first = parts[0].text if parts and isinstance(parts[0], Text) else ""
     if role == "assistant":
         log.reply(Reply(parts, openai_chat.calls_of(message), at=at))
     elif role == "tool":
         code = "tool_error" if first.startswith(_ERROR) else None
-        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
+        log.result(text_at(message, "tool_call_id"), parts, error_code=code, at=at)
     elif role == "user":
-        log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_of(message.get("name")), at=at)
+        log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_at(message, "name"), at=at)
     elif role == "system":
         log.say(parts, author="system", at=at)
     else:

@@ -12,8 +12,16 @@ from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, add_cache_to_input, drop_empty, first_records, text_of
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_at, value_at
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    add_cache_to_input,
+    drop_empty,
+    first_records,
+    text_at,
+    text_of,
+)
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_code"
@@ -31,7 +39,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_record(record: dict[str, Any]) -> bool:
-    if text_of(record.get("type")) not in _CONVERSATION:
+    if text_at(record, "type") not in _CONVERSATION:
         return False
     return any(isinstance(record.get(name), list | dict) for name in ("input", "message", "event"))
 
@@ -63,8 +71,8 @@ class _Session:
 
     def take(self, record: dict[str, Any]) -> None:
         """Add a record; records outside the conversation are ignored."""
-        kind, at = record["type"], time_of(record.get("time"))
-        self.agent = self.agent or text_of(record.get("agentId"))
+        kind, at = record["type"], time_at(record, "time")
+        self.agent = self.agent or text_at(record, "agentId")
         if kind in ("turn.prompt", "turn.steer"):
             parts = parts_of(record["input"])
             self._prompts.append(texts_of(parts).strip())
@@ -74,20 +82,20 @@ class _Session:
         elif kind == "context.append_loop_event":
             self._event(record["event"], at)
         elif kind == "context.apply_compaction":
-            self.log.compact(text_of(record.get("summary")), at=at)
+            self.log.compact(text_at(record, "summary"), at=at)
             counts = drop_empty(tokens_before=record.get("tokensBefore"), tokens_after=record.get("tokensAfter"))
             self.recorded.setdefault("compactions", []).append(counts)
         elif kind == "config.update":
-            self.system = self.system or text_of(record.get("systemPrompt"))
-            self.model = self.model or text_of(record.get("modelAlias"))
+            self.system = self.system or text_at(record, "systemPrompt")
+            self.model = self.model or text_at(record, "modelAlias")
             self.recorded |= drop_empty(profile=record.get("profileName"), cwd=record.get("cwd"))
         elif kind == "usage.record":
-            self.model = text_of(record.get("model")) or self.model
+            self.model = text_at(record, "model") or self.model
         elif kind == "metadata":
             self.recorded |= drop_empty(protocol_version=record.get("protocol_version"))
 
     def _say(self, parts: list[AnyPart], origin: Any, at: Any) -> None:
-        kind = text_of(origin.get("kind")) if isinstance(origin, dict) else ""
+        kind = text_of(value_at(origin, "kind"))
         self.log.say(parts, author="" if kind in ("", "user") else kind, at=at)
 
     def _message(self, message: dict[str, Any], at: Any) -> None:
@@ -95,7 +103,7 @@ class _Session:
         if role == "assistant":
             self.log.reply(Reply(parts, openai_chat.calls_of({"tool_calls": message.get("toolCalls")}), at=at))
         elif role == "tool":
-            self.log.result(text_of(message.get("toolCallId")), parts, at=at)
+            self.log.result(text_at(message, "toolCallId"), parts, at=at)
         elif role == "user" and (text := texts_of(parts).strip()) in self._prompts:
             self._prompts.remove(text)
         else:
@@ -110,7 +118,7 @@ class _Session:
         elif kind == "content.part":
             add_piece(self.log.open_reply(at).parts, event["part"])
         elif kind == "tool.call":
-            call = ToolCall(text_of(event.get("name")), event.get("args"), text_of(event.get("toolCallId")))
+            call = ToolCall(text_at(event, "name"), event.get("args"), text_at(event, "toolCallId"))
             self.log.open_reply(at).calls.append(call)
         elif kind == "tool.result":
             self._result(event, at)
@@ -120,10 +128,10 @@ class _Session:
             if last is not None:
                 if isinstance(usage := event.get("usage"), dict):
                     last.usage = add_cache_to_input(usage, *_COUNTS)
-                last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
+                last.stop_reason = text_at(event, "finishReason") or last.stop_reason
 
     def _result(self, event: dict[str, Any], at: Any) -> None:
         result = event.get("result")
         result = result if isinstance(result, dict) else {"output": result}
         code = "tool_error" if result.get("isError") is True else None
-        self.log.result(text_of(event.get("toolCallId")), parts_of(result.get("output")), error_code=code, at=at)
+        self.log.result(text_at(event, "toolCallId"), parts_of(result.get("output")), error_code=code, at=at)

@@ -7,16 +7,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Text, Thinking
-from agentnb.interchange.formats.message_content import parts_of
-from agentnb.interchange.formats.session_log import text_of
+from agentnb.interchange.formats.message_content import as_list, parts_of, value_at
+from agentnb.interchange.formats.session_log import text_at
 
 
 def kimi_parts(content: Any) -> list[AnyPart]:
     """Return the parts of message content, which may be one part or a list."""
     parts: list[AnyPart] = []
-    for item in content if isinstance(content, list) else [content]:
-        if isinstance(item, dict) and item.get("type") == "think":
-            parts.append(Thinking(text_of(item.get("think"))))
+    for item in as_list(content):
+        if value_at(item, "type") == "think":
+            parts.append(Thinking(text_at(item, "think")))
         else:
             parts += parts_of(item)
     return parts

@@ -16,7 +16,7 @@ from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import kimi_cli
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_at, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -25,6 +25,7 @@ from agentnb.interchange.formats.session_log import (
     count_of,
     drop_empty,
     first_records,
+    text_at,
     text_of,
 )
 from agentnb.interchange.trace_file import TraceFile
@@ -52,7 +53,7 @@ def _is_record(record: dict[str, Any]) -> bool:
     message = record.get("message")
     if not isinstance(message, dict) or "timestamp" not in record:
         return False
-    return text_of(message.get("type")) in _KINDS and isinstance(message.get("payload"), dict)
+    return text_at(message, "type") in _KINDS and isinstance(message.get("payload"), dict)
 
 
 def is_superseded(file: TraceFile) -> bool:
@@ -70,7 +71,7 @@ def _system_prompt(file: TraceFile) -> str:
     if context is None or not is_superseded(context):
         return ""
     first = context.first
-    return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "_system_prompt" else ""
+    return text_of(value_at(first, "content")) if value_at(first, "role") == "_system_prompt" else ""
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -84,9 +85,9 @@ def _runs(file: TraceFile) -> Iterator[Run]:
     for number, record in file.numbered_records():
         with file.guard(f"line {number}"):
             if record.get("type") == "metadata":
-                version = text_of(record.get("protocol_version"))
+                version = text_at(record, "protocol_version")
             else:
-                session.take(record["message"], time_of(record.get("timestamp")))
+                session.take(record["message"], time_at(record))
     run_id = stable_id(file, len(session.log.items)) if session.nested else ""
     settings = {"recorded": drop_empty(protocol_version=version, compactions=session.compactions)}
     with file.guard():
@@ -132,10 +133,10 @@ class _Agent:
             add_piece(self.log.open_reply(at).parts, payload)
         elif kind == "ToolCall":
             function = payload["function"]
-            call = ToolCall(text_of(function.get("name")), function.get("arguments") or "", text_of(payload.get("id")))
+            call = ToolCall(text_at(function, "name"), function.get("arguments") or "", text_at(payload, "id"))
             self.log.open_reply(at).calls.append(call)
         elif kind == "ToolCallPart":
-            self._add_arguments(text_of(payload.get("arguments_part")))
+            self._add_arguments(text_at(payload, "arguments_part"))
         elif kind == "ToolResult":
             self._result(payload, at)
         elif kind == "StatusUpdate":
@@ -157,13 +158,13 @@ class _Agent:
         self.log.open = None
         output = payload.get("return_value", payload.get("result"))
         output = output if isinstance(output, dict) else {"output": output}
-        parts = parts_of(output.get("output")) or parts_of(text_of(output.get("message")) or None)
+        parts = parts_of(output.get("output")) or parts_of(text_at(output, "message") or None)
         code = "tool_error" if output.get("is_error") is True else None
-        self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
+        self.log.result(text_at(payload, "tool_call_id"), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
         """Set the usage of a step, and the length of the conversation after it."""
-        usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
+        usage, message_id = payload.get("token_usage"), text_at(payload, "message_id")
         last = self._counted.get(message_id, self.log.last_reply)
         if last is None:
             return
@@ -174,15 +175,13 @@ class _Agent:
             last.metadata["context_tokens"] = tokens
 
     def _subagent(self, payload: dict[str, Any], at: Any) -> None:
-        call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
-        name = text_of(payload.get("agent_id")) or call_id or "subagent"
-        agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
+        call_id = text_at(payload, "parent_tool_call_id", "task_tool_call_id")
+        name = text_at(payload, "agent_id") or call_id or "subagent"
+        agent = self.nested.setdefault(name, _Agent(text_at(payload, "subagent_type")))
         event = payload["event"]
         if not agent.log.items and event.get("type") != "TurnBegin":  # its prompt is in the call's arguments
             agent.log.say(self._prompt_of(call_id), at=at)
         agent.take(event, at)
 
     def _prompt_of(self, call_id: str) -> str:
-        calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
-        arguments = next((call.arguments for call in calls), "")
-        return arguments if isinstance(arguments, str) else ""
+        return text_of(self.log.arguments_of(call_id))

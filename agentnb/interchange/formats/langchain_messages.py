@@ -9,7 +9,16 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, text_of
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    parts_of,
+    result_parts,
+    str_at,
+    strings_of,
+    text_of,
+    value_at,
+)
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -44,7 +53,7 @@ def role_of(fields: dict[str, Any]) -> str:
     """Return the role of a message in the terms of the APIs: user, assistant, system or tool. Other roles are returned
     unchanged.
     """
-    role = str(fields.get("role") or fields.get("type") or "").lower()
+    role = str_at(fields, "role", "type").lower()
     return _ROLES.get(role, role)
 
 
@@ -69,7 +78,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
         return [reply_of(fields, author, at)]
     if role == "tool":
         is_error = fields.get("status") == "error" or bool(fields.get("is_error"))
-        name, call_id = str(fields.get("name") or ""), str(fields.get("tool_call_id") or "")
+        name, call_id = str_at(fields, "name"), str_at(fields, "tool_call_id")
         return [Result(call_id, result_parts(content), name, is_error, at)]
     if role == "user" and anthropic_messages.is_conversation([{"role": role, "content": content}]):
         return anthropic_messages.message_steps({"role": role, "content": content}, at=at)
@@ -79,8 +88,8 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
     """Return the reply in a model's message."""
     metadata = object_of(fields.get("response_metadata"))
-    stop = metadata.get("finish_reason") or metadata.get("stop_reason") or fields.get("finish_reason") or ""
-    kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
+    stop = first_at(metadata, "finish_reason", "stop_reason") or fields.get("finish_reason") or ""
+    kept = strings_of(metadata, "id", "model_name", "model")
     usage = usage_of(fields.get("usage_metadata"))
     if usage == Usage():
         usage = openai_chat.usage_of(metadata.get("token_usage"))
@@ -90,7 +99,7 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
 
 def _reply_parts(fields: dict[str, Any]) -> list[AnyPart]:
     extra = dict(object_of(fields.get("additional_kwargs")))
-    thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
+    thought = thinking(first_at(extra, "reasoning_content", "reasoning") or fields.get("reasoning_content"))
     parts = openai_chat.said_parts({"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")})
     return [*thought, *parts]
 
@@ -103,17 +112,16 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
     if not calls:
         calls = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
     if not calls and isinstance(content := fields.get("content"), list):
-        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+        blocks = [block for block in content if value_at(block, "type") == "tool_use"]
         calls = [anthropic_messages.call_of(block) for block in blocks]
     return calls
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the usage, in LangChain's common form; unknown if it is missing."""
-    if not isinstance(usage, dict):
-        return Usage()
-    input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
-    output_details = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
+    usage = object_of(usage)
+    input_details = object_of(first_at(usage, "input_token_details", "input_tokens_details"))
+    output_details = object_of(first_at(usage, "output_token_details", "output_tokens_details"))
     return Usage(
         input=count(usage.get("input_tokens")),
         output=count(usage.get("output_tokens")),

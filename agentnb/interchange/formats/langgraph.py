@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import as_list, first_at, str_at, time_at, time_of, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
@@ -38,15 +38,14 @@ def sniff(file: TraceFile) -> str:
 
 
 def _messages(state: Any) -> list[Any] | None:
-    values = state.get("values") if isinstance(state, dict) else None
-    messages = values.get("messages") if isinstance(values, dict) else None
+    messages = value_at(state, "values", "messages")
     return messages if isinstance(messages, list) else None
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each thread, followed by the runs of its subgraphs."""
     records = [record for _, record in file.records()] if file.kind == "lines" else file.document
-    records = records if isinstance(records, list) else [records]
+    records = as_list(records)
     is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
     for index, states in enumerate([records] if is_history else [[record] for record in records]):
         position = "" if is_history else str(index)
@@ -73,9 +72,9 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Return, for each message id, the time of the first state that contains the message; empty for a single state."""
     times: dict[str, Any] = {}
-    for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
+    for state in sorted(states, key=lambda one: str_at(one, "created_at")) if len(states) > 1 else ():
         for message in _messages(state) or ():
-            times.setdefault(_id_of(message), time_of(state.get("created_at")))
+            times.setdefault(_id_of(message), time_at(state, "created_at"))
     return times
 
 
@@ -100,8 +99,8 @@ def _runs(
     file.take_each(messages, lambda message: _take(writer, message, times.get(_id_of(message))), position)
     yield _finish(writer, state)
     for number, task in enumerate(state.get("tasks") or (), 1):
-        inner: Any = task.get("state") if isinstance(task, dict) else None
-        if isinstance(inner, dict) and _messages(inner):
+        inner = value_at(task, "state")
+        if _messages(inner):
             yield from _runs(file, position, inner, {}, thread, nested_id(run_id, task.get("id"), number), run_id)
 
 
@@ -118,7 +117,7 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 def _model(messages: list[Any]) -> str:
     """Return the model of the first reply; empty if it is unknown."""
     all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
-    return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
+    return next((str(name) for metadata in all_metadata if (name := first_at(metadata, "model_name", "model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:

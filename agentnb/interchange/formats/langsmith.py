@@ -11,7 +11,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import langsmith_tree as tree
 from agentnb.interchange.formats.conversations import Conversations, OpenConversation, finish
 from agentnb.interchange.formats.langsmith_tree import Node
-from agentnb.interchange.formats.message_content import parts_of
+from agentnb.interchange.formats.message_content import first_at, parts_of, str_at
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, write_steps
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -112,7 +112,7 @@ def _run(
     writer = file.writer(
         NAME,
         position,
-        task=str(root.fields.get("reference_example_id") or ""),
+        task=str_at(root.fields, "reference_example_id"),
         run_id=root.id,
         parent_id=parent,
         model=first.model if first is not None else "",
@@ -152,7 +152,7 @@ def _nested_run(file: TraceFile, position: str, root: Node, one: OpenConversatio
 
 def _agent(root: Node, model: Node) -> str:
     """Return the name of the agent that a model works for: the nearest enclosing run that has a name of its own."""
-    recorded = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
+    recorded = first_at(model.metadata, "lc_agent_name", "langgraph_node")
     if isinstance(recorded, str) and recorded not in _STEPS:
         return recorded
     around = [node.name for node in root.below() if any(inner is model for inner in node.below())]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,8 +15,8 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
 from agentnb.interchange.formats.exchanges import Exchange, recorded_of
-from agentnb.interchange.formats.message_content import json_text, parts_of, text_of, time_of
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage
+from agentnb.interchange.formats.message_content import json_text, parts_of, str_at, text_of, utc_time_of, value_at
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, system_steps
 from agentnb.models.providers.serialization import count, object_of
 
 _TOOLS = frozenset({"tool", "retriever"})
@@ -37,22 +37,22 @@ class Node:
     @property
     def kind(self) -> str:
         """The run's type in LangSmith: llm, tool, chain, retriever and others."""
-        return str(self.fields.get("run_type") or "")
+        return str_at(self.fields, "run_type")
 
     @property
     def name(self) -> str:
         """The run's name."""
-        return str(self.fields.get("name") or "")
+        return str_at(self.fields, "name")
 
     @property
     def start(self) -> datetime | None:
         """The start time, or None if unknown."""
-        return _utc(self.fields.get("start_time"))
+        return utc_time_of(self.fields.get("start_time"))
 
     @property
     def end(self) -> datetime | None:
         """The end time, or None if unknown."""
-        return _utc(self.fields.get("end_time"))
+        return utc_time_of(self.fields.get("end_time"))
 
     @property
     def seconds(self) -> float | None:
@@ -69,7 +69,7 @@ class Node:
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata recorded by its client."""
-        return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
+        return dict(object_of(value_at(self.fields, "extra", "metadata")))
 
     def below(self) -> Iterator[Node]:
         """Yield its nested runs, at any depth, in order."""
@@ -81,12 +81,6 @@ class Node:
     def is_sub_agent(self) -> bool:
         """True for a tool in which a model is at work."""
         return self.kind in _TOOLS and any(node.kind == "llm" for node in self.below())
-
-
-def _utc(value: Any) -> datetime | None:
-    """Return a time. A time without a time zone is in UTC, as LangSmith writes it."""
-    time = time_of(value)
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def is_run(value: Any) -> bool:
@@ -120,7 +114,7 @@ def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
         fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
-        order = str(fields.get("dotted_order") or "")
+        order = str_at(fields, "dotted_order")
         run_id = str(fields.get("id") or order.rpartition("Z")[2] or f"run-{position}")
         node = nodes.setdefault(run_id, Node({"id": run_id}))
         node.fields |= fields
@@ -135,12 +129,12 @@ def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
 
 def _order(node: Node) -> tuple[str, float]:
     start = node.start
-    return str(node.fields.get("dotted_order") or ""), start.timestamp() if start is not None else 0.0
+    return str_at(node.fields, "dotted_order"), start.timestamp() if start is not None else 0.0
 
 
 def _parent_id(node: Node) -> str:
     parent_id = node.fields.get("parent_run_id")
-    above = str(node.fields.get("dotted_order") or "").rpartition(".")[0]
+    above = str_at(node.fields, "dotted_order").rpartition(".")[0]
     return str(parent_id or above.rpartition(".")[2].partition("Z")[2])
 
 
@@ -150,7 +144,7 @@ def _parent_id(node: Node) -> str:
 def exchange_of(node: Node) -> Exchange:
     """Return the exchange that a model run represents."""
     inputs, outputs = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
-    invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
+    invoked = object_of(value_at(node.fields, "extra", "invocation_params"))
     tools = inputs.get("tools") or invoked.get("tools") or inputs.get("functions") or invoked.get("functions")
     specs = openai_chat.tools_of(tools) if not anthropic_messages.is_request(inputs) else anthropic_messages.tools_of(tools)
     reply = None if node.error and not outputs else [*_set_times(reply_steps(dict(outputs)), node)]
@@ -162,8 +156,8 @@ def exchange_of(node: Node) -> Exchange:
         node.error,
         next((str(name) for name in model_names if name), ""),
         specs,
-        id=str(outputs.get("id") or ""),
-        follows=str(inputs.get("previous_response_id") or ""),
+        id=str_at(outputs, "id"),
+        follows=str_at(inputs, "previous_response_id"),
     )
 
 
@@ -175,9 +169,7 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
     if isinstance(messages, list) and messages and isinstance(messages[0], list):
         messages = messages[0]  # the first batch
     if isinstance(messages, list) and messages and all(langchain_messages.is_message(message) for message in messages):
-        system = text_of(asked.get("system"))
-        first: list[Step] = [SystemPrompt(system)] if system else []
-        return [*first, *langchain_messages.steps_of(messages)]
+        return [*system_steps(text_of(asked.get("system"))), *langchain_messages.steps_of(messages)]
     prompts = asked.get("prompts")
     prompt = prompts[0] if isinstance(prompts, list) and prompts else asked
     return [UserMessage(parts_of(plain_text(prompt)))]
@@ -192,15 +184,15 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
     while isinstance(generations, list) and generations:
         generations = generations[0]
     last = (answered.get("messages") or [None])[-1] if isinstance(answered.get("messages"), list) else None
-    generated = generations.get("message") if isinstance(generations, dict) else None
+    generated = value_at(generations, "message")
     for candidate in (generated, answered, answered.get("message"), answered.get("output"), last):
         if langchain_messages.is_message(candidate) or (isinstance(candidate, dict) and "content" in candidate):
             fields = langchain_messages.fields_of(candidate) or {}
             if isinstance(fields.get("content"), list) and "tool_calls" not in fields:
-                stop, usage = str(fields.get("stop_reason") or ""), anthropic_messages.usage_of(fields.get("usage"))
+                stop, usage = str_at(fields, "stop_reason"), anthropic_messages.usage_of(fields.get("usage"))
                 return anthropic_messages.reply_steps(fields["content"], stop_reason=stop, usage=usage)
             return [langchain_messages.reply_of(fields)]
-    text = generations.get("text") if isinstance(generations, dict) else None
+    text = value_at(generations, "text")
     return [Reply([Text(plain_text(answered if text is None else text))], [])] if answered else []
 
 
@@ -218,7 +210,7 @@ def _set_times(steps: list[Step], node: Node) -> Iterator[Step]:
 
 def _usage(told: Usage, node: Node) -> Usage:
     usage = told
-    for reported in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
+    for reported in (value_at(node.fields, "outputs", "usage_metadata"), node.metadata.get("usage_metadata")):
         usage = usage if usage != Usage() else langchain_messages.usage_of(reported)
     if usage == Usage():
         usage = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
@@ -245,7 +237,7 @@ def call_of(node: Node) -> ToolCall:
 
 def call_id_of(node: Node) -> str:
     """Return the id that the model gave the call, if the tool's result names it."""
-    output = object_of(object_of(node.fields.get("outputs")).get("output"))
+    output = object_of(value_at(node.fields, "outputs", "output"))
     fields = langchain_messages.fields_of(dict(output)) or {}
     return str(fields.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
 

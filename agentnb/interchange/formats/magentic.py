@@ -16,7 +16,9 @@ from agentnb.core.log.event import Status
 from agentnb.core.messages import Text, Thinking
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.message_content import str_at
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
@@ -59,10 +61,10 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _run(file: TraceFile, position: str, found: Any) -> Run:
-    recorded = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
+    recorded = {name: value for name, value in object_of(found).items() if name != "history"}
     prompts = _literal(recorded.pop("system_prompt", None))
     writer = file.writer(
-        NAME, position, task=str(recorded.get("question_ID") or ""), settings={"recorded": recorded} if recorded else {}
+        NAME, position, task=str_at(recorded, "question_ID"), settings={"recorded": recorded} if recorded else {}
     )
     if prompts:
         writer.system("\n\n".join(f"# {name}\n\n{text}" for name, text in prompts.items()))

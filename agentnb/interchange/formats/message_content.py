@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,6 +52,48 @@ def time_of(value: Any) -> datetime | None:
         return None
 
 
+def utc_time_of(value: Any) -> datetime | None:
+    """Return a time, as `time_of` does. A time without a time zone is in UTC."""
+    time = time_of(value)
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+def value_at(value: Any, *names: str) -> Any:
+    """Return the value under these names in nested objects, or None."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value as the only item of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def first_at(fields: Any, *names: str) -> Any:
+    """Return the first value under these names that is true, or else the last."""
+    value = None
+    for name in names:
+        if value := fields.get(name):
+            break
+    return value
+
+
+def strings_of(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the fields with these names that are strings."""
+    return {name: fields[name] for name in names if isinstance(fields.get(name), str)}
+
+
+def str_at(fields: Any, *names: str) -> str:
+    """Return the first value under these names that is true, as text; empty if there is none."""
+    return str(first_at(fields, *names) or "")
+
+
+def time_at(fields: Any, *names: str) -> datetime | None:
+    """Return the time under the first of these names, or under ``timestamp``; None if there is none."""
+    return time_of(first_at(fields, *names or ("timestamp",)))
+
+
 def image_of(url: Any) -> Image | None:
     """Return the image in a data URI, or None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):
@@ -90,7 +132,7 @@ def result_parts(content: Any) -> list[AnyPart]:
     """Return the parts of a tool result as `parts_of` does; any other content becomes JSON text."""
     if content is None or isinstance(content, str):
         return parts_of(content)
-    items = content if isinstance(content, list) else [content]
+    items = as_list(content)
     parts: list[AnyPart] = []
     for item in items:
         if isinstance(item, str | dict) and (part := _part(item)) is not None:
@@ -130,7 +172,7 @@ def _part(one: Any) -> AnyPart | None:
         value = one.get("text", one.get("refusal"))
         return Text(value if isinstance(value, str) else json_text(value or ""))
     if kind in ("thinking", "reasoning"):
-        return Thinking(str(one.get("thinking") or one.get("reasoning") or one.get("text") or ""))
+        return Thinking(str_at(one, "thinking", "reasoning", "text"))
     if kind in ("image_url", "input_image", "image"):
         return _picture(one)
     if kind in _NAMED:
@@ -144,9 +186,9 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
     if isinstance(source, dict) and source.get("type") == "base64":
         return picture(source.get("media_type"), source.get("data"))
     if "data" in one and ("mimeType" in one or "media_type" in one):  # as MCP and the AI SDK write it
-        return picture(one.get("mimeType") or one.get("media_type"), one["data"])
+        return picture(first_at(one, "mimeType", "media_type"), one["data"])
     url = one.get("image_url", one.get("image", source))
-    url = (url.get("url") or url.get("file_id")) if isinstance(url, dict) else url or one.get("file_id")
+    url = first_at(url, "url", "file_id") if isinstance(url, dict) else url or one.get("file_id")
     return image_of(url) or (Text(f"[picture: {url[:MAX_URL_CHARACTERS]}]") if isinstance(url, str) else None)
 
 

@@ -19,9 +19,21 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, text_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    parts_of,
+    str_at,
+    text_of,
+    texts_of,
+    time_at,
+    time_of,
+    value_at,
+)
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
@@ -47,7 +59,7 @@ def sniff(file: TraceFile) -> str:
     if not isinstance(document, dict) or "messages" not in document:
         return file.lacks("messages", kind="json")
     info = document.get("info")
-    has_format_name = str(document.get("trajectory_format") or "").startswith(HARNESS)
+    has_format_name = str_at(document, "trajectory_format").startswith(HARNESS)
     return (
         ""
         if has_format_name or (isinstance(info, dict) and "mini_version" in info)
@@ -86,13 +98,12 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
         info, "exit_status", "submission", "model_stats", "mini_version", **_limits(config), environment=_environment(config)
     )
     writer = file.writer(
-        NAME, position, task=str(about.get("instance_id") or ""), model=str(model.get("model_name") or ""), settings=settings
+        NAME, position, task=str_at(about, "instance_id"), model=str_at(model, "model_name"), settings=settings
     )
     messages = about["messages"]
     reader = _MessageReader(writer, messages)
     file.take_each(messages, reader.take, position)
-    stats = info.get("model_stats")
-    writer.total(total_of(cost=stats.get("instance_cost") if isinstance(stats, dict) else None))
+    writer.total(total_of(cost=value_at(info, "model_stats", "instance_cost")))
     if "exit_status" not in info and reader.submits:
         return writer.finish()
     return _finish(writer, info, _limits(config))
@@ -125,7 +136,7 @@ class _MessageReader:
         """Add a message."""
         extra = message.get("extra") or {}
         if message.get("type") == "function_call_output":
-            self._result(str(message.get("call_id") or ""), message.get("output"), extra)
+            self._result(str_at(message, "call_id"), message.get("output"), extra)
         elif message.get("object") == "response":
             self._response(message, extra)
         elif message["role"] == "system":
@@ -133,7 +144,7 @@ class _MessageReader:
         elif message["role"] == "assistant":
             self._reply(message, extra)
         elif message["role"] == "tool":
-            self._result(str(message.get("tool_call_id") or ""), message.get("content"), extra)
+            self._result(str_at(message, "tool_call_id"), message.get("content"), extra)
         elif message["role"] == "user":
             self._user(message, extra)
 
@@ -156,14 +167,14 @@ class _MessageReader:
         """Add a reply from the Responses API."""
         items = message["output"]
         calls = [
-            ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
+            ToolCall(item["name"], item.get("arguments"), str_at(item, "call_id"))
             for item in items
             if item["type"] == "function_call"
         ]
         parts: list[AnyPart] = []
         for item in items:
             if item["type"] == "reasoning":
-                parts += [Thinking(str(summary.get("text") or "")) for summary in item.get("summary") or ()]
+                parts += [Thinking(str_at(summary, "text")) for summary in item.get("summary") or ()]
             elif item["type"] == "message":
                 parts += parts_of(item.get("content"))
         usage = message.get("usage") or {}
@@ -173,11 +184,10 @@ class _MessageReader:
             cost=cost_of(extra.get("cost", usage.get("cost"))),
         )
         self._open = len(calls)
-        self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
+        self._writer.reply(parts, calls, at=time_at(extra), usage=tokens)
 
     def _say(self, parts: list[AnyPart], calls: list[ToolCall], extra: dict[str, Any]) -> None:
-        answer = extra.get("response")
-        answer = answer if isinstance(answer, dict) else {}
+        answer = object_of(extra.get("response"))
         usage = answer.get("usage") or {}
         self._open = len(calls)
         self._writer.reply(
@@ -185,7 +195,7 @@ class _MessageReader:
             calls,
             at=time_of(extra.get("timestamp") or answer.get("created")),
             usage=replace(openai_chat.usage_of(usage), cost=cost_of(extra.get("cost", usage.get("cost")))),
-            stop_reason=_stop_reason(answer),
+            stop_reason=str(openai_chat.first_choice(answer).get("finish_reason") or ""),
         )
 
     def _user(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
@@ -194,19 +204,19 @@ class _MessageReader:
             return
         author = HARNESS if self._asked else ""
         self._asked = True
-        self._writer.say(parts_of(message.get("content")), author=author, at=time_of(extra.get("timestamp")))
+        self._writer.say(parts_of(message.get("content")), author=author, at=time_at(extra))
 
     def _result(self, call_id: str, content: Any, extra: dict[str, Any]) -> None:
         parts = parts_of(content)
         code = _code(extra, texts_of(parts))
         self._open = max(0, self._open - 1)
-        self._writer.result(call_id, parts, error_code=code, at=time_of(extra.get("timestamp")))
+        self._writer.result(call_id, parts, error_code=code, at=time_at(extra))
 
 
 def _code(extra: dict[str, Any], text: str) -> str:
     """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty if the command succeeded."""
     begins, says = _TIMED_OUT
-    if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
+    if (text.startswith(begins) and says in text) or says in str_at(extra, "exception_info"):
         return "timeout"
     match = _RETURNED.match(text)
     exit_code = extra.get("returncode", int(match[1]) if match else 0)
@@ -215,23 +225,13 @@ def _code(extra: dict[str, Any], text: str) -> str:
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking in the message or in the raw API response."""
-    answer = extra.get("response")
-    choices = answer.get("choices") if isinstance(answer, dict) else None
-    raw = (choices[0].get("message") or {}) if choices else {}
-    for source in (message, raw):
-        text = source.get("reasoning_content") or source.get("reasoning")
-        if isinstance(text, str) and text.strip():
-            return [Thinking(text)]
-    return []
-
-
-def _stop_reason(answer: dict[str, Any]) -> str:
-    choices = answer.get("choices")
-    return str(choices[0].get("finish_reason") or "") if choices else ""
+    raw = openai_chat.first_choice(object_of(extra.get("response"))).get("message") or {}
+    thoughts = (first_at(source, "reasoning_content", "reasoning") for source in (message, raw))
+    return next(filter(None, map(thinking, thoughts)), [])
 
 
 def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:
-    status = str(info.get("exit_status") or "")
+    status = str_at(info, "exit_status")
     if status == "Submitted":
         return writer.finish()
     if not status:
@@ -245,4 +245,4 @@ def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> 
         return writer.finish("cancelled", status)
     if status == "RepeatedFormatError":
         return writer.finish("stopped", status)
-    return fail(writer, status, info.get("exception_str") or info.get("traceback") or info.get("submission") or status)
+    return fail(writer, status, first_at(info, "exception_str", "traceback", "submission") or status)

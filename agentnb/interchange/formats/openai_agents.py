@@ -10,7 +10,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_responses
 from agentnb.interchange.formats.exchanges import recorded_of
-from agentnb.interchange.formats.message_content import json_text, parts_of
+from agentnb.interchange.formats.message_content import first_at, json_text, parts_of, value_at
 from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
@@ -94,10 +94,9 @@ def _items(state: dict[str, Any]) -> list[Any]:
 
 
 def _recorded_fields(state: dict[str, Any]) -> dict[str, Any]:
-    context = state.get("context")
     fields = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
     fields["current_agent"] = _name(state.get("current_agent"))
-    fields["context"] = context.get("context") if isinstance(context, dict) else None
+    fields["context"] = value_at(state, "context", "context")
     fields["schema"] = state.get("$schemaVersion")
     return recorded_of(fields)
 
@@ -108,7 +107,7 @@ def _name(agent: Any) -> str:
 
 
 def _agent(item: dict[str, Any]) -> str:
-    return _name(item.get("agent") or item.get("source_agent") or item.get("sourceAgent"))
+    return _name(first_at(item, "agent", "source_agent", "sourceAgent"))
 
 
 def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -158,7 +157,7 @@ def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
 
 
 def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
-    return raw.get("type"), raw.get("call_id") or raw.get("callId") or raw.get("id")
+    return raw.get("type"), first_at(raw, "call_id", "callId", "id")
 
 
 def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +15,18 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.message_content import cost_of, json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.message_content import (
+    cost_of,
+    first_at,
+    json_text,
+    parts_of,
+    result_parts,
+    str_at,
+    strings_of,
+    text_of,
+    time_at,
+    value_at,
+)
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage
@@ -71,7 +82,7 @@ def is_request(body: Any) -> bool:
 
 def is_response(body: Any) -> bool:
     """True if this is a chat completion, possibly assembled from a stream."""
-    choices = body.get("choices") if isinstance(body, dict) else None
+    choices = value_at(body, "choices")
     return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
 
 
@@ -95,18 +106,18 @@ def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
 
 def step_of(message: dict[str, Any]) -> Step:
     """Return the step of a message. Raises KeyError if its role is not one of the API's."""
-    role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
-    author, content = str(message.get("name") or ""), message.get("content")
+    role, at = message["role"], time_at(message, "timestamp", "created_at")
+    author, content = str_at(message, "name"), message.get("content")
     if role in ("system", "developer"):
         return SystemPrompt(text_of(content))
     if role == "user":
         return UserMessage(parts_of(content), author, at)
     if role == "assistant":
-        stop, usage = str(message.get("finish_reason") or ""), usage_of(message.get("usage"))
+        stop, usage = str_at(message, "finish_reason"), usage_of(message.get("usage"))
         return Reply(said_parts(message), calls_of(message), author, at, usage, stop_reason=stop)
     if role not in ROLES:
         raise KeyError(f"role {role!r}")
-    return Result(str(message.get("tool_call_id") or ""), result_parts(content), author, bool(message.get("is_error")), at)
+    return Result(str_at(message, "tool_call_id"), result_parts(content), author, bool(message.get("is_error")), at)
 
 
 def said_parts(message: dict[str, Any]) -> list[AnyPart]:
@@ -126,7 +137,7 @@ def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
         if parts := thinking(message.get(field)):
             return parts
     details = [detail for detail in message.get("reasoning_details") or () if isinstance(detail, dict)]
-    return thinking("".join([str(detail.get("text") or detail.get("summary") or "") for detail in details]))
+    return thinking("".join([str_at(detail, "text", "summary") for detail in details]))
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
@@ -137,7 +148,7 @@ def calls_of(message: dict[str, Any]) -> list[ToolCall]:
 
 
 def _call(one: dict[str, Any]) -> ToolCall | None:
-    call_id = str(one.get("id") or "")
+    call_id = str_at(one, "id")
     if isinstance(function := one.get("function"), dict):
         return ToolCall(function.get("name") or "", function.get("arguments"), call_id)
     if isinstance(function := one.get("custom"), dict):  # a tool with text input
@@ -147,7 +158,7 @@ def _call(one: dict[str, Any]) -> ToolCall | None:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    return tool_specs(tool.get("function") or tool.get("custom") or tool for tool in tools or () if isinstance(tool, dict))
+    return tool_specs(first_at(tool, "function", "custom") or tool for tool in tools or () if isinstance(tool, dict))
 
 
 def usage_of(usage: Any) -> Usage:
@@ -160,16 +171,21 @@ def usage_of(usage: Any) -> Usage:
 # Responses
 
 
+def first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first choice of a chat completion; empty if it has none."""
+    return (body.get("choices") or [{}])[0]  # type: ignore[no-any-return]
+
+
 def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in the first choice of a chat completion."""
     choice = body["choices"][0]
     message = choice["message"]
-    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    kept = strings_of(body, "id", "model")
     if isinstance(annotations := message.get("annotations"), list) and annotations:
         kept["annotations"] = annotations
     stop = "refusal" if message.get("refusal") else choice.get("finish_reason")
     stop = stop if isinstance(stop, str) else json_text(stop or "")
-    usage, at = usage_of(body.get("usage")), time_of(body.get("created"))
+    usage, at = usage_of(body.get("usage")), time_at(body, "created")
     return [Reply(said_parts(message), calls_of(message), "", at, usage, None, stop, kept)]
 
 
@@ -182,5 +198,5 @@ API = Api(
     request_steps=request_steps,
     steps_of=steps_of,
     response_steps=response_steps,
-    tools_of=lambda request, response: tools_of(request.get("tools") or request.get("functions")),
+    tools_of=lambda request, response: tools_of(first_at(request, "tools", "functions")),
 )

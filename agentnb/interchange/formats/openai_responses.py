@@ -12,8 +12,20 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.exchanges import Api
-from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of
-from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.interchange.formats.message_content import (
+    as_list,
+    first_at,
+    json_text,
+    parts_of,
+    picture,
+    result_parts,
+    str_at,
+    strings_of,
+    text_of,
+    time_at,
+    value_at,
+)
+from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, system_steps, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
 from agentnb.models.providers.openai_responses import NAME as OWN
@@ -100,18 +112,11 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return the steps of a request: its instructions and input."""
     instructions = body.get("instructions")
-    first: list[Step] = (
-        [SystemPrompt(instructions if isinstance(instructions, str) else _text_of_items(instructions))] if instructions else []
-    )
-    return [*first, *steps_of(_items(body["input"]))]
-
-
-def _items(asked: Any) -> list[Any]:
-    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-
-
-def _text_of_items(items: Any) -> str:
-    return "\n\n".join(text_of(item.get("content")) for item in items)
+    if not isinstance(instructions, str):
+        instructions = "\n\n".join(text_of(item.get("content")) for item in instructions or ())
+    asked = body["input"]
+    items = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    return [*system_steps(instructions), *steps_of(items)]
 
 
 # Items
@@ -150,7 +155,7 @@ def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
 
 
 def _others_step(item: dict[str, Any]) -> list[Step]:
-    kind, role, at = item.get("type", "message"), item.get("role"), time_of(item.get("timestamp"))
+    kind, role, at = item.get("type", "message"), item.get("role"), time_at(item)
     if kind == "message":
         parts = parts_of(item.get("content"))
         return [SystemPrompt(text_of(item.get("content")))] if role in ("system", "developer") else [UserMessage(parts, at=at)]
@@ -159,13 +164,13 @@ def _others_step(item: dict[str, Any]) -> list[Step]:
 
 def _reasoning(item: dict[str, Any]) -> list[AnyPart]:
     entries = [*_list(item.get("summary")), *_list(item.get("content"))]
-    texts = [entry if isinstance(entry, str) else str(entry.get("text") or "") for entry in entries]
+    texts = [entry if isinstance(entry, str) else str_at(entry, "text") for entry in entries]
     own = {key: value for key, value in item.items() if key != "status" and value is not None}
     return thinking("\n\n".join(filter(None, texts)), {OWN: own} if item.get("encrypted_content") else None)
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    return as_list(value) if isinstance(value, list | str) else []
 
 
 def call_of(item: dict[str, Any]) -> ToolCall:
@@ -187,8 +192,7 @@ def call_of(item: dict[str, Any]) -> ToolCall:
 
 
 def _id_of(item: dict[str, Any]) -> str:
-    recorded_id = item.get("call_id") or item.get("callId") or item.get("approval_request_id") or item.get("id")
-    return str(recorded_id or "")
+    return str_at(item, "call_id", "callId", "approval_request_id", "id")
 
 
 def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
@@ -215,12 +219,12 @@ def result_of(item: dict[str, Any]) -> Result:
         return Result(_id_of(item), parts_of(answer))
     output = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _output_parts(output), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _output_parts(output), str_at(item, "name"), is_error, time_at(item))
 
 
 def _output_parts(value: Any) -> list[AnyPart]:
     """Return the parts of a call's output, which may be text, parts, logs or shell output."""
-    if isinstance(value, dict) and value.get("type") == "computer_screenshot":
+    if value_at(value, "type") == "computer_screenshot":
         value = {**value, "type": "input_image"}
     entries = value if isinstance(value, list) else []
     logs = [entry for entry in entries if isinstance(entry, dict) and (entry.get("type") == "logs" or "stdout" in entry)]
@@ -235,9 +239,9 @@ def _output_parts(value: Any) -> list[AnyPart]:
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
     """Return the reply in a response, with the results of server-side calls."""
-    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    kept = strings_of(body, "id", "model")
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
-    pieces = ReplyPieces("", time_of(body.get("created_at")))
+    pieces = ReplyPieces("", time_at(body, "created_at"))
     for item in items:
         if is_of_model(item):
             take_item(pieces, item)
@@ -257,9 +261,7 @@ def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
     contents = [content for item in items for content in _list(item.get("content")) if isinstance(content, dict)]
     if any(content.get("type") == "refusal" for content in contents):
         return "refusal"
-    incomplete = body.get("incomplete_details")
-    reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    return str(reason or body.get("status") or "")
+    return str(value_at(body, "incomplete_details", "reason") or body.get("status") or "")
 
 
 def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:
@@ -269,7 +271,7 @@ def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpe
         tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]
     ]
     plain = [{"name": tool["type"], **tool} for tool in own if tool.get("type") not in ("mcp", None)]
-    definitions = [{**tool, "parameters": tool.get("parameters") or tool.get("input_schema")} for tool in [*plain, *mcp_tools]]
+    definitions = [{**tool, "parameters": first_at(tool, "parameters", "input_schema")} for tool in [*plain, *mcp_tools]]
     return openai_chat.tools_of(definitions)
 
 

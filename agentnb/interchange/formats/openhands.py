@@ -8,6 +8,7 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.endings import recorded_settings
+from agentnb.interchange.formats.message_content import as_list, str_at, value_at
 from agentnb.interchange.formats.openhands_events import read_events
 from agentnb.interchange.trace_file import TraceFile
 
@@ -83,13 +84,13 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         max_iterations=metadata.get("max_iterations"),
         dataset=metadata.get("dataset"),
     )
-    events = [event for item in record["history"] for event in (item if isinstance(item, list) else (item,))]
+    events = [event for item in record["history"] for event in as_list(item)]
     runs = read_events(
         file,
         events,
         {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
         prompt=record.get("instruction"),
-        model=str(config.get("model") or ""),
+        model=str_at(config, "model"),
         agent=str(metadata.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
@@ -100,10 +101,9 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
 
 def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
     """Return the verdict of the benchmark's tests, if they were run."""
-    tested = record.get("test_result")
-    for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):
-        if isinstance(report, dict) and isinstance(report.get("resolved"), bool):
-            return {"resolved": report["resolved"]}
+    for path in (("report",), ("test_result", "report")):
+        if isinstance(resolved := value_at(record, *path, "resolved"), bool):
+            return {"resolved": resolved}
     return {}
 
 
@@ -112,4 +112,4 @@ def _task(record: dict[str, Any]) -> str:
     issue = record.get("issue")
     if isinstance(issue, dict):
         return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"
-    return str(record.get("instance_id") or "")
+    return str_at(record, "instance_id")

@@ -18,10 +18,12 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited
-from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, first_at, image_of, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 _LAST_WORDS = frozenset({"finish", "reject"})
 _NO_CALLS = frozenset({"change_agent_state", "recall", "null", "condensation", "condensation_request", "loop_recovery"})
@@ -53,7 +55,7 @@ def read_events(
     ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if the events lack it; ``metrics``: a mapping with the
     ``costs`` of the replies; ``error``: the run's error; ``assessed``: fields that record success.
     """
-    has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
+    has_nested = any(value_at(event, "action") == DELEGATE for event in events)
     run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
     writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
     own, delegated = _own_and_delegated(events)
@@ -82,13 +84,12 @@ def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[st
     delegated: list[tuple[dict[str, Any], list[Any]]] = []
     depth = 0
     for event in events:
-        kinds = (event.get("action"), event.get("observation")) if isinstance(event, dict) else (None, None)
-        depth -= kinds[1] == DELEGATE and depth > 0
+        depth -= value_at(event, "observation") == DELEGATE and depth > 0
         if depth:
             delegated[-1][1].append(event)
         else:
             own.append(event)
-        if kinds[0] == DELEGATE:
+        if value_at(event, "action") == DELEGATE:
             if not depth:
                 delegated.append((event, []))
             depth += 1
@@ -114,7 +115,7 @@ class _Reader:
 
     def take(self, event: dict[str, Any]) -> None:
         """Add an event."""
-        self._at = time_of(event.get("timestamp")) or self._at
+        self._at = time_at(event) or self._at
         action = event.get("action")
         if action is None:
             self._observation(event, str(event["observation"]))
@@ -132,7 +133,7 @@ class _Reader:
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
         forgotten = {*(about.get("forgotten_event_ids") or between)}
-        summary = str(about.get("summary") or "")
+        summary = str_at(about, "summary")
         if summary.strip():
             kept = next(
                 (number for number, reply_id in enumerate(reversed(self._replied)) if reply_id in forgotten), len(self._replied)
@@ -159,13 +160,12 @@ class _Reader:
         usage = replace(_usage(answer), cost=cost_of(next(self._costs, None)))
         if event["action"] in _LAST_WORDS:
             self._ended = ("completed", "natural") if event["action"] == "finish" else ("stopped", "rejected")
-        choices = answer.get("choices") or [{}]
         self._writer.reply(
             [*_thoughts(answer), *_words(event)],
             calls,
             at=self._at,
             usage=usage,
-            stop_reason=str(choices[0].get("finish_reason") or ""),
+            stop_reason=str(openai_chat.first_choice(answer).get("finish_reason") or ""),
         )
 
     def _observation(self, event: dict[str, Any], kind: str) -> None:
@@ -226,17 +226,15 @@ def _is_reply(event: dict[str, Any]) -> bool:
 
 
 def _is_prompt(event: Any) -> bool:
-    return isinstance(event, dict) and event.get("action") == "message" and not _is_reply(event)
+    return value_at(event, "action") == "message" and not _is_reply(event)
 
 
-def _metadata(event: dict[str, Any]) -> dict[str, Any]:
-    metadata = event.get("tool_call_metadata")
-    return metadata if isinstance(metadata, dict) else {}
+def _metadata(event: dict[str, Any]) -> Mapping[str, Any]:
+    return object_of(event.get("tool_call_metadata"))
 
 
-def _response(event: dict[str, Any]) -> dict[str, Any]:
-    response = _metadata(event).get("model_response")
-    return response if isinstance(response, dict) else {}
+def _response(event: dict[str, Any]) -> Mapping[str, Any]:
+    return object_of(_metadata(event).get("model_response"))
 
 
 def _response_id(event: dict[str, Any]) -> str:
@@ -281,17 +279,15 @@ def _words(event: dict[str, Any]) -> list[AnyPart]:
 
 def _pictures(event: dict[str, Any]) -> list[AnyPart]:
     fields = _fields(event)
-    urls = [fields.get("screenshot"), *(fields.get("image_urls") or fields.get("images_urls") or ())]
+    urls = [fields.get("screenshot"), *(first_at(fields, "image_urls", "images_urls") or ())]
     return [picture for url in dict.fromkeys(filter(None, urls)) if (picture := image_of(url)) is not None]
 
 
-def _thoughts(answer: dict[str, Any]) -> list[AnyPart]:
-    choices = answer.get("choices") or [{}]
-    text = (choices[0].get("message") or {}).get("reasoning_content")
-    return [Thinking(text)] if isinstance(text, str) and text.strip() else []
+def _thoughts(answer: Mapping[str, Any]) -> list[AnyPart]:
+    return thinking((openai_chat.first_choice(answer).get("message") or {}).get("reasoning_content"))
 
 
-def _usage(answer: dict[str, Any]) -> Usage:
+def _usage(answer: Mapping[str, Any]) -> Usage:
     usage = answer.get("usage")
     reported = openai_chat.usage_of(usage)
     return replace(reported, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else reported
@@ -310,7 +306,7 @@ def _code(event: dict[str, Any], kind: str) -> str:
     if kind == "user_rejected":
         return "rejected"
     fields = _fields(event)
-    exit_code = (fields.get("metadata") or {}).get("exit_code") if isinstance(fields.get("metadata"), dict) else None
+    exit_code = value_at(fields, "metadata", "exit_code")
     exit_code = fields.get("exit_code") if exit_code is None else exit_code
     if isinstance(exit_code, int) and exit_code not in (0, -1):  # -1: the command goes on
         return f"exit_{exit_code}"

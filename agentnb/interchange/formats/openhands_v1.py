@@ -7,7 +7,7 @@ its web page has the same files, and the ``output.jsonl`` of its benchmarks has 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import read_member, zip_file
 from agentnb.interchange.formats.endings import recorded_settings
+from agentnb.interchange.formats.message_content import str_at, value_at
 from agentnb.interchange.formats.openhands_v1_events import ConversationReader, is_event
 from agentnb.interchange.formats.session_log import run_id_of
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile, decode_json
+from agentnb.models.providers.serialization import object_of
 from agentnb.store.bounds import MAX_RECORD_BYTES
 from agentnb.store.regular_files import open_regular
 
@@ -61,8 +63,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         yield from _folder(file)
     elif not _is_state(file):
         document = file.document
-        fields = document if isinstance(document, dict) else {}
-        yield _run(file, "", fields, enumerate(_events_of(document) or ()))
+        yield _run(file, "", object_of(document), enumerate(_events_of(document) or ()))
 
 
 def _events_of(value: Any) -> list[Any] | None:
@@ -76,12 +77,11 @@ def _events_of(value: Any) -> list[Any] | None:
 
 
 def _run(
-    file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
+    file: TraceFile, position: str, about: Mapping[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
 ) -> Run:
     """Return the run in these numbered events. ``about``: the record, or the content of the state file next to the events."""
-    agent = about.get("agent")
-    llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
-    model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
+    recorded_models = value_at(about, "agent", "llm", "model"), value_at(about, "metadata", "llm_config", "model")
+    model = next(filter(None, recorded_models), about.get("llm_model"))
     reader = ConversationReader(str(model or ""))
     for number, event in events:
         with file.guard(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
@@ -91,8 +91,8 @@ def _run(
     writer = file.writer(
         NAME,
         position,
-        task=str(about.get("instance_id") or ""),
-        trial=str(about.get("attempt") or ""),
+        task=str_at(about, "instance_id"),
+        trial=str_at(about, "attempt"),
         run_id=run_id_of(about["id"]) if isinstance(about.get("id"), str) else "",
         model=reader.model,
         tools=reader.tools,
@@ -153,7 +153,7 @@ def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
             file.problem(f"{path.name} cannot be read: {error}", f"event {number}")
 
 
-def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
+def _state_beside(file: TraceFile, path: Path) -> Mapping[str, Any]:
     states = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
     state_path = next((candidate for candidate in states if candidate.is_file()), None)
     try:
@@ -161,7 +161,7 @@ def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
     except (OSError, TraceError) as error:
         file.problem(f"The state beside it cannot be read: {error}")
         state = None
-    return state if isinstance(state, dict) else {}
+    return object_of(state)
 
 
 def _in_file(path: Path) -> Any:
@@ -193,7 +193,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
                 (number, decode_json(read_member(names, member, MAX_RECORD_BYTES))) for number, member in enumerate(members)
             )
             with file.guard(position):
-                yield _run(file, position, state_data if isinstance(state_data, dict) else {}, events)
+                yield _run(file, position, object_of(state_data), events)
 
 
 def _event_members(file: TraceFile) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, image_of
+from agentnb.interchange.formats.message_content import cost_of, first_at, image_of, str_at, value_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -23,6 +23,7 @@ from agentnb.interchange.formats.span_calls import (
 from agentnb.interchange.formats.span_records import Span, first_spans, json_value
 from agentnb.interchange.formats.span_runs import read_runs
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "openinference"
 TITLE = "spans of OpenInference"
@@ -86,9 +87,9 @@ def _tool_use(span: Span) -> ToolUse:
     parts: list[AnyPart] = [Text(output if isinstance(output, str) else "")] if output else []
     images = span.at("output.images")
     for entry in images if isinstance(images, list) else ():
-        image = image_of(_in(entry, "image", "url"))
+        image = image_of(value_at(entry, "image", "url"))
         parts += [image] if image is not None else []
-    code = span.get("agentnb.error_code") or span.get("agentnb.error.type")
+    code = first_at(span, "agentnb.error_code", "agentnb.error.type")
     failed = span.failed or bool(code)
     if failed and not parts:
         parts = [Text(span.message)]
@@ -99,8 +100,8 @@ def _agent_use(span: Span) -> AgentUse:
     inputs = _messages(span.at("llm.input_messages")) or _plain("user", span.at("input.value"))
     output = next(iter(_plain("assistant", span.at("output.value"))), None)
     name = span.at("agent.name")
-    own = str(span.get("agentnb.run.model") or "")
-    system, tools = str(span.get("agentnb.run.system") or ""), tuple(_tools(span.at("llm.tools")))
+    own = str_at(span, "agentnb.run.model")
+    system, tools = str_at(span, "agentnb.run.system"), tuple(_tools(span.at("llm.tools")))
     return AgentUse(inputs, output, name if isinstance(name, str) else span.name, own, system, tools)
 
 
@@ -122,14 +123,13 @@ def _message_of(message: dict[str, Any]) -> SpanMessage:
     )
     if message.get("function_call_name"):
         tool_calls.append(ToolCall(str(message["function_call_name"]), message.get("function_call_arguments_json")))
-    name, call_id = str(message.get("name") or ""), str(message.get("tool_call_id") or "")
+    name, call_id = str_at(message, "name"), str_at(message, "tool_call_id")
     return SpanMessage(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(tool_calls), name, call_id)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
-    function = one.get("function")
-    fields = function if isinstance(function, dict) else {}
-    return ToolCall(str(fields.get("name") or ""), json_value(fields.get("arguments")), str(one.get("id") or ""))
+    fields = object_of(one.get("function"))
+    return ToolCall(str_at(fields, "name"), json_value(fields.get("arguments")), str_at(one, "id"))
 
 
 def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
@@ -144,32 +144,25 @@ def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
 
 
 def _part(one: dict[str, Any]) -> AnyPart | None:
-    kept = json_value(_in(one, _METADATA, "metadata"))
+    kept = json_value(value_at(one, _METADATA, "metadata"))
     metadata = kept if isinstance(kept, dict) else None
-    text = str(one.get("text") or "")
+    text = str_at(one, "text")
     if one.get("type") == "reasoning":
         return Thinking(text, metadata)
     if "image" in one:
-        url = _in(one, "image", "image", "url")
+        url = value_at(one, "image", "image", "url")
         return image_of(url) or (Text(f"[picture: {url[:200]}]") if isinstance(url, str) else None)
     return Text(text, metadata) if text or metadata else None
-
-
-def _in(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _tools(found: Any) -> Iterator[ToolSpec]:
     for entry in found if isinstance(found, list) else ():
         definition = entry.get("tool", entry) if isinstance(entry, dict) else {}
-        schema = json_value(definition.get("json_schema"))
-        schema = schema if isinstance(schema, dict) else {}
+        schema = object_of(json_value(definition.get("json_schema")))
         function = schema.get("function", schema)
         name = function.get("name") or definition.get("name") if isinstance(function, dict) else None
         if isinstance(name, str):
-            parameters = function.get("parameters") or function.get("input_schema")
+            parameters = first_at(function, "parameters", "input_schema")
             description = str(function.get("description") or definition.get("description") or "")
             yield ToolSpec(name, description, parameters if isinstance(parameters, dict) else {})
 

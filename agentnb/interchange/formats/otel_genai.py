@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.message_content import cost_of, parts_of, picture
+from agentnb.interchange.formats.message_content import as_list, cost_of, first_at, parts_of, picture, str_at
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -24,9 +24,10 @@ from agentnb.interchange.formats.span_calls import (
     count_of,
     role_of,
 )
-from agentnb.interchange.formats.span_records import Span, as_json, first_spans, json_value, list_at
+from agentnb.interchange.formats.span_records import Span, SpanNote, as_json, first_spans, json_value, list_at
 from agentnb.interchange.formats.span_runs import read_runs
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "otel_genai"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
@@ -89,7 +90,7 @@ def _model_call(span: Span) -> ModelCall:
     outputs, stop = _outputs(span)
     reasons = json_value(span.at("gen_ai.response.finish_reasons"))
     stop = stop or (str(reasons[0]) if isinstance(reasons, list) and reasons else "")
-    model = span.get("gen_ai.request.model") or span.get("gen_ai.response.model") or ""
+    model = first_at(span, "gen_ai.request.model", "gen_ai.response.model") or ""
     return ModelCall(span, inputs, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
 
 
@@ -97,7 +98,7 @@ def _inputs(span: Span) -> list[SpanMessage]:
     messages = [message for item in list_at(span, "gen_ai.input.messages") for message in _message_of(item)]
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.prompt")))
-        items = numbered if isinstance(numbered, list) else [numbered]
+        items = as_list(numbered)
         messages = [message for item in items if isinstance(item, dict) for message in _message_of(item)]
         if not messages and isinstance(numbered, str) and numbered:
             messages = [SpanMessage("user", (Text(numbered),))]
@@ -109,11 +110,11 @@ def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     messages = list_at(span, "gen_ai.output.messages")
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
-        messages = [item for item in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(item, dict)]
+        messages = [item for item in as_list(numbered) if isinstance(item, dict)]
         if not messages and isinstance(numbered, str) and numbered:
             messages = [{"role": "assistant", "content": numbered}]
     for event in span.events if not messages else ():
-        fields = {**event.attributes, **_event_content(event.attributes)}
+        fields = _event_fields(event)
         if event.name == _CHOICE:
             message = json_value(fields.get("message", fields.get("content")))
             choice = message if isinstance(message, dict) else {"content": message, "tool_calls": fields.get("tool_calls")}
@@ -124,7 +125,7 @@ def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     if not replies:
         return None, ""
     reply, item = replies[0]
-    return reply, str(item.get("finish_reason") or "")
+    return reply, str_at(item, "finish_reason")
 
 
 def _plain(value: Any) -> Any:
@@ -133,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 def _from_events(span: Span) -> Iterator[SpanMessage]:
     for event in span.events:
-        fields = {**event.attributes, **_event_content(event.attributes)}
+        fields = _event_fields(event)
         if event.name in _MESSAGE_EVENTS:
             yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **fields})
         elif event.name == _DETAILS:
@@ -147,10 +148,9 @@ def _from_events(span: Span) -> Iterator[SpanMessage]:
                 yield from _message_of(item)
 
 
-def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the content, decoded if the exporter writes the complete event as JSON."""
-    content = json_value(attributes.get("gen_ai.event.content"))
-    return content if isinstance(content, dict) else {}
+def _event_fields(event: SpanNote) -> dict[str, Any]:
+    """Return the attributes and the content, decoded if the exporter writes the complete event as JSON."""
+    return {**event.attributes, **object_of(json_value(event.attributes.get("gen_ai.event.content")))}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ def _system(value: Any) -> list[SpanMessage]:
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     """Yield the span messages for a message, with each tool result as a separate message."""
-    role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
+    role, name = role_of(message.get("role") or "user"), str_at(message, "name")
     parts_data = message.get("parts")
     if not isinstance(parts_data, list):
         yield _older(role, name, message)
@@ -180,10 +180,8 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     results = [item for item in objects if item.get("type") == "tool_call_response"]
     for item in results:
         response = item.get("response", item.get("result"))
-        code = str(item.get("agentnb.error_code") or "")
-        yield SpanMessage(
-            "tool", tuple(_response_parts(response)), name=name, call_id=str(item.get("id") or ""), error_code=code
-        )
+        code = str_at(item, "agentnb.error_code")
+        yield SpanMessage("tool", tuple(_response_parts(response)), name=name, call_id=str_at(item, "id"), error_code=code)
     calls = [_call(item) for item in objects if item.get("type") == "tool_call"]
     parts = [part for item in parts_data for part in _parts(item)]
     if parts or calls or not results:
@@ -210,9 +208,7 @@ def _call(one: dict[str, Any]) -> ToolCall:
     fields = function if isinstance(function, dict) else one
     arguments = json_value(fields.get("arguments", fields.get("input")))
     kept = one.get(_METADATA)
-    return ToolCall(
-        str(fields.get("name") or ""), arguments, str(one.get("id") or ""), kept if isinstance(kept, dict) else None
-    )
+    return ToolCall(str_at(fields, "name"), arguments, str_at(one, "id"), kept if isinstance(kept, dict) else None)
 
 
 def _parts(one: Any) -> Iterator[AnyPart]:
@@ -248,11 +244,11 @@ def _response_parts(response: Any) -> list[AnyPart]:
 
 
 def _tool_use(span: Span) -> ToolUse:
-    name = span.get("gen_ai.tool.name") or span.get("traceloop.entity.name") or span.name.removeprefix("execute_tool ")
+    name = first_at(span, "gen_ai.tool.name", "traceloop.entity.name") or span.name.removeprefix("execute_tool ")
     arguments = json_value(span.at("gen_ai.tool.call.arguments"))
     if arguments is None:
         arguments = _entity(span, "input", "inputs", "input_str")
-    call = ToolCall(str(name), {} if arguments is None else arguments, str(span.get("gen_ai.tool.call.id") or ""))
+    call = ToolCall(str(name), {} if arguments is None else arguments, str_at(span, "gen_ai.tool.call.id"))
     result = span.at("gen_ai.tool.call.result")
     if result is None:
         result = next((event.attributes.get("content") for event in span.events if event.name == "gen_ai.tool.message"), None)
@@ -279,8 +275,8 @@ def _agent_use(span: Span) -> AgentUse:
         *_from_events(span)
     ]
     system = "".join(message.whole_text for message in _system(span.at("gen_ai.system_instructions")))
-    name = span.get("gen_ai.agent.name") or span.get("gen_ai.workflow.name") or span.get("traceloop.entity.name") or ""
-    model = span.get("agentnb.run.model") or span.get("gen_ai.request.model") or ""
+    name = first_at(span, "gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name") or ""
+    model = first_at(span, "agentnb.run.model", "gen_ai.request.model") or ""
     return AgentUse(inputs, _outputs(span)[0], str(name), str(model), system, tuple(_tools(span)))
 
 
@@ -290,7 +286,7 @@ def _tools(span: Span) -> Iterator[ToolSpec]:
         definition = entry.get("function", entry) if isinstance(entry, dict) else None
         if isinstance(definition, dict) and isinstance(definition.get("name"), str):
             parameters = json_value(definition.get("parameters", definition.get("input_schema")))
-            description = str(definition.get("description") or "")
+            description = str_at(definition, "description")
             yield ToolSpec(definition["name"], description, parameters if isinstance(parameters, dict) else {})
 
 

@@ -14,7 +14,8 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import first_at, parts_of, str_at, time_at, value_at
+from agentnb.interchange.formats.steps import thinking
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "sam"
@@ -69,11 +70,10 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
         "messages": [{name: value for name, value in message.items() if name not in _HELD} for message in messages],
     }
     run_id = conversation.get("id")
-    settings = conversation.get("settings")
     writer = RunWriter(
         e.Origin(NAME, source, position),
         run_id=run_id if isinstance(run_id, str) and _ID.fullmatch(run_id) else "",
-        model=str(settings.get("selectedModel") or "") if isinstance(settings, dict) else "",
+        model=str(value_at(conversation, "settings", "selectedModel") or ""),
         settings={"recorded": recorded},
     )
     _MessageReader(writer).take(messages)
@@ -92,7 +92,7 @@ class _MessageReader:
         for message in messages:
             kind = message.get("type") or ("user" if message.get("isFromUser") else "assistant")
             if kind == "thinking":
-                self._thinking.append(Thinking(str(message.get("reasoningContent") or message.get("content") or "")))
+                self._thinking.append(Thinking(str_at(message, "reasoningContent", "content")))
             elif kind == "assistant":
                 self._reply(message)
             else:
@@ -101,38 +101,37 @@ class _MessageReader:
             self._writer.reply(self._thinking)
 
     def _reply(self, message: dict[str, Any]) -> None:
-        thought = message.get("reasoningContent")
-        thinking = [*self._thinking, *([Thinking(thought)] if isinstance(thought, str) and thought else [])]
+        thoughts = [*self._thinking, *thinking(message.get("reasoningContent"))]
         self._thinking = []
-        self._writer.reply([*thinking, *_parts(message)], _calls(message), at=time_of(message.get("timestamp")))
+        self._writer.reply([*thoughts, *_parts(message)], _calls(message), at=time_at(message))
 
     def _take_other(self, kind: str, message: dict[str, Any]) -> None:
-        at = time_of(message.get("timestamp"))
+        at = time_at(message)
         if kind == "user":
             self._writer.say(_parts(message), at=at)
         elif kind in ("toolExecution", "subagentExecution"):
             self._result(message)
         else:
-            self._writer.warn(str(message.get("content") or ""), at)
+            self._writer.warn(str_at(message, "content"), at)
 
     def _result(self, message: dict[str, Any]) -> None:
         status = message.get("toolStatus", "success")
         if status not in ENDED:  # still running, or waiting for the person, at the time of export
             return
         self._writer.result(
-            str(message.get("toolCallId") or ""),
+            str_at(message, "toolCallId"),
             _parts(message),
-            name=str(message.get("toolName") or ""),
+            name=str_at(message, "toolName"),
             error_code="tool_error" if status == "error" else None,
-            at=time_of(message.get("timestamp")),
+            at=time_at(message),
             seconds=message.get("toolDuration"),
         )
 
 
 def _parts(message: dict[str, Any]) -> list[Any]:
-    return parts_of(message.get("contentParts") or message.get("content"))
+    return parts_of(first_at(message, "contentParts", "content"))
 
 
 def _calls(message: dict[str, Any]) -> list[ToolCall]:
     calls = message.get("toolCalls") or ()
-    return [ToolCall(call["function"]["name"], call["function"].get("arguments"), str(call.get("id") or "")) for call in calls]
+    return [ToolCall(call["function"]["name"], call["function"].get("arguments"), str_at(call, "id")) for call in calls]

@@ -19,6 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.conversion.stop_reasons import NATURAL
+from agentnb.interchange.formats.message_content import first_at
 from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
@@ -136,6 +137,10 @@ class SessionLog:
         """The replies so far."""
         return [item for item in self.items if isinstance(item, Reply)]
 
+    def arguments_of(self, call_id: str) -> Any:
+        """Return the arguments of a call, or None if there is no such call."""
+        return next((call.arguments for reply in self.replies for call in reply.calls if call.id == call_id), None)
+
     @property
     def last_reply(self) -> Reply | None:
         """The most recent reply."""
@@ -252,6 +257,11 @@ def run_id_of(*parts: str) -> str:
 def text_of(value: Any) -> str:
     """Return the text, or an empty text for any other value."""
     return value if isinstance(value, str) else ""
+
+
+def text_at(fields: Mapping[str, Any], *names: str) -> str:
+    """Return the first value under these names that is true, if it is text; otherwise an empty text."""
+    return text_of(first_at(fields, *names))
 
 
 def count_of(value: Any) -> int | None:

@@ -14,7 +14,7 @@ import msgspec
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.endings import recorded_settings
-from agentnb.interchange.formats.message_content import parts_of
+from agentnb.interchange.formats.message_content import as_list, parts_of, str_at, value_at
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile, decode_json
@@ -38,7 +38,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_record(record: Any) -> bool:
-    messages = record.get("conversations") if isinstance(record, dict) else None
+    messages = value_at(record, "conversations")
     if not isinstance(messages, list) or not messages:
         return False
     return all(
@@ -59,9 +59,9 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     writer = file.writer(
         NAME,
         position,
-        task=str(record.get("id") or ""),
+        task=str_at(record, "id"),
         benchmark=None,
-        model=str(record.get("model") or ""),
+        model=str_at(record, "model"),
         tools=specs,
         settings=recorded_settings(extra, *extra),
     )
@@ -105,15 +105,13 @@ def _calls(text: str) -> list[ToolCall]:
         data = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return [ToolCall("", {"text": text})]
-    items = data if isinstance(data, list) else [data]
+    items = as_list(data)
     return [_call(item) if isinstance(item, dict) else ToolCall("", {"text": text}) for item in items]
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one["function"] if isinstance(one.get("function"), dict) else one
-    return ToolCall(
-        str(function.get("name") or ""), function.get("arguments", function.get("parameters")), str(one.get("id") or "")
-    )
+    return ToolCall(str_at(function, "name"), function.get("arguments", function.get("parameters")), str_at(one, "id"))
 
 
 def _result(text: str) -> Result:

@@ -16,6 +16,7 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.message_content import str_at
 from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolUse
 from agentnb.interchange.formats.span_records import Span, SpanNote, json_value
 
@@ -207,7 +208,7 @@ class SpanConversation:
 
     def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
         recorded = data.get("message")
-        message = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
+        message = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str_at(data, "text")),))
         self._add_message(SpanMessage("user", message.parts, name=message.author), at)
 
     # End
@@ -222,7 +223,7 @@ class SpanConversation:
             if status not in ENDS:
                 return self._writer.finish(None)
             seconds = self._own.get("agentnb.run.seconds")
-            reason = str(self._own.get("agentnb.run.stop_reason") or "")
+            reason = str_at(self._own, "agentnb.run.stop_reason")
             return self._writer.finish(status, reason, at=at, seconds=float(seconds) if seconds is not None else None)
         failed = next(
             (span for span in (self._span, models[-1].span if models else None) if span is not None and span.failed), None
@@ -237,7 +238,7 @@ class SpanConversation:
     # Times
 
     def _times(self, span: Span) -> str:
-        return str(span.get("agentnb.times") or "")
+        return str_at(span, "agentnb.times")
 
     def _seconds(self, span: Span) -> float | None:
         seconds = span.get("agentnb.seconds")

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import as_list, str_at, time_of, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
@@ -71,10 +71,7 @@ class Span:
             return value
         if self._tree is None:
             self._tree = attribute_tree(self.attributes)
-        value = self._tree
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        return value
+        return value_at(self._tree, *path.split("."))
 
     @property
     def started(self) -> datetime | None:
@@ -169,7 +166,7 @@ def as_json(value: Any) -> str:
 def list_at(span: Span, path: str) -> list[dict[str, Any]]:
     """Return the objects in a list attribute, which may be JSON text."""
     decoded = json_value(span.at(path))
-    items = decoded if isinstance(decoded, list) else [decoded]
+    items = as_list(decoded)
     return [item for item in items if isinstance(item, dict)]
 
 
@@ -240,8 +237,7 @@ def spans_in(record: Any) -> list[Span]:
 def notes_in(record: Any) -> list[tuple[tuple[str, str], SpanNote]]:
     """Return the log records in an OTLP document, each with the ids of its trace and span."""
     notes = []
-    logs = record.get("resourceLogs") if isinstance(record, dict) else None
-    for resource in logs or ():
+    for resource in value_at(record, "resourceLogs") or ():
         for scope in resource.get("scopeLogs") or ():
             for log_record in scope.get("logRecords") or ():
                 attributes = attributes_of(log_record.get("attributes"))
@@ -249,7 +245,7 @@ def notes_in(record: Any) -> list[tuple[tuple[str, str], SpanNote]]:
                 name = str(log_record.get("eventName") or attributes.get("event.name") or "")
                 fields = {**(body if isinstance(body, dict) else {"body": body}), **attributes}
                 note = SpanNote(name, fields, datetime_of(_time(log_record, "timeUnixNano", "observedTimeUnixNano")))
-                notes.append(((str(log_record.get("traceId") or ""), str(log_record.get("spanId") or "")), note))
+                notes.append(((str_at(log_record, "traceId"), str_at(log_record, "spanId")), note))
     return notes
 
 
@@ -281,14 +277,14 @@ def _span(one: dict[str, Any]) -> Span:
         trace_id=_id(_first(context, "trace_id", "traceId")),
         span_id=_id(_first(context, "span_id", "spanId")),
         parent_id=_id(_first(one, "parentSpanId", "parent_span_id", "parent_id", "parentId")),
-        name=str(one.get("name") or ""),
+        name=str_at(one, "name"),
         start=_time(one, "startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime"),
         end=_time(one, "endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime"),
         attributes=attributes_of(one.get("attributes")),
         events=[_note(event) for event in one.get("events") or () if isinstance(event, dict)],
         failed=str(code) in _ERRORS,
-        message=str(status_fields.get("message") or status_fields.get("description") or ""),
-        kind=str(one.get("span_kind") or ""),
+        message=str_at(status_fields, "message", "description"),
+        kind=str_at(one, "span_kind"),
         is_local=any(_is_local(one.get(name)) for name in ("start_time", "startTime", "end_time", "endTime")),
     )
 
@@ -301,7 +297,7 @@ def _is_local(value: Any) -> bool:
 
 def _note(event: dict[str, Any]) -> SpanNote:
     at = datetime_of(_time(event, "timeUnixNano", "time_unix_nano", "timestamp", "time"))
-    return SpanNote(str(event.get("name") or ""), attributes_of(event.get("attributes")), at)
+    return SpanNote(str_at(event, "name"), attributes_of(event.get("attributes")), at)
 
 
 def _first(one: dict[str, Any], *names: str) -> Any:

@@ -141,6 +141,11 @@ def signature(step: Step) -> tuple[Any, ...]:
     return ("result",) if isinstance(step, Result) else ("told", step[0].strip())
 
 
+def system_steps(text: str) -> list[Step]:
+    """Return the system prompt as a step; empty for empty text."""
+    return [SystemPrompt(text)] if text else []
+
+
 def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
     """Return text as a thinking part; empty for other values, or for blank text that has no metadata."""
     content = text if isinstance(text, str) else ""

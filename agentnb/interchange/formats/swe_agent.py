@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, text_of, texts_of
+from agentnb.interchange.formats.message_content import first_at, parts_of, str_at, text_of, texts_of, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -78,7 +78,7 @@ class _Reader:
             NAME,
             task=_task(one, file.name),
             agent=self._agent,
-            model=str(_replay_setting(one, "agent.model", "name") or ""),
+            model=str(_replay_setting(one, "agent", "model", "name") or ""),
             settings=recorded_settings(
                 self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
             ),
@@ -93,7 +93,7 @@ class _Reader:
         self._last_result()
         stats = self._info.get("model_stats")
         if isinstance(stats, dict):
-            cost = stats.get("instance_cost") or stats.get("total_cost")
+            cost = first_at(stats, "instance_cost", "total_cost")
             self._writer.total(total_of(sent=stats.get("tokens_sent"), received=stats.get("tokens_received"), cost=cost))
         return _finish(self._writer, self._info)
 
@@ -113,7 +113,7 @@ class _Reader:
 
     def _reply(self, message: dict[str, Any]) -> None:
         self._last_result()
-        action = str(message.get("action") or "")
+        action = str_at(message, "action")
         at = next((at for at in range(self._step, len(self._steps)) if _same(self._steps[at], action)), None)
         while at is not None and self._step < at:
             self._add_retried_step()
@@ -128,8 +128,8 @@ class _Reader:
         step = self._steps[self._step]
         self._last_result()
         self._step += 1
-        calls = _call(str(step.get("action") or ""))
-        self._writer.reply(parts_of(step.get("response") or step.get("thought")), calls)
+        calls = _call(str_at(step, "action"))
+        self._writer.reply(parts_of(first_at(step, "response", "thought")), calls)
         if calls:
             self._open = 1
             self._result("", parts_of(step.get("observation")))
@@ -146,7 +146,7 @@ class _Reader:
         self._writer.result(call_id, parts, seconds=step.get("execution_time"))
 
     def _author(self, message: dict[str, Any]) -> str:
-        agent = str(message.get("agent") or "")
+        agent = str_at(message, "agent")
         return "" if agent == self._agent else agent
 
 
@@ -154,14 +154,12 @@ def _has(message: Any, name: str) -> bool:
     return isinstance(message, dict) and bool(message.get(name))
 
 
-def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
+def _replay_setting(one: dict[str, Any], *names: str) -> Any:
     """Return a value from the replay configuration, which is an object or its JSON."""
     config = one.get("replay_config")
     if isinstance(config, str):
         config = msgspec.json.decode(config)
-    for key in part.split("."):
-        config = config.get(key) if isinstance(config, dict) else None
-    return config.get(name) if isinstance(config, dict) else None
+    return value_at(config, *names)
 
 
 def _task(one: dict[str, Any], name: str) -> str:
@@ -176,7 +174,7 @@ def _demonstration_message(message: dict[str, Any]) -> Message:
 
 
 def _same(step: dict[str, Any], action: str) -> bool:
-    return str(step.get("action") or "").strip() == action.strip()
+    return str_at(step, "action").strip() == action.strip()
 
 
 def _call(action: str) -> list[ToolCall]:
@@ -185,7 +183,7 @@ def _call(action: str) -> list[ToolCall]:
 
 def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
     """Return the run. An exit status such as ``submitted (exit_cost)`` states why it was submitted early."""
-    status = str(info.get("exit_status") or "")
+    status = str_at(info, "exit_status")
     reason = status.removeprefix("submitted (").removesuffix(")")
     if status == "submitted":
         return writer.finish()

@@ -7,7 +7,7 @@ are ``user`` and the tool, such as ``user's toggle_data``. Messages before the u
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,9 +18,10 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, str_at, time_at, value_at
 from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 NAME = "tau2_bench"
 TITLE = "results of tau2-bench"
@@ -40,20 +41,19 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each simulation."""
-    info = file.first.get("info")
-    reader = _Reader(file, info if isinstance(info, dict) else {})
+    reader = _Reader(file, object_of(file.first.get("info")))
     yield from file.each(file.items("simulations"), reader.read)
 
 
 class _Reader:
     """Reads simulations, along with their shared metadata."""
 
-    def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
+    def __init__(self, file: TraceFile, info: Mapping[str, Any]) -> None:
         self._file = file
         agent, environment = info.get("agent_info") or {}, info.get("environment_info") or {}
-        self._model = str(agent.get("llm") or "")
+        self._model = str_at(agent, "llm")
         self._agent = str(agent.get("implementation") or "agent")
-        self._policy = str(environment.get("policy") or "")
+        self._policy = str_at(environment, "policy")
         self._tools = openai_chat.tools_of(environment.get("tool_defs"))
         self._about = {"domain": environment.get("domain_name"), "user_model": (info.get("user_info") or {}).get("llm")}
 
@@ -79,9 +79,8 @@ class _Reader:
         return self._finish(writer, one)
 
     def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:
-        rewarded = one.get("reward_info")
-        writer.assess("reward", rewarded.get("reward") if isinstance(rewarded, dict) else None)
-        reason, at, seconds = str(one.get("termination_reason") or ""), time_of(one.get("end_time")), one.get("duration")
+        writer.assess("reward", value_at(one, "reward_info", "reward"))
+        reason, at, seconds = str_at(one, "termination_reason"), time_at(one, "end_time"), one.get("duration")
         if reason in _ENDED:
             return writer.finish(at=at, seconds=seconds)
         if reason in _LIMITS:
@@ -106,7 +105,7 @@ def _earlier(message: dict[str, Any]) -> Message:
 
 def _message_text(message: dict[str, Any]) -> str:
     calls = (f"(calls {call['name']} {json.dumps(call.get('arguments'), ensure_ascii=False)})" for call in _calls(message))
-    return "\n".join(filter(None, (str(message.get("content") or ""), *calls)))
+    return "\n".join(filter(None, (str_at(message, "content"), *calls)))
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,16 +120,16 @@ def _author(message: dict[str, Any]) -> str:
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
     for item in message.get("tool_messages") or (message,):  # one message may hold results of parallel calls
-        role, at = item["role"], time_of(item.get("timestamp"))
+        role, at = item["role"], time_at(item)
         if role == "assistant":
-            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(item)]
+            calls = [ToolCall(call["name"], call.get("arguments"), str_at(call, "id")) for call in _calls(item)]
             parts = parts_of(item.get("content"))
             writer.reply(parts, calls, at=at, usage=_usage(item), seconds=item.get("generation_time_seconds"))
         elif role == "tool" and item.get("requestor") != USER:
             code = "tool_error" if item.get("error") is True else None
-            writer.result(str(item.get("id") or ""), parts_of(item.get("content")), error_code=code, at=at)
+            writer.result(str_at(item, "id"), parts_of(item.get("content")), error_code=code, at=at)
         elif role == "system":
-            writer.system(str(item.get("content") or ""))
+            writer.system(str_at(item, "content"))
         else:
             writer.say(_message_text(item), author=_author(item), at=at)
 

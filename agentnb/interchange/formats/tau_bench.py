@@ -9,7 +9,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
-from agentnb.interchange.formats.message_content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, str_at, time_at, value_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "tau_bench"
@@ -54,11 +54,11 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
     parts = parts_of(message.get("content"))
     failed = isinstance(message.get("content"), str) and message["content"].startswith(ERROR)
     writer.result(
-        str(message.get("tool_call_id") or ""),
+        str_at(message, "tool_call_id"),
         parts,
-        name=str(message.get("name") or ""),
+        name=str_at(message, "name"),
         error_code="tool_error" if failed else None,
-        at=time_of(message.get("timestamp")),
+        at=time_at(message),
     )
 
 
@@ -68,9 +68,8 @@ def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, 
     Any other end can be inferred only from the reward, which is assigned once the episode is over.
     """
     writer.assess("reward", record.get("reward"))
-    info = record.get("info")
-    if isinstance(info, dict) and info.get("error"):
-        return fail(writer, "tau-bench", info["error"])
+    if error := value_at(record, "info", "error"):
+        return fail(writer, "tau-bench", error)
     last = messages[-1] if messages else {}
     if last.get("role") == "user" and STOP in str(last.get("content")):
         return writer.finish()

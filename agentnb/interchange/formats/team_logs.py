@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from agentnb.core.log.work_events import OtherEvent
 from agentnb.core.messages import ToolCall
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.message_content import time_of
+from agentnb.interchange.formats.message_content import str_at, time_of
 
 _METAGPT = re.compile(
     r"^(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \| +\w+ *\| [\w.]+:\w+:\d+ - (?P<who>[^:\n]*): ?(?P<text>.*)$",
@@ -56,7 +56,7 @@ def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) 
     for index, turn in enumerate(turns):
         content = turn["content"]
         text = "\n".join(content) if isinstance(content, list) else content
-        author = str(turn.get("name") or "")
+        author = str_at(turn, "name")
         is_task = not index and (turn["role"] == "assistant" or text.strip() == prompt.strip() or not prompt)
         if is_task or turn["role"] == "assistant":
             writer.say(text, author=author)

@@ -75,7 +75,7 @@ class _Planning:
         ended = [errors for step in self.steps if (errors := self._errors_of(step))]
         failed = sum(None not in errors for errors in ended)
         unreadable = [entry for item in self.items for entry in unread(item, self._tools)]
-        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", entry) for entry in unreadable])
+        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", entry) for entry in unreadable], self._tools)
         return "\n\n".join([text, *map(_in_words, self._answers), *self._uncalled])
 
     @property

@@ -22,7 +22,6 @@ COMPLETE = "[WORKFLOW_COMPLETE]"
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
 """Words in a reminder that make the model stop rather than call the failing tool once more."""
-LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
@@ -94,7 +93,9 @@ def last_words(observation: Observation) -> str:
     elif observation.answered:
         text = f"Done: {_count_text(len(observation.made), 'step')}, as reported above."
     else:
-        text = report(len(observation.made), len(observation.failed), observation.results, observation.left_out)
+        text = report(
+            len(observation.made), len(observation.failed), observation.results, observation.left_out, observation.tools
+        )
     return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
 
 
@@ -208,14 +209,15 @@ def _names(tools: Iterable[ToolSpec]) -> str:
     return ", ".join(f"`{tool.name}`" for tool in tools) or "none"
 
 
-def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
+def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str], tools: Iterable[ToolSpec]) -> str:
     """Return the final answer: the number of steps, the tools' results, and the items left out."""
     which = f" ({failed} {failure_word(results).removeprefix('was ')})" if failed else ""
     lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
     names = [f"{result.name} {failure_word([result])}" if result.is_error else result.name for result in results]
     lines += [f"{name}:{_as_markdown(_short(result))}" for name, result in zip(names, results, strict=True)]
     if left_out:
-        lines += [LEFT_OUT, "\n".join(f"- {item}" for item in left_out)]
+        why = f"Left out, because it is not a call of one of my tools ({_names(tools)}) with literal arguments:"
+        lines += [why, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)
 
 

@@ -27,7 +27,7 @@ def status_lines(session: Session) -> list[str]:
     if not runs and session.has_run and not session.experiments():
         runs = [session.last_run()]
     lines = []
-    if experiments := session.newest_experiments():
+    if experiments := session.all_experiments():
         from agentnb.experiments.views.progress_view import progress_text
 
         lines = [progress_text(experiment.progress) for experiment in experiments]

@@ -6,6 +6,7 @@ Results and comparisons are recognized by their attributes, since plots do not i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from agentnb.detect.run import Run
@@ -86,11 +87,16 @@ def runs_by_variant(source: Any) -> dict[str, list[Run]]:
 
 def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return runs by the variant in their tags, sorted by name."""
-    names = [next((tag.removeprefix(VARIANT_TAG) for tag in run.tags if tag.startswith(VARIANT_TAG)), "") for run in runs]
+    names = [find_tag(run.tags, VARIANT_TAG) for run in runs]
     groups: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
     for run, name in zip(runs, names, strict=True):
         groups[name].append(run)
     return {name or (UNTAGGED if len(groups) > 1 else ""): group for name, group in groups.items()}
+
+
+def find_tag(tags: Iterable[str], prefix: str) -> str:
+    """Return the text after this prefix in the first tag that has it; empty if no tag has it."""
+    return next((tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)), "")
 
 
 def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] | None:
@@ -108,13 +114,18 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
     return arms
 
 
-def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
-    """Return the mean of a check or measure for each task that has a known value."""
+def values_by_task(rows: Iterable[ArmRow], name: str) -> dict[str, list[float]]:
+    """Return the known values of a check or measure by task."""
     values: dict[str, list[float]] = {}
     for row in rows:
         if (value := row.value(name)) is not None:
             values.setdefault(row.task, []).append(value)
-    return {task: sum(task_values) / len(task_values) for task, task_values in values.items()}
+    return values
+
+
+def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
+    """Return the mean of a check or measure for each task that has a known value."""
+    return {task: fmean(values) for task, values in values_by_task(rows, name).items()}
 
 
 def measure_of(costs: Collection[float | None]) -> str:

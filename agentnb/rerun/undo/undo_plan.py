@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agentnb.store.before_images.records import ABSENT, FileChanged
@@ -39,9 +39,9 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
     for index in range(len(changes) - 1, -1, -1):
         change, undone = changes[index], tuple(changes[index:])
         if not change.has_digests:
-            return _with_reason(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
+            return replace(plan, why_not="no_call" if change.not_kept == "no_call" else "holds_key")
         if state not in (change.after, change.before):
-            return _with_reason(plan, "changed_since" if index == len(changes) - 1 else "changed_between")
+            return replace(plan, why_not="changed_since" if index == len(changes) - 1 else "changed_between")
         state = change.before
         if state == now:  # it never took place, or something has undone it
             plan = FilePlan("none", None, undone)
@@ -50,9 +50,5 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
         elif change.image:
             plan = FilePlan("restore", change, undone)
     if len(plan.undone) < len(changes):
-        return _with_reason(plan, "run_full" if changes[0].not_kept == "run_full" else "too_large")
+        return replace(plan, why_not="run_full" if changes[0].not_kept == "run_full" else "too_large")
     return plan
-
-
-def _with_reason(plan: FilePlan, why_not: WhyNot) -> FilePlan:
-    return FilePlan(plan.action, plan.source, plan.undone, why_not)

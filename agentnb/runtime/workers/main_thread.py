@@ -45,6 +45,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
         return outcome.get()
     loop, noted, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
     begun = threading.Event()
+    answer.future.add_done_callback(lambda _: noted.set())  # also if the code never began
 
     def work() -> Any:
         begun.set()

@@ -26,7 +26,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import select_tools, with_tools_of_groups
-from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compile_plan, number_of, result_ids
+from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compile_plan, lasting_ids, number_of, result_ids
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -58,7 +58,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     plan, results = plan_of(call.input.get("plan")), read_results(call.input.get("results"))
     plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     hands = _Hands(call, plan, results)
-    if plan.form == "planner" and plan.question is not None:
+    if plan.question is not None:
         results.append(await ask_question(call, "plan", plan.id or "plan", plan.question))
         hands.is_cut = bool(plan.steps)
     else:
@@ -112,9 +112,8 @@ class _Hands:
         self._plan = plan
         self._given = earlier
         before = {str(result["id"]): result for result in earlier if result["id"] not in (None, "")}
-        self._ids = result_ids(plan)
-        own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
-        self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
+        self._ids, lasting = result_ids(plan), lasting_ids(plan)
+        self._outputs = {position: before[name] for position, name in enumerate(lasting) if name in before}
         """Results, both old and new, that steps can refer to, by step index."""
         self.known = frozenset(self._outputs)
         """Indexes of the steps that had a result from the start."""
@@ -148,7 +147,7 @@ class _Hands:
         if result is None:
             return
         self._taken[position] = self._outputs[position] = result
-        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is not a failure
+        if execution.node.abort and result["error"] not in _NO_FAILURES:
             execution.is_last = await self._call.handle_failure(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
@@ -158,7 +157,7 @@ class _Hands:
     async def end(self) -> list[StepResult]:
         """Return the new results in plan order."""
         results = [self._taken[position] for position in sorted(self._taken)]
-        if self._plan.form == "chat" and (failed := next((result for result in results if result["error"] is not None), None)):
+        if failed := next((result for result in results if result["error"] not in _NO_FAILURES), None):  # no handler runs twice
             await self._call.handle_failure(failed["name"], failed["error"])
         return results
 
@@ -245,6 +244,8 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
     Fail: _Hands._fail,
     Prompt: _Hands._prompt,
 }
+_NO_FAILURES = (None, DUPLICATE)
+"""Errors of results whose step has not failed: also that of a blocked repeat."""
 
 
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:

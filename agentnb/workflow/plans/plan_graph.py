@@ -66,6 +66,7 @@ def compile_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: To
                 after=tuple(map(str, awaited[position])) if is_chat else (),
                 is_beside=is_beside,
                 jumps=end if isinstance(does, (Abort, Ask)) else (),
+                abort=not is_chat,  # a failure may end the plan before its next step
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
@@ -116,6 +117,11 @@ def result_ids(plan: PlanSpec) -> list[str]:
 def number_of(step: PlanStep, position: int) -> int:
     """Return the number of a chat plan's step."""
     return step.number or position + 1
+
+
+def lasting_ids(plan: PlanSpec) -> list[str]:
+    """Return the ids by which a step has an earlier execution's result; a planner numbers the steps of each plan anew."""
+    return result_ids(plan) if plan.form == "chat" else [step.id or "" for step in plan.steps]
 
 
 def _find_dependencies(plan: PlanSpec) -> dict[int, list[int]]:

@@ -158,7 +158,7 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
         id=fields.text("id"),
         intention=fields.text("intention"),
         steps=tuple([step for step, _, _ in read]),
-        elicitation=_question(fields.fields("elicitation", "elicitation of the plan")),
+        elicitation=None if form == "chat" else _question(fields.fields("elicitation", "elicitation of the plan")),
         reasoning=fields.text("reasoning"),
         form=form,
     )

@@ -115,7 +115,8 @@ class _Stage:
                 continue
             if not isinstance(entry.value, MappingNode):
                 problem = f"{where}: a block contains tasks and blocks, which must be mappings, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, problem, IN_FLUXOR.get(name, _EXAMPLE))
+                hint = IN_FLUXOR.get(name) or IN_FLUXOR.get(path.rpartition("/")[2], _EXAMPLE)
+                self._problems.add(entry.line, problem, hint)
                 continue
             fields = Fields(entry.value, f"task {where}", self._problems)
             self._take_name(name, entry.line)

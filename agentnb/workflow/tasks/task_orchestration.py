@@ -26,7 +26,7 @@ from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.action_table import Action, ActionTable
 from agentnb.workflow.tasks.task_calls import Calls
 from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN, TaskFile
-from agentnb.workflow.templates.templates import Scope
+from agentnb.workflow.templates.templates import TaskScope
 
 PLAN_TOOLS = "plan_tools"
 """Key in a run's settings for the names of the tools that its plans may call."""
@@ -60,7 +60,7 @@ def task_orchestration(
         def hands(steps: StepRunner, handle: Handle) -> Calls:
             return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
 
-        return GraphRun(lifecycle, elicitation, file.graph, hands, Scope.of_tasks(values, file.names_set))
+        return GraphRun(lifecycle, elicitation, file.graph, hands, TaskScope.of_tasks(values, file.names_set))
 
     plans = any(name in table.actions for name in file.actions)
     name = file.name or (Path(file.source).stem if file.source else "tasks")

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import copy
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,6 @@ from agentnb.core.expressions import (
     OF_TASKS,
     OF_WORKFLOWS,
     Piece,
-    Spelling,
     as_text,
     evaluate,
     fill_in,
@@ -58,25 +57,16 @@ class NoOutput(PathError):
     """Raised for a template that reads a step without an output, because the step has not run or has failed."""
 
 
-class Form(NamedTuple):
-    """Template rules that differ between workflow and task files."""
-
-    spelling: Spelling
-    is_true: Callable[[Any], bool]
-    """Truth value of an operand of ``&&``, ``||`` and ``!``."""
-    list_in: Callable[[Any], Any]
-    """Returns a list, or the list in a JSON text; returns any other value unchanged."""
-    no_list: tuple[str, str]
-    """Problem and advice for a value that should be a list."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Values that templates may read: the variables of a task file, or a workflow's prompt, inputs and steps."""
+    """Values that templates of a workflow may read: its prompt, inputs and steps."""
+
+    spelling = OF_WORKFLOWS
+    no_list = ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}")
+    """Problem and advice for a value that should be a list."""
 
     names: ChainMap[str, Any]
     """Values by name; names visible only to some nodes come first."""
-    form: Form
     variables: dict[str, Any] = field(default_factory=dict)
     """The subset of values set by a run."""
     steps: Mapping[str, Entry] = field(default_factory=dict)
@@ -89,21 +79,11 @@ class Scope:
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
         """Return the scope of a workflow with these inputs. ``known``: values of additional fields."""
-        return cls(ChainMap({"$prompt": "", "$inputs": inputs}), WORKFLOW, **known)
-
-    @classmethod
-    def of_tasks(cls, values: Mapping[str, Any], declared: Iterable[str]) -> Scope:
-        """Return the scope of a task file with these initial variables; other ``declared`` variables are null until set."""
-        variables = dict(values)
-        return cls(ChainMap(variables, dict.fromkeys(declared)), TASKS, variables)
+        return cls(ChainMap({"$prompt": "", "$inputs": inputs}), **known)
 
     def with_run(self, run: Run) -> Scope:
-        """Return the scope with the prompt and outputs of a starting run; in a task file, the prompt is ``query``."""
-        if self.form is WORKFLOW:
-            return replace(self.with_names({"$prompt": run.prompt}), steps=run.steps)
-        if run.prompt and self.variables.get("query") is None:
-            self.variables["query"] = run.prompt
-        return self
+        """Return the scope with the prompt and outputs of a starting run."""
+        return replace(self.with_names({"$prompt": run.prompt}), steps=run.steps)
 
     @property
     def prompt(self) -> str:
@@ -111,14 +91,25 @@ class Scope:
         return str(self.names["$prompt"])
 
     def holds(self, condition: str) -> bool:
-        """Evaluate a condition: in a workflow with `truth`; in a task file, 0 and empty values are false."""
-        return truth(condition, self) if self.form is WORKFLOW else bool(_value(condition, self))
+        """Evaluate a condition."""
+        return truth(condition, self)
+
+    def evaluate(self, expression: str) -> Any:
+        """Evaluate an expression."""
+        try:
+            return evaluate(expression, self.value_of, _is_true)
+        except ExpressionError as error:
+            raise _quote_template(expression, error) from None
+
+    def list_in(self, value: Any) -> Any:
+        """Return a list, or the list in a JSON text; return any other value unchanged."""
+        return next((data for data in json_values(value) if isinstance(data, list)), value) if isinstance(value, str) else value
 
     def items(self, over: Any, node: str) -> Sequence[Any]:
         """Return the list that the node with this id iterates over. Raises `ExpressionError`."""
-        value = self.form.list_in(render(over, self))
+        value = self.list_in(render(over, self))
         if not isinstance(value, list | tuple):
-            problem, hint = self.form.no_list
+            problem, hint = self.no_list
             raise ExpressionError(f"{problem.format(node)} is not a list: {str(over)[:100]}", hint)
         return value
 
@@ -206,6 +197,39 @@ class Scope:
         return self.parsed[text]
 
 
+class TaskScope(Scope):
+    """Values that templates of a task file may read: its variables."""
+
+    __slots__ = ()
+    spelling = OF_TASKS
+    no_list = ("emit: forEach", "Use a list, such as ${results}")
+
+    @classmethod
+    def of_tasks(cls, values: Mapping[str, Any], declared: Iterable[str]) -> Scope:
+        """Return the scope with these initial variables; other ``declared`` variables are null until set."""
+        variables = dict(values)
+        return cls(ChainMap(variables, dict.fromkeys(declared)), variables)
+
+    def with_run(self, run: Run) -> Scope:
+        """Return the scope with the prompt of a starting run as ``query``."""
+        if run.prompt and self.variables.get("query") is None:
+            self.variables["query"] = run.prompt
+        return self
+
+    def holds(self, condition: str) -> bool:
+        """Evaluate a condition; 0 and empty values are false."""
+        return bool(self.evaluate(condition))
+
+    def evaluate(self, expression: str) -> Any:
+        """Evaluate an expression."""
+        return evaluate(expression, self.names)
+
+    def list_in(self, value: Any) -> Any:
+        """Return a list, or the list in a JSON text; null is the empty list."""
+        data = parse_result(value)
+        return [] if data is None else data
+
+
 def _child(entry: Any, path: Reference, at: int) -> Any:
     part, outputs = path.parts[at], entry["outputs"]
     if type(part) is not int:
@@ -240,10 +264,10 @@ def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """
 
     def value(expression: str) -> Any:
-        result = _value(expression, scope)
+        result = scope.evaluate(expression)
         return _copy_data(result) if is_copied else result
 
-    return fill_in(data, scope.form.spelling, value, scope.names)
+    return fill_in(data, scope.spelling, value, scope.names)
 
 
 def _copy_data(data: Any) -> Any:
@@ -296,15 +320,6 @@ def references(text: str) -> tuple[Reference, ...]:
     return tuple(result)
 
 
-def _value(expression: str, scope: Scope) -> Any:
-    if scope.form is TASKS:
-        return evaluate(expression, scope.names, scope.form.is_true)
-    try:
-        return evaluate(expression, scope.value_of, scope.form.is_true)
-    except ExpressionError as error:
-        raise _quote_template(expression, error) from None
-
-
 def _quote_template(expression: str, error: ExpressionError) -> ExpressionError:
     """Return a copy of the error that quotes the template with its braces."""
     written, why = " ".join(expression.split()), error.why or error.what
@@ -319,17 +334,6 @@ def _is_true(value: Any) -> bool:
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
 
 
-def _list_in(value: Any) -> Any:
-    return next((data for data in json_values(value) if isinstance(data, list)), value) if isinstance(value, str) else value
-
-
-def _list_of_tasks(value: Any) -> Any:
-    data = parse_result(value)
-    return [] if data is None else data
-
-
-WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}"))
-TASKS = Form(OF_TASKS, bool, _list_of_tasks, ("emit: forEach", "Use a list, such as ${results}"))
 WITHOUT_PROMPT = "Please proceed with the workflow step."
 """Prompt of a step if the workflow is run without one."""
 

@@ -16,6 +16,7 @@ from waiting import PATIENCE, wait_until
 from agentnb import Run, RunOptions, Store, tool
 from agentnb.chat.plans.draft_turn import kept_plans
 from agentnb.core.log.work_events import GrantGiven, PlanApproved, PlanEdited, PlanRejected
+from agentnb.display.card.text import head_line
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
 
 CHANGES = '{"verdict": "needs_changes", "notes": "State the day."}'
@@ -55,6 +56,7 @@ def test_decision_of_a_function_is_attributed_to_the_program() -> None:
     drafter = drafting("High.", tools=Fetched().tools(), approve="ask")
     run = drafter.run_sync("Draft it", RunOptions(answer=lambda question: decisions.pop(0)))
     assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
+    assert ": 3 rounds, 1 plan of 1 step, " in head_line(run) and "call" not in head_line(denied)
 
 
 def test_user_may_change_a_draft_repeatedly() -> None:

@@ -17,6 +17,7 @@ from waiting import PATIENCE
 from agentnb import History, Run, RunOptions, Store, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import PlanApproved
+from agentnb.display.texts.states import PLAN_WAITS, chip
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 
@@ -55,7 +56,7 @@ def test_postponed_draft_is_suspended_and_answered_later(tmp_path: Path) -> None
 
 def test_run_without_a_store_waits_until_a_message() -> None:
     run = drafting().run_sync("Draft it")
-    assert run.status == "waiting_on_user" and run.waiting
+    assert run.status == "waiting_on_user" and run.waiting and chip(run) == PLAN_WAITS
     plan_id = run.waiting[0].call_id
     again = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "High."])).run_sync("Go ahead", continue_from=run)
     assert result_of(again)["status"] == "executed" and again.text == "High."

@@ -48,3 +48,9 @@ def test_check_errors_are_quoted_only_after_the_last_run() -> None:
     note = "a check raised an error, so values are unknown in 1 run"
     assert results_from(rows).notes == (f"{note} (called: KeyError: 'a')",)
     assert results_from(rows, missing=1, is_covered=True).notes == ("1 run missing", note)
+
+
+def test_default_primary_explains_itself_and_names_missing_tools(snapshot: Snapshot) -> None:
+    rows = [row("a", "t0", True, has_tools=False), row("b", "t0", True, lacked=("look_up", "fetch")), row("b", "t1", True)]
+    assert results_from(rows, primary="answered").notes == snapshot
+    assert results_from(rows).notes == ()

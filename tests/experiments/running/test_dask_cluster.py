@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.experiment_folder import CUT
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.dask_cluster import DaskCluster
+from agentnb.experiments.running.dask_cluster import SCHEDULER, DaskCluster
 from agentnb.experiments.running.pool_worker import _limits
 from agentnb.experiments.running.streamed_logs import MAX_PIECE_BYTES, LogTail, StreamedLogs
 from agentnb.models import ScriptedModel
@@ -82,19 +83,36 @@ def test_stop_ends_running_cluster_work_and_records_it_lost(tmp_path: Path, clus
     assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
 
 
-def test_scheduler_that_retries_dead_workers_is_refused(cluster: Any) -> None:
-    def allow(failures: int) -> None:
+def test_scheduler_with_other_settings_is_refused(cluster: Any, subtests: pytest.Subtests) -> None:
+    def put(name: str, value: float) -> None:
         import dask
 
-        dask.config.set({"distributed.scheduler.allowed-failures": failures})
+        dask.config.set({name: value})
 
-    cluster.run_on_scheduler(allow, 3)
+    for name, value in {"distributed.scheduler.allowed-failures": 3, "distributed.scheduler.worker-saturation": 1.1}.items():
+        cluster.run_on_scheduler(put, name, value)
+        try:
+            with subtests.test(name), pytest.raises(SettingsError, match=f"{name} is {value}") as caught:
+                small(1, executor=cluster).run_sync(show=False)
+            assert f"dask.config.set({{{name!r}: {SCHEDULER[name]}}})" in str(caught.value)
+        finally:
+            cluster.run_on_scheduler(put, name, SCHEDULER[name])
+
+
+def test_cluster_worker_without_the_key_is_named(cluster: Any) -> None:
+    first, second = cluster.scheduler_info(n_workers=-1)["workers"]
+    seen: list[Progress] = []
+    settings.keep_key("PLANT_KEY", KEY)
+    cluster.run(_set_key, "PLANT_KEY", KEY, workers=[first])
     try:
-        with pytest.raises(SettingsError, match="allowed-failures is 3") as caught:
-            small(1, executor=cluster).run_sync(show=False)
-        assert "dask.config.set" in str(caught.value)
+        model = "compatible:m?url=http://127.0.0.1:9/v1&key=PLANT_KEY&price=0"
+        experiment = Experiment(rows(1), {"a": "off"}, model, executor=cluster, folder=False)
+        with pytest.raises(SettingsError, match=rf"^{second} cannot run the experiment: .*PLANT_KEY is not set") as caught:
+            experiment.run_sync(show=False, watch=seen.append)
+        assert "\n" not in str(caught.value) and not any(progress.done for progress in seen)
     finally:
-        cluster.run_on_scheduler(allow, 0)
+        cluster.run(_set_key, "PLANT_KEY", "", workers=[first])
+        settings.forget_key("PLANT_KEY")
 
 
 @pytest.mark.slow("kills and replaces a worker")
@@ -177,16 +195,28 @@ def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> N
     assert {path.stem for path in (tmp_path / "exp").glob("*.jsonl")} == {row.run_id for row in results.rows if row.run_id}
 
 
-@pytest.mark.nightly("by day one death of a worker, and a stop")
-def test_thousands_of_cells_return_exactly_once_in_bounded_memory(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.parametrize(
+    ("pool", "count"),
+    [
+        pytest.param("threads", 500, marks=pytest.mark.slow("500 cells")),
+        pytest.param("cluster", 10_000, marks=pytest.mark.nightly("by day 500 cells in a pool of threads")),
+    ],
+)
+def test_thousands_of_cells_return_exactly_once_in_bounded_memory(
+    tmp_path: Path, request: pytest.FixtureRequest, pool: str, count: int
+) -> None:
     import psutil
 
-    process, count = psutil.Process(), size(500, nightly=10_000)
-    before = process.memory_info().rss
     seen: list[int] = []
-    given = {"models": ["simulated:disciplined"], "primary": "answered", "agent": {"policy": TwoRounds()}, "executor": cluster}
-    experiment = Experiment(rows(count // 2), {"a": "off", "b": "matrix"}, folder=tmp_path / "exp", **given)
-    results = experiment.run_sync(show=False, watch=lambda progress: seen.append(progress.running))
+    with ThreadPoolExecutor(2) as threads:
+        executor = threads if pool == "threads" else request.getfixturevalue("cluster")
+        process = psutil.Process()
+        before = process.memory_info().rss
+        given = {"models": ["simulated:disciplined"], "primary": "answered", "agent": {"policy": TwoRounds()}}
+        experiment = Experiment(
+            rows(count // 2), {"a": "off", "b": "matrix"}, folder=tmp_path / "exp", executor=executor, **given
+        )
+        results = experiment.run_sync(show=False, watch=lambda progress: seen.append(progress.running))
     assert results.missing == 0 and len({row.key for row in results.rows}) == len(results.attempts) == count
     assert len([*(tmp_path / "exp").glob("*.jsonl")]) == count
     assert max(seen) <= 4  # a window, not all at once

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import import_module
+from io import FileIO
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +19,9 @@ from msgspec.json import encode
 from msgspec.structs import replace
 from small_experiments import check_line, small
 
-from agentnb import Experiment, settings
-from agentnb.errors import SettingsError
+from agentnb import settings
+from agentnb.errors import SettingsError, StoreError
+from agentnb.examples import path as example
 from agentnb.experiments.results.experiment_folder import ROWS, Memory
 from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.control import Progress
@@ -35,7 +39,9 @@ OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
 
 
 class Submitting:
-    """A pool whose jobs are not futures: polling runs them."""
+    """A pool of the shape of submitit, which the tests do not install: jobs with `done` and `result` but no callbacks, run by
+    polling as its `DebugExecutor` does.
+    """
 
     def submit(self, function: Any, *given: Any) -> Any:
         results: list[Any] = []
@@ -47,8 +53,9 @@ class Submitting:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[ProcessPoolExecutor]:
-    """A pool of one process."""
+    """A pool of one process, which has none of the files, keys and modules of a test."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(abs, -1).result()
         yield pool
 
 
@@ -97,17 +104,31 @@ def test_server_named_only_in_the_kernel_is_refused_at_once() -> None:
             small(1, **given).run_sync(show=False)
 
 
-def test_incapable_workers_are_named_before_the_first_cell(processes: Executor) -> None:
-    broken = "compatible:m?url=http://127.0.0.1:9/v1&key=PLANT_KEY&price=0"
-    settings.keep_key("PLANT_KEY", "of-this-kernel-0123456789")
-    seen: list[Progress] = []
+def test_incapable_workers_are_named_before_the_first_cell(
+    tmp_path: Path, processes: Executor, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plant_tools.py").write_text("def check_line(name: str) -> str:\n    'Check a line.'\n    return name\n")
+    Path("record.jsonl").write_bytes(example("healthy").read_bytes())
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.keep_key("PLANT_KEY", KEY)
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "key": ({"models": ["compatible:m?url=http://127.0.0.1:9/v1&key=PLANT_KEY&price=0"]}, ".*PLANT_KEY is not set"),
+        "model": ({"models": ["recorded:record.jsonl"]}, ".*recorded:record.jsonl: there is no file"),
+        "tool": (
+            {"agent": {"tools": [import_module("plant_tools").check_line]}},
+            "it cannot read the experiment: ModuleNotFoundError: No module named 'plant_tools'",
+        ),
+    }
     try:
-        experiment = Experiment([{"id": "a", "prompt": "Go"}], {"x": "off"}, broken, executor=processes, folder=False)
-        with pytest.raises(SettingsError, match=r"worker 1 cannot run the experiment: .*PLANT_KEY"):
-            experiment.run_sync(show=False, watch=seen.append)
+        for name, (given, problem) in cases.items():
+            seen: list[Progress] = []
+            with subtests.test(name):
+                experiment = small(1, executor=processes, primary="answered", **given)
+                with pytest.raises(SettingsError, match=f"^worker 1 cannot run the experiment: {problem}") as caught:
+                    experiment.run_sync(show=False, watch=seen.append)
+                assert "\n" not in str(caught.value) and not any(progress.done for progress in seen)
     finally:
         settings.forget_key("PLANT_KEY")
-    assert all(one.done == 0 for one in seen)
     assert (
         problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, but the kernel has agentnb 0.0.1, Python 2.7"
     )
@@ -189,6 +210,24 @@ def test_log_from_a_pool_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.jsonl")} == {0o600}
 
 
+def test_log_whose_writing_fails_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, halfway = tmp_path / "exp", list[list[Path]]()
+
+    class FullDisk(FileIO):
+        def write(self, data: Any) -> int:
+            super().write(data[: len(data) // 2])
+            halfway.append([*folder.glob("*.jsonl")])  # what a kernel that dies now leaves
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with ThreadPoolExecutor(2) as pool:
+        with monkeypatch.context() as patched, pytest.raises(StoreError, match=r"jsonl cannot be written: No space left"):
+            patched.setattr(os, "fdopen", FullDisk)
+            small(2, executor=pool, folder=folder).run_sync(show=False)
+        assert halfway and not any(halfway) and not [*folder.glob("*.jsonl")]
+        results = small(2, executor=pool, folder=folder).run_sync(show=False)
+    assert results.missing == 0 and all(results.run(row.run_id).status == "completed" for row in results.rows)
+
+
 def test_lost_attempts_count_against_the_budget_of_later_processes(tmp_path: Path) -> None:
     given = {"budget": 0.5, "folder": tmp_path, **PRICED}
     experiment = small(2, **given)
@@ -199,12 +238,11 @@ def test_lost_attempts_count_against_the_budget_of_later_processes(tmp_path: Pat
     assert small(2, **given).run_sync(show=False).missing == 4
 
 
-def test_spending_in_a_pool_counts_against_the_budget() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        results = small(10, executor=pool, places=1, budget=0.0001, agent={"tools": [check_line]}, **PRICED).run_sync(
-            show=False
-        )
-    assert results.missing == 19
+def test_spending_in_a_pool_counts_against_the_budget(subtests: pytest.Subtests) -> None:
+    for workers in (1, 2):
+        with subtests.test(workers=workers), ThreadPoolExecutor(workers) as pool:
+            given = {"budget": 0.0001, "agent": {"tools": [check_line]}, **PRICED}
+            assert small(10, executor=pool, **given).run_sync(show=False).missing == 19
 
 
 def test_object_without_submit_is_refused_as_executor() -> None:

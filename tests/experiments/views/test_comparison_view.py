@@ -60,6 +60,7 @@ def test_verdict_states_the_observed_or_the_detectable_difference(snapshot: Snap
         ),
         "turned by missing values": half_missing(),
         "only runs that did not complete": compared([1] * 20, [None] * 9 + [1] * 11),
+        "mostly runs that did not complete": compared([1] * 20, [None] * 9 + [0, *[1] * 10]),
         "alike but for tokens": compare(
             results_from([row(a, f"t{n}", True, digest="same", input_tokens=len(a)) for a in ("a", "bb") for n in range(6)]),
             "a",
@@ -98,6 +99,26 @@ def test_text_and_html_contain_every_number(snapshot: Snapshot, subtests: Any) -
                 label, _, value = line.removeprefix("Note:").strip().partition("  ")
                 assert label.rstrip(":") in html
                 assert "c.diff" in line or "side by side" in line or " ".join(value.partition("  (")[0].split()) in html
+
+
+NAME = re.compile(r'<th class="agentnb-exp-cell agentnb-exp-name"[^>]*>([^<]*)<')
+
+
+def test_page_folds_what_its_sentence_and_picture_show(subtests: Any) -> None:
+    least, spent = "Minimum detectable effect", ["Tasks", "Cost", "Tokens", "Time"]
+    adjusted = compare(results_of({"b": HALF, "a": MORE, "c": HALF}))[0]
+    cases = {
+        "missing values": (half_missing(), spent, ["Difference", "Missing values at their worst", "Left out"]),
+        "cut short": (compared([None, None, *MORE[2:]], HALF), [least, *spent], ["Difference", "Only completed runs"]),
+        "adjusted": (adjusted, [least, *spent], ["Difference"]),
+        "too few": (compared([1, 0, 1], [0, 0, 1]), spent, []),
+    }
+    for name, (comparison, expected, folded) in cases.items():
+        with subtests.test(name):
+            shown, _, rest = comparison_html(comparison).partition("<details")
+            assert NAME.findall(shown) == expected and {*folded} <= {*NAME.findall(rest)}
+            picture = words_in(shown.partition("exp-facts")[0])
+            assert ("p = " in picture) == (comparison.p_value is not None) and (", Holm" in picture) == (name == "adjusted")
 
 
 def test_flips_name_task_values_and_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

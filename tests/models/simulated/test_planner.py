@@ -282,7 +282,8 @@ def test_impossible_steps_are_reported_as_omitted() -> None:
         "- These:\n  - `add(3)` and `gone()`"
     )
     run = do("simulated:disciplined", prompt)
-    left_out = run.text.partition("Left out")[2].split("\n\n")[1]
+    why, left_out = run.text.partition("Left out")[2].split("\n\n")[:2]
+    assert "one of my tools (`add`, `todo_operations`)" in why
     assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
 
 

@@ -192,6 +192,7 @@ def test_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> None:
         ({"prompt": " \n"}, "The prompt is blank"),
         ({"prompt": "x", "tools": ["ad"]}, "There is no tool 'ad' in this notebook. Did you mean add?"),
         ({"prompt": "x", "model": "simulatd:disciplined"}, "Did you mean simulated:disciplined"),
+        ({"prompt": "x", "model": "acp:opencode"}, "'acp:opencode' is an external agent, not a model. Name it with --acp"),
         ({"prompt": "x", "guidance": "matricks"}, "matrix"),
         ({"prompt": "{{ nothing_there }}"}, "the variable 'nothing_there' is not defined"),
         ({"prompt": 3, "tools": 5}, "Failed: TypeError"),

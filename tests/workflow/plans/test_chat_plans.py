@@ -47,6 +47,11 @@ def test_failed_step_skips_its_dependents_while_other_steps_run() -> None:
     assert run is not None
     assert [bool(result["error"]) for result in run.variables["results"]] == [True, True, False]
     assert [event.step for event in run.events if isinstance(event, StepSkipped)] == ["plan/1"]
+    in_a_row = Plan.read({"steps": [steps[0], {**steps[2], "stepNumber": 2, "dependsOn": [1]}]})
+    with pytest.raises(WorkflowError) as raised:
+        in_a_row.run_sync(tools=TOOLS, show=False)
+    assert raised.value.run is not None
+    assert [result["error"] for result in raised.value.run.variables["results"]][1] == "skipped: it depends on step 1"
     with pytest.raises(WorkflowError, match="needs a model"):
         Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, show=False)
 

@@ -20,7 +20,8 @@ from agentnb.core.messages import ToolCall as Call
 from agentnb.core.plans.plan_steps import TOOL
 from agentnb.core.questions import NoAnswer
 from agentnb.core.usage import Usage
-from agentnb.display.texts.states import next_step
+from agentnb.display.parts.head import tone
+from agentnb.display.texts.states import chip, next_step
 from agentnb.errors import SettingsError, StoreError, WorkflowError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.registry import make_model
@@ -289,6 +290,7 @@ def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     assert ["This run has no store" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
     assert run.warnings == ()
     assert (next_step(nobody), isinstance(next_step(run), AnswerRun)) == (None, True), "without a store no answer resumes it"
+    assert (chip(nobody), tone(nobody), chip(run)) == ("Ended: question not answered", "warn", "Waiting for you")
     with pytest.raises(StoreError, match=r"is not in .* recover\(run, store=Store\(FOLDER\)\)"):
         asyncio.run(recover(run, answers={question.id: {"feet": True}}))
 

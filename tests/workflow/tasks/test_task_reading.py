@@ -16,6 +16,25 @@ from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.tasks.task_file import is_task_file
 
 TASK = "stage:\n  main:\n    fetch:\n      action: tides:fetch\n"
+AGENTLY = """
+init: {results: []}
+stage:
+  loop:
+    plan:
+      action: llm/core:plan
+      input:
+        query: ${query}
+        tools: ${tools}
+        results: ${results}
+        PROMPT
+      post: {plan: "${plan}", answer: "${answer}", elicitation: "${plan.elicitation}", results: "${results}"}
+    exec:
+      action: llm/exec:run_plan
+      when: len(plan.steps) > 0
+      input: {plan: "${plan}", results: "${results}", transcript: "${transcript}"}
+      post: {results: "${results}", elicitation: "${elicitation}"}
+      goto: {task: loop}
+"""
 REST = "    after:\n      action: tides:report\n"
 
 
@@ -74,6 +93,19 @@ def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) 
             ["store its result"],
         ),
         "a list of ways of viant/fluxor": ("stage:\n  a: {action: a:b, transition: []}\n", 2, ["transition", "Write goto"]),
+        "ways of viant/fluxor alone": ("pipeline:\n  a:\n    transition:\n      - {when: $i < 3}\n", 3, ["Write goto"]),
+        "a template of viant/fluxor": ("stage:\n  a: {action: a:b, template: {}}\n", 2, ["template", "Write emit"]),
+        "a template of viant/fluxor alone": (
+            "stage:\n  a:\n    template:\n      selector: [{name: s, value: $results}]\n      task: {action: a:b}\n",
+            4,
+            ["a/template/selector", "Write emit"],
+        ),
+        "a prompt of viant/agently": (
+            AGENTLY.replace("PROMPT", "promptURI: $path(plan.vm)"),
+            11,
+            ["$path", "cannot be called"],
+        ),
+        "an input of viant/agently": (AGENTLY.replace("PROMPT", "extra: ${systemContext}"), 11, ["systemContext", "context"]),
         "two names of the stage": (f"{TASK}tasks: {{}}\n", 5, ["tasks", "Keep one"]),
         "an item outside of its emit": (f"{TASK}      input: {{a: '${{item}}'}}\n", 5, ["item"]),
         "step outside of onError": (f"{TASK}      input: {{a: '${{step.name}}'}}\n", 5, ["step"]),
@@ -115,6 +147,10 @@ def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) 
         with subtests.test(name):
             problems = problems_of(text)
             assert any(at == line and all(word in message for word in says) for at, message in problems), problems
+    assert [task.path for task in read_workflow(AGENTLY.replace("PROMPT", "model: ${model}")).tasks] == [
+        "loop/plan",
+        "loop/exec",
+    ]
 
 
 @pytest.mark.req("R1.10")
