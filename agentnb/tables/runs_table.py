@@ -110,7 +110,7 @@ COLUMNS: list[Column[Run]] = columns_of(
 TABLE = Table("runs", COLUMNS, lambda run: [run])
 _HIDDEN: list[Column[Run]] = [
     Column("replies", "str", _replies, "", ""),
-    Column("state", "str", lambda run: _json(state_of(run)), "", ""),
+    Column("state", "str", lambda run: json_of(state_of(run)), "", ""),
 ]
 _WITH_HIDDEN = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, *_HIDDEN])
 """Also columns for `_without_copies` and `_with_labels`."""
