@@ -103,9 +103,7 @@ class ContextSpec:
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         items = (value,) if isinstance(value, str) else value
-        if not isinstance(items, Iterable) or isinstance(items, Mapping):
-            raise self._wrong(f"{key}={value!r} is not a list of strings")
-        texts = tuple(items)
+        texts = tuple(items) if isinstance(items, Iterable) and not isinstance(items, Mapping) else (None,)
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise self._wrong(f"{key}={value!r} is not a list of strings")
         return texts

@@ -70,4 +70,5 @@ def argument(*names: str, **how: Any) -> Argument:
 
 
 LOOSE = argument("--loose", action="store_true", help="read damaged files as far as possible")
+RUN = argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log")
 OUTPUT = {"metavar": "FILE", "type": file, "dest": "output"}

@@ -85,9 +85,7 @@ def load_file(path: Path) -> dict[str, Any]:
     """Execute a Python file as a module of the same name, and return its variables. Adds its folder to the module path."""
     if not path.is_file():
         raise SettingsError(f"There is no file {path}", "Give the path of a Python file")
-    folder = str(path.parent.absolute())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _add_to_path(path.parent.absolute())
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None, "a Python file has one"
     assert spec.loader is not None, "likewise"
@@ -119,10 +117,13 @@ def _import(option: str, name: str) -> Any:
     return value
 
 
+def _add_to_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
 def _module(name: str, option: str) -> Any:
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _add_to_path(Path.cwd())
     try:
         return import_module(name)
     except KeyboardInterrupt:

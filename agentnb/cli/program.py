@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -52,12 +52,8 @@ def _run_command(argv: list[str]) -> str | Outcome:
         )
     arguments = _parser().parse_args(argv)
     do: Callable[[], str | Outcome] = partial(arguments.do, arguments)
-    return with_consent(do, ask if _can_ask(arguments) else None)
-
-
-def _can_ask(args: Namespace) -> bool:
-    """True if the command with these options may ask the user."""
-    return is_at_terminal() and not getattr(args, "no_input", False) and getattr(args, "prompt", None) != STDIN
+    reads_input = getattr(arguments, "no_input", False) or getattr(arguments, "prompt", None) == STDIN
+    return with_consent(do, ask if is_at_terminal() and not reads_input else None)
 
 
 class _Parser(ArgumentParser):

@@ -132,7 +132,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
     listed = brief_choices(question)
     text, call = clean(question_text(question)), call_text(question)
-    asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
+    asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(listed, 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:
         asked += f" To see the whole {'call' if call else 'question'}: agentnb show {run.id}."
     more = f" (one of {len(run.waiting)} questions)" if which else ""

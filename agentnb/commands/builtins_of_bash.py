@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
 
 from agentnb.commands.shell_script import SimpleCommand, Word
-from agentnb.commands.shell_words import IDENTIFIER, Facts
+from agentnb.commands.shell_words import IDENTIFIER, WordReader
 
 OPAQUE = frozenset(("alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history"))
 """Builtins that are not parsed."""
@@ -23,25 +22,7 @@ NAME = re.compile(IDENTIFIER)
 ASSIGNED = re.compile(rf"({IDENTIFIER})(\+?=)?")
 
 
-class Reader(Protocol):
-    """The reader of a command, as used by the functions for builtins."""
-
-    facts: Facts
-
-    def read_text(self, text: str) -> None:
-        """Parse a text that bash is going to run as commands."""
-
-    def assign(self, name: str, *, is_number: bool) -> None:
-        """Record an assignment to a variable."""
-
-    def evaluate(self, word: Word) -> None:
-        """Record that bash evaluates a word's text."""
-
-    def start(self, command: SimpleCommand) -> None:
-        """Record a command and, if it is a builtin, the commands that it starts."""
-
-
-def check_builtin(reader: Reader, command: SimpleCommand) -> None:
+def check_builtin(reader: WordReader, command: SimpleCommand) -> None:
     """Read the commands that a builtin starts or evaluates; flag anything that bash computes."""
     if not command.words:
         return
@@ -54,14 +35,14 @@ def check_builtin(reader: Reader, command: SimpleCommand) -> None:
         check(reader, command)
 
 
-def _inner(reader: Reader, command: SimpleCommand, skipped: int) -> None:
+def _inner(reader: WordReader, command: SimpleCommand, skipped: int) -> None:
     """Read the command that begins at this word."""
     reader.facts.is_list = False
     if skipped < len(command.words):
         reader.start(replace(command, words=command.words[skipped:]))
 
 
-def _command(reader: Reader, command: SimpleCommand) -> None:
+def _command(reader: WordReader, command: SimpleCommand) -> None:
     values = [word.value for word in command.words]
     number = 1
     while number < len(values) and values[number] in ("-p", "--"):
@@ -73,7 +54,7 @@ def _command(reader: Reader, command: SimpleCommand) -> None:
     _inner(reader, command, number)
 
 
-def _exec(reader: Reader, command: SimpleCommand) -> None:
+def _exec(reader: WordReader, command: SimpleCommand) -> None:
     values = [word.value for word in command.words]
     number = 1
     while number < len(values) and values[number] in ("-a", "-c", "-l", "-cl", "-lc", "--"):
@@ -81,11 +62,11 @@ def _exec(reader: Reader, command: SimpleCommand) -> None:
     _inner(reader, command, number)
 
 
-def _eval(reader: Reader, command: SimpleCommand) -> None:
+def _eval(reader: WordReader, command: SimpleCommand) -> None:
     _read_literal(reader, command.words[1:], "text that eval computes")
 
 
-def _trap(reader: Reader, command: SimpleCommand) -> None:
+def _trap(reader: WordReader, command: SimpleCommand) -> None:
     words = command.words[1:]
     if words and words[0].value == "--":
         words = words[1:]
@@ -95,7 +76,7 @@ def _trap(reader: Reader, command: SimpleCommand) -> None:
         reader.facts.flag("text that trap computes")
 
 
-def _read_literal(reader: Reader, words: tuple[Word, ...], problem: str) -> None:
+def _read_literal(reader: WordReader, words: tuple[Word, ...], problem: str) -> None:
     values = [word.value for word in words]
     if None in values or any(word.may_split for word in words):
         reader.facts.flag(problem)
@@ -103,13 +84,13 @@ def _read_literal(reader: Reader, words: tuple[Word, ...], problem: str) -> None
         reader.read_text(" ".join(filter(None, values)).removeprefix("-- "))
 
 
-def _source(reader: Reader, command: SimpleCommand) -> None:
+def _source(reader: WordReader, command: SimpleCommand) -> None:
     path = command.words[1].value if len(command.words) > 1 else None
     if path is None or path.startswith(("/dev", "/proc", "-")):
         reader.facts.flag("commands from a file whose name is computed")
 
 
-def _set(reader: Reader, command: SimpleCommand) -> None:
+def _set(reader: WordReader, command: SimpleCommand) -> None:
     for before, word in pairwise(command.words):
         value = word.value
         if value in ("-", "--") or (value and value[0] not in "-+" and not _takes_name(before)):
@@ -123,15 +104,15 @@ def _takes_name(option: Word) -> bool:
     return re.fullmatch(r"[-+][A-Za-z]*o", option.value or "") is not None
 
 
-def _shopt(reader: Reader, command: SimpleCommand) -> None:
+def _shopt(reader: WordReader, command: SimpleCommand) -> None:
     if not {word.value for word in command.words[1:]} <= SHOPT_NAMES | {"-s", "-u", "-q", "-p"}:
         reader.facts.flag("an option of shopt")
 
 
-def _declare(reader: Reader, command: SimpleCommand) -> None:
+def _declare(reader: WordReader, command: SimpleCommand) -> None:
     is_export = command.words[0].value in ("export", "readonly")
     for word in command.words[1:]:
-        text = word.value if word.value is not None else word.prefix
+        text = word.beginning
         if word.may_split and not word.prefix.partition("=")[1]:
             reader.facts.flag("a variable whose name is computed")
         elif text.startswith(("-", "+")) and word.value is not None:
@@ -147,7 +128,7 @@ def _declare(reader: Reader, command: SimpleCommand) -> None:
             reader.assign(match[1], is_number=is_number)
 
 
-def _names(reader: Reader, command: SimpleCommand, words: tuple[Word, ...]) -> None:
+def _names(reader: WordReader, command: SimpleCommand, words: tuple[Word, ...]) -> None:
     """Record variables that are set to unknown values."""
     for word in words:
         if word.value is None or NAME.fullmatch(word.value) is None:
@@ -156,45 +137,45 @@ def _names(reader: Reader, command: SimpleCommand, words: tuple[Word, ...]) -> N
             reader.assign(word.value, is_number=False)
 
 
-def _read(reader: Reader, command: SimpleCommand) -> None:
+def _read(reader: WordReader, command: SimpleCommand) -> None:
     names = tuple(
         word
         for before, word in pairwise(command.words)
         if not re.fullmatch(r"-[ers]*[diNnptu]", before.value or "")
-        and not re.fullmatch(r"-[ers]*([diNnptu].*|a)?", word.value or word.prefix or "a", re.DOTALL)
+        and not re.fullmatch(r"-[ers]*([diNnptu].*|a)?", word.beginning or "a", re.DOTALL)
     )
     _names(reader, command, names)
 
 
-def _mapfile(reader: Reader, command: SimpleCommand) -> None:
+def _mapfile(reader: WordReader, command: SimpleCommand) -> None:
     if any(word.value is None or (word.value.startswith("-") and "C" in word.value) for word in command.words):
         reader.facts.flag("a program that mapfile starts")
     _names(reader, command, tuple(word for word in command.words[1:] if not re.fullmatch(r"-.*|\d+", word.value or "-")))
 
 
-def _printf(reader: Reader, command: SimpleCommand) -> None:
+def _printf(reader: WordReader, command: SimpleCommand) -> None:
     if len(command.words) < 2:
         return
     first = command.words[1]
-    if (first.value is None and not first.prefix) or (first.value or first.prefix).startswith("-v"):
+    if (first.value is None and not first.prefix) or first.beginning.startswith("-v"):
         if first.value != "-v" or first.may_split:
             reader.facts.flag("a variable whose name is computed, for printf")
         else:
             _names(reader, command, command.words[2:3])
 
 
-def _getopts(reader: Reader, command: SimpleCommand) -> None:
+def _getopts(reader: WordReader, command: SimpleCommand) -> None:
     _names(reader, command, command.words[2:3])
     if any(word.may_split for word in command.words[:3]):
         reader.facts.flag("a variable whose name is computed, for getopts")
 
 
-def _literal_names(reader: Reader, command: SimpleCommand) -> None:
+def _literal_names(reader: WordReader, command: SimpleCommand) -> None:
     if any(word.value is None or "[" in word.value for word in command.words[1:]):
         reader.facts.flag(f"a variable whose name is computed, for {command.words[0].value}")
 
 
-def _let(reader: Reader, command: SimpleCommand) -> None:
+def _let(reader: WordReader, command: SimpleCommand) -> None:
     for word in command.words[1:]:
         if word.value is None or re.search(r"[\[$`'\"\\]", word.value):
             reader.facts.flag("text that is evaluated as arithmetic")
@@ -202,7 +183,7 @@ def _let(reader: Reader, command: SimpleCommand) -> None:
             reader.facts.evaluated.update(NAME.findall(word.value))
 
 
-def _test(reader: Reader, command: SimpleCommand) -> None:
+def _test(reader: WordReader, command: SimpleCommand) -> None:
     """Flag words that could become ``-v`` or ``-R``, which evaluate the following name."""
     words = command.words[1 : len(command.words) - (command.words[0].value == "[")]
     operands = words[1:] if words and words[0].value == "!" else words
@@ -223,17 +204,17 @@ def _test(reader: Reader, command: SimpleCommand) -> None:
         reader.facts.flag(f"a computed condition of {command.words[0].value}")
 
 
-def _hash(reader: Reader, command: SimpleCommand) -> None:
+def _hash(reader: WordReader, command: SimpleCommand) -> None:
     if any(word.value != "-r" for word in command.words[1:]):
         reader.facts.flag(f"options of {command.words[0].value}")
 
 
-def _jobs(reader: Reader, command: SimpleCommand) -> None:
+def _jobs(reader: WordReader, command: SimpleCommand) -> None:
     if any(word.value is None or "x" in word.value for word in command.words[1:]):
         reader.facts.flag("a program that jobs starts")
 
 
-CHECKS: dict[str, Callable[[Reader, SimpleCommand], None]] = {
+CHECKS: dict[str, Callable[[WordReader, SimpleCommand], None]] = {
     **dict.fromkeys((".", "source"), _source),
     **dict.fromkeys(("[", "test"), _test),
     **dict.fromkeys(("builtin", "command"), _command),

@@ -10,10 +10,19 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from agentnb.commands.globs import star_glob
-from agentnb.commands.program_call import ASSIGNMENT, Feature, Invocation, Option, features_of, find_started, invocation_of
+from agentnb.commands.program_call import (
+    ASSIGNMENT,
+    Feature,
+    Invocation,
+    Option,
+    StartedCommand,
+    features_of,
+    find_started,
+    invocation_of,
+)
 from agentnb.commands.programs import names_of_forms
 from agentnb.commands.shell_command import PLAIN, Part, ShellCommand, key_files_in
-from agentnb.commands.shell_script import Word
+from agentnb.commands.shell_script import Word, as_written
 
 EVERYTHING = "*"
 _HERE_DOCUMENTS = ("<<", "<<-", "<<<")
@@ -58,7 +67,7 @@ def command_pattern(text: str) -> CommandPattern:
 
 
 def _pattern(words: tuple[Word, ...], assignments: tuple[str, ...] = (), text: str | None = None) -> CommandPattern:
-    text = " ".join(word.raw for word in words) if text is None else text
+    text = as_written(words) if text is None else text
     return CommandPattern(words, assignments, invocation_of(words), re.compile(command_glob(text), re.DOTALL))
 
 
@@ -88,26 +97,26 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
         return False
     started, is_all = find_started(call)
     if not started:
-        return is_all or text == " ".join(word.raw for word in pattern.words)
+        return is_all or text == as_written(pattern.words)
     of_pattern, _ = find_started(pattern.invocation)
     if not is_all or len(of_pattern) != len(started):
         return False
     return all(
-        _covers_started(_words_of(shown_command.words, shown_command.text), _words_of(command.words, command.text))
+        _covers_started(_words_of(shown_command), _words_of(command))
         for shown_command, command in zip(of_pattern, started, strict=True)
     )
 
 
 def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
     pattern = _pattern(shown)
-    text = " ".join(word.raw for word in words)
-    return bool(words) and pattern.names_program and _covers(pattern, invocation_of(words), text)
+    return bool(words) and pattern.names_program and _covers(pattern, invocation_of(words), as_written(words))
 
 
-def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
+def _words_of(command: StartedCommand) -> tuple[Word, ...]:
     """Return the words of a started command; text that is not a plain command counts as a single word."""
+    text = command.text
     if not text:
-        return words
+        return command.words
     return tuple(Word(word, word, word) for word in (text.split() if PLAIN.fullmatch(text.replace("*", "")) else [text]))
 
 
@@ -191,7 +200,7 @@ def _is_option(shown: Option, option: Option) -> bool:
 
 def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | None:
     """True if operands match those of a pattern, None if bash computes some of them."""
-    text = " ".join(word.raw for word in shown)
+    text = as_written(shown)
     if text in ("", EVERYTHING) and (text or not operands):
         return True
     regex = re.compile(command_glob(f" {text}") if text != EVERYTHING else ".*", re.DOTALL)

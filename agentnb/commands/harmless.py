@@ -71,20 +71,16 @@ def _can_write_last(targets: Sequence[Word], can_write: CanWrite) -> bool:
     folder = targets[-1].value
     if folder is None or not all(map(_is_known_path, targets)):
         return False
-    files = [f"{folder}/{_path(word).rstrip('/').rpartition('/')[2]}" for word in targets[:-1]]
+    files = [f"{folder}/{word.shown.rstrip('/').rpartition('/')[2]}" for word in targets[:-1]]
     return all(map(can_write, files)) and (folder.rstrip("/") == "." or can_write(folder))
 
 
 def _can_write_all(words: Sequence[Word], can_write: CanWrite) -> bool:
-    return all(_is_known_path(word) and can_write(_path(word)) for word in words if word.value != "-")
+    return all(_is_known_path(word) and can_write(word.shown) for word in words if word.value != "-")
 
 
 def _is_known_path(word: Word) -> bool:
     return word.value is not None or _PLAIN_GLOB.fullmatch(word.raw) is not None
-
-
-def _path(word: Word) -> str:
-    return word.raw if word.value is None else word.value
 
 
 def _is_harmless_file(operator: str, target: Word | None, can_write: CanWrite) -> bool:

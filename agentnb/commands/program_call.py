@@ -46,7 +46,7 @@ class Option(NamedTuple):
     @property
     def value(self) -> str:
         """Text of the option's values; empty if it has none."""
-        return " ".join(COMPUTED if word.value is None else word.value for word in self.values)
+        return " ".join(map(_text, self.values))
 
 
 class Feature(NamedTuple):
@@ -113,7 +113,7 @@ class _Reader:
         while self._at < len(self._words):
             word = self._words[self._at]
             self._at += 1
-            text = word.prefix if word.value is None else word.value
+            text = word.beginning
             self._into.is_uncertain |= _may_be_option(word)
             if text == "--" and word.value is not None and not self._form.has_words:
                 break
@@ -271,13 +271,9 @@ def _takes_text(invocation: Invocation) -> bool:
 
 def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[StartedCommand]:
     words, assignments = list(targets), []
-    while (
-        invocation.program in ("env", "sudo", "doas")
-        and words
-        and (match := ASSIGNMENT.match(words[0].prefix or words[0].value or ""))
-    ):
+    while invocation.program in ("env", "sudo", "doas") and words and (match := ASSIGNMENT.match(words[0].beginning)):
         word = words.pop(0)
-        assignments.append((match[1], _rest(word, (word.value or word.prefix)[match.end() :])))
+        assignments.append((match[1], _rest(word, word.beginning[match.end() :])))
     if invocation.program == "xargs":
         if not words:
             return
@@ -297,7 +293,7 @@ def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[
         targets = targets[:1]
     elif form.operands == "trap":
         targets = targets[:1]
-    text = " ".join(COMPUTED if word.value is None else word.value for word in targets)
+    text = " ".join(map(_text, targets))
     return ([StartedCommand(text=text)] if text and text != "-" else []), not (
         invocation.is_uncertain and form.operands == "script"
     )
@@ -312,7 +308,7 @@ def _with_found_files(words: Sequence[Word], invocation: Invocation) -> Iterator
 
 
 def _make_computed(word: Word, replaced: str, prefix: str = "") -> Word:
-    before = (word.value or word.prefix).partition(replaced)[0]
+    before = word.beginning.partition(replaced)[0]
     return Word(word.raw, None, before or prefix)
 
 
@@ -354,7 +350,7 @@ def _features_of_option(option: Option) -> Iterator[Feature]:
 
 def sets_harmless_name(word: Word) -> bool:
     """True if an operand of the form ``name=value`` sets a variable that does not affect programs."""
-    text = word.prefix if word.value is None else word.value
+    text = word.beginning
     name, equals, _ = text.partition("=")
     return (word.value is not None or bool(equals)) and HARMLESS_NAME.fullmatch(name.removesuffix("+")) is not None
 
@@ -378,4 +374,4 @@ def _is_plain_awk(word: Word) -> bool:
 
 
 def _may_assign(word: Word) -> bool:
-    return "=" in (word.value or word.prefix) or (word.value is None and not word.prefix)
+    return "=" in word.beginning or (word.value is None and not word.prefix)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 OperandKind: TypeAlias = Literal[
     "",
@@ -28,7 +28,6 @@ OperandKind: TypeAlias = Literal[
     "opaque",
 ]
 """Kinds of a program's operands, explained in `programs.toml`."""
-OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)
 NAMING = ("ends", "commands", "finals", "modules")
 """Keys of a row whose values are option names."""
 _LOADER = re.compile(r"ld(?:-linux|-musl)?(?:-[\w-]+)?\.so(?:\.\d+)?")
@@ -91,10 +90,6 @@ class ProgramForm:
             return (self.spec(beginning),)
         specs = {self.options[name] for name in self.options if name.startswith(beginning)}
         return tuple(sorted(specs)) or (OptionSpec(beginning),)
-
-
-STARTS_BY_OPERANDS: frozenset[OperandKind] = frozenset(("command", "shell", "trap", "script"))
-"""Kinds of operands that are searched for commands."""
 
 
 @cache

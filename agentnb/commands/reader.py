@@ -89,7 +89,10 @@ class CommandReader(WordReader):
                 self.facts.is_list = False
             self.skip_lines()
         if not self._at(ends) or not (count or may_be_empty):
-            raise Unreadable(f"an unexpected {self.text[self.pos : self.pos + 10]!r}" if self.peek() else "its end is missing")
+            raise self._unexpected(self.pos)
+
+    def _unexpected(self, at: int) -> Unreadable:
+        return Unreadable(f"an unexpected {self.text[at : at + 10]!r}" if self.peek() else "its end is missing")
 
     def skip_lines(self) -> None:
         """Skip blanks, comments and line breaks."""
@@ -254,8 +257,7 @@ class CommandReader(WordReader):
             self._block("done")
 
     def _name(self) -> str:
-        self._blanks()
-        name = self.word().raw
+        name = self._next_word().raw
         if not NAME.fullmatch(name):
             raise Unreadable("a variable whose name is computed")
         return name
@@ -267,17 +269,16 @@ class CommandReader(WordReader):
         return words
 
     def _case(self) -> None:
-        self._blanks()
-        self.word()
+        self._next_word()
         self.skip_lines()
         self._expect_keyword("in")
         self.skip_lines()
         while not self._keyword("esac"):
             self.take("(")
-            self._pattern()
+            self._next_word()
             while self._operator() == "|":
                 self._take_operator()
-                self._pattern()
+                self._next_word()
             self._blanks()
             self.expect(")")
             self.read_commands(";;", ";&", ";;&", "esac")
@@ -285,9 +286,9 @@ class CommandReader(WordReader):
                 self._take_operator()
             self.skip_lines()
 
-    def _pattern(self) -> None:
+    def _next_word(self) -> Word:
         self._blanks()
-        self.word()
+        return self.word()
 
     def _condition(self) -> None:
         words: list[Word] = []
@@ -319,8 +320,7 @@ class CommandReader(WordReader):
             self.facts.flag("text that is evaluated as arithmetic")
 
     def _function(self) -> None:
-        self._blanks()
-        self.word()
+        self._next_word()
         if self._blanks() == "(":
             self.pos += 1
             self._blanks()
@@ -359,7 +359,7 @@ class CommandReader(WordReader):
                 break
             end = self.pos
         if end == start:
-            raise Unreadable(f"an unexpected {self.text[start : start + 10]!r}" if self.peek() else "its end is missing")
+            raise self._unexpected(start)
         if len(words) == 1 and not assignments and not redirections and self.peek() == "(":
             self.pos += 1
             self._blanks()

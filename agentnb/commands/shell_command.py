@@ -10,7 +10,7 @@ from functools import lru_cache
 from agentnb.commands.program_call import Invocation, find_started, invocation_of
 from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
-from agentnb.commands.shell_script import Script, SimpleCommand, Word
+from agentnb.commands.shell_script import Script, SimpleCommand, Word, as_written
 from agentnb.key_files import is_key_file
 
 MAX_DEPTH = 6
@@ -47,7 +47,7 @@ class Part:
     @property
     def raw(self) -> str:
         """The words as written, separated by single blanks."""
-        return " ".join(word.raw for word in self.words)
+        return as_written(self.words)
 
     @property
     def with_starters(self) -> tuple[Part, ...]:
@@ -63,7 +63,7 @@ class Part:
     @property
     def texts(self) -> set[str]:
         """Words separated by single blanks: as written and without quotes, each also without the program's folder."""
-        texts = {self.raw, " ".join(word.raw if word.value is None else word.value for word in self.words)}
+        texts = {self.raw, " ".join(word.shown for word in self.words)}
         return texts | {_without_folder(text) for text in texts}
 
 
@@ -96,7 +96,7 @@ class ShellCommand:
 
 def key_files_in(words: Iterable[Word]) -> tuple[str, ...]:
     """Return the files that may hold keys, judging by their names, among those that the words name."""
-    paths = [path for word in words for path in BETWEEN_PATHS.split(word.raw if word.value is None else word.value)]
+    paths = [path for word in words for path in BETWEEN_PATHS.split(word.shown)]
     return tuple(dict.fromkeys(path for path in paths if is_key_file(path.rpartition("/")[2])))
 
 
@@ -136,7 +136,7 @@ def _plain_script(text: str) -> Script | None:
 def _names_in(parts: Iterable[Part]) -> set[str]:
     """Return the variables that parts set explicitly."""
     assigned = {name for part in parts for name, _ in part.assignments}
-    return assigned | {(word.value or word.prefix).partition("=")[0] for part in parts for word in part.words[1:]}
+    return assigned | {word.beginning.partition("=")[0] for part in parts for word in part.words[1:]}
 
 
 def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | None = None) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,21 @@ class Word:
     """The beginning that every resulting word is certain to have; empty if unknown."""
     may_split: bool = False
     """True if the word may become several words or disappear: an unquoted expansion, a glob, braces."""
+
+    @property
+    def shown(self) -> str:
+        """The value, or the text as written if bash computes it."""
+        return self.raw if self.value is None else self.value
+
+    @property
+    def beginning(self) -> str:
+        """The value, or its certain beginning if bash computes it."""
+        return self.prefix if self.value is None else self.value
+
+
+def as_written(words: Iterable[Word]) -> str:
+    """Return words with their quotes, separated by single blanks."""
+    return " ".join(word.raw for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,14 @@ class WordReader(ABC):
     def read_text(self, text: str) -> None:
         """Parse a text that bash is going to run as commands."""
 
+    @abstractmethod
+    def evaluate(self, word: Word) -> None:
+        """Record that bash evaluates a word's text."""
+
+    @abstractmethod
+    def start(self, command: SimpleCommand) -> None:
+        """Record a command and, if it is a builtin, the commands that it starts."""
+
     def peek(self) -> str:
         """Return the next character after line continuations; empty at the end."""
         while self.text.startswith("\\\n", self.pos):

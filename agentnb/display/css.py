@@ -82,7 +82,7 @@ def _with_plain_first(body: str) -> str:
 
 def _plain(declaration: str) -> str:
     allowed = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
-    return _VARIABLE.sub(lambda found: found.group(1), allowed)
+    return _VARIABLE.sub(r"\1", allowed)
 
 
 def _declarations(body: str) -> str:

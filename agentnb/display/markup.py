@@ -44,6 +44,11 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
     return Html(f"{written}>" if name in WITHOUT_CONTENT else f"{written}>{join_html(*content)}</{name}>")
 
 
+def fold_tag(kind: str, title_kind: str, title: str, *body: str, **attributes: str | bool | None) -> Html:
+    """Return an element that expands below its title. The classes of both, and the attributes, are those of `tag`."""
+    return tag("details", kind, tag("summary", title_kind, title), *body, **attributes)
+
+
 def join_html(*content: str) -> Html:
     """Join pieces, escaping any that are not `Html`."""
     return Html("".join(piece if isinstance(piece, Html) else words(piece) for piece in content))

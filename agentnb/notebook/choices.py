@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.labels import first_line
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed
@@ -73,11 +73,11 @@ def _about(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "a list: " + first_line(", ".join(map(_name_of, value)), 160)
     if isinstance(value, MCPServer):
-        return f"the tools of an MCP server: {first_line(clean(value.target), 160)}"
+        return f"the tools of an MCP server: {first_line(value.target, 160)}"
     offer = offer_of(value)
     described = value.spec.description if isinstance(value, AgentTool) else "" if offer is None else offer.description
     doc = described or inspect.getdoc(value) or ""
-    return first_line(clean(doc.partition("\n")[0]), 200)
+    return first_line(doc.partition("\n")[0], 200)
 
 
 def _name_of(value: Any) -> str:

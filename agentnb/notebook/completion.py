@@ -15,9 +15,10 @@ from agentnb.context.history_settings import NAMED as HISTORIES
 from agentnb.context.history_settings import History
 from agentnb.core.run.approvals import MODES
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER
-from agentnb.guidance import BUILT_IN, GuidanceSet
+from agentnb.guidance import BUILT_IN
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
+from agentnb.notebook.choices import guidance_to_offer
 from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.commands.answer import MODEL_OPTIONS, answers_to_offer
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
@@ -94,7 +95,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     values: dict[str, Callable[[], list[str]]] = {
         "--acp": lambda: [*known_agents()],
         "--model": lambda: model_names() + names_of(variables, is_model),
-        "--guidance": lambda: [*BUILT_IN, *session.sets, *names_of(variables, is_kind(GuidanceSet))],
+        "--guidance": lambda: guidance_to_offer(session, variables),
         "--policy": lambda: list(POLICIES),
         "--context": lambda: [context.name for context in session.contexts.known],
         "--history": lambda: [*HISTORIES, *names_of(variables, is_kind(History))],

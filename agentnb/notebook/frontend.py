@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
-from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, has_kernel
 
 
 def view_for(
@@ -31,26 +31,26 @@ def view_for(
     ``open_widgets``: receives the card's widget once its run has ended; ``blocks``: whether the cell waits for the run;
     ``variable``: the variable that holds the run; ``stored``: whether its log is kept.
     """
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
+    if not has_kernel(shell):
         return TerminalView()
     return (
         CardView(open_widgets, blocks=blocks, variable=variable, stored=stored)
-        if is_attended(kernel)
+        if is_attended(shell)
         else DisplayView(variable=variable)
     )
 
 
-def is_attended(kernel: Any) -> bool:
-    """True if a person is present. Unattended execution (nbconvert, papermill, tests) disallows input."""
-    return bool(getattr(kernel, "_allow_stdin", False))
+def is_attended(shell: Any) -> bool:
+    """True if the shell has a kernel and a person is present. Unattended execution (nbconvert, papermill, tests) disallows
+    input.
+    """
+    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 
 
 def asker(shell: Any) -> Callable[[str], str] | None:
     """Return the function that asks the person for a line of input, or None if nobody is present."""
-    kernel = getattr(shell, "kernel", None)
-    is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
-    return input if is_present else None
+    is_at_terminal = not has_kernel(shell) and sys.stdin is not None and sys.stdin.isatty()
+    return input if is_at_terminal or is_attended(shell) else None
 
 
 def ask_masked(question: str, what: str) -> str:
@@ -77,7 +77,6 @@ def can_ask(shell: Any, *, blocks: bool) -> bool:
     False while a cell blocks a kernel that cannot receive messages in the meantime. ``blocks``: whether the cell waits for the
     run.
     """
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
+    if not has_kernel(shell):
         return not blocks  # a terminal
-    return is_attended(kernel) and (HEARS_WHILE_BUSY or not blocks)
+    return is_attended(shell) and (HEARS_WHILE_BUSY or not blocks)

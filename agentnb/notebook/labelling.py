@@ -25,8 +25,8 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.results.recorded_arms import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, view_bundle
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, synced, view_bundle
+from agentnb.notebook.worker_thread import worker
 from agentnb.store.run_labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
 
@@ -216,11 +216,9 @@ class Labeller:
         path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        plain = {"text/plain": repr(self)}
-        kernel = getattr(get_ipython(), "kernel", None)
-        if kernel is None or not is_attended(kernel):
-            return plain
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
+        if not is_attended(get_ipython()):
+            return {"text/plain": repr(self)}
         if self._widget is None:
             key, remains = uuid4().hex, tag("p", "", self._saved)
             self._widget = hear_while_busy(_widget_class()(words=[*self.labels], model_id=key, key=key, remains=remains))
@@ -246,7 +244,7 @@ class Labeller:
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
         if isinstance(message, dict):
-            _worker().do(partial(self._do, message))
+            worker("agentnb-label").do(partial(self._do, message))
 
     def _do(self, message: dict[str, Any]) -> None:
         """Perform the action of a key or button, unless it was meant for a run that is no longer displayed."""
@@ -267,11 +265,6 @@ class Labeller:
 
 
 @cache
-def _worker() -> Worker:
-    return Worker("agentnb-label")
-
-
-@cache
 def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
@@ -280,16 +273,16 @@ def _widget_class() -> Any:
 
         _esm = script("document.js", "label.js")
         _css = style_sheet() + (STATIC / "label.css").read_text("utf-8")
-        html = Unicode().tag(sync=True)
-        told = Unicode().tag(sync=True)
-        error = Unicode().tag(sync=True)
-        key = Unicode().tag(sync=True)
+        html = synced(Unicode)
+        told = synced(Unicode)
+        error = synced(Unicode)
+        key = synced(Unicode)
         """Id of the widget's model, which the page uses to find the widget in the notebook."""
-        remains = Unicode().tag(sync=True)
+        remains = synced(Unicode)
         """Content that the page shows instead if the kernel is gone."""
-        words = List(Unicode()).tag(sync=True)
-        place = Int().tag(sync=True)
-        chosen = Int().tag(sync=True)
+        words = synced(List, Unicode())
+        place = synced(Int)
+        chosen = synced(Int)
         """The label of the displayed run, counted from 1; 0 if it has none."""
 
     return LabelWidget

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics
 from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
@@ -16,12 +19,23 @@ from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import RENDERER, AgentnbError, ExpectationFailed, SettingsError, suggest_similar
 from agentnb.models.options import mask_text
 from agentnb.runtime.workers.foreground import RunInterrupted
+from agentnb.session.session import Session
 from agentnb.tools.tool_errors import CARRIERS, LIBRARIES, PACKAGE
 
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
 NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
 E = TypeVar("E", bound=BaseException)
+
+
+class SessionMagics(Magics):
+    """Magics of a session, whose errors are one line each."""
+
+    shell: InteractiveShell
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,6 +111,15 @@ def _hyphenate(option: str, options: list[str]) -> str:
     """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
     return better if better in options and option not in options else option
+
+
+def split_words(line: str, *, is_secret: bool = False) -> list[str]:
+    """Return the words of a line, as a shell does. Raises `SettingsError`, without the line if it may contain a secret."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        place = "in this line" if is_secret else f"in: {line}"
+        raise SettingsError(f"{error} {place}", "Check the quotation marks and backslashes") from None
 
 
 def parse_options(magic: Any, line: str, *, see: str = "") -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.advice import USUAL_OUT, ListRuns
@@ -37,7 +37,7 @@ from agentnb.notebook.commands.replay_magic import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.magic_errors import one_line_errors, parse_options
+from agentnb.notebook.magic_errors import SessionMagics, one_line_errors, parse_options
 from agentnb.notebook.variable_names import check_variable, run_names, tools_before, unquote, words_of
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
@@ -63,7 +63,7 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     is_held = isinstance(value, Run) and value.started_at is not None
     run = session.conversation(value if is_held else None)
     location = f"in {out}" if is_held else "the last"
-    prompt = first_line(clean(run.prompt), MAX_PROMPT)
+    prompt = first_line(run.prompt, MAX_PROMPT)
     return run, f"Continuing run {clean(short_id(run.id))} ({location}): {prompt}"
 
 
@@ -86,16 +86,12 @@ SEE_TRACES = "%traces? shows the options"
 
 
 @magics_class
-class AgentMagics(Magics):
+class AgentMagics(SessionMagics):
     """The magics ``%%agent``, ``%agent``, ``%replay``, ``%traces``, ``%%guidance`` and ``%%context``."""
 
-    shell: InteractiveShell
-
     def __init__(self, shell: InteractiveShell, session: Session) -> None:
-        super().__init__(shell)
-        self.session = session
+        super().__init__(shell, session)
         self._told: set[str] = set()
-        self._runs = cell_runs(shell, session)
 
     @one_line_errors
     @magic_arguments("%agent")
@@ -232,7 +228,7 @@ class AgentMagics(Magics):
                 invocation=invocation_of(options),
             )
             start = partial(self.session.start, agent, prompt)
-            return self._runs.run(start, out, run_options, on_stop=options.on_stop)
+            return cell_runs(self.shell, self.session).run(start, out, run_options, on_stop=options.on_stop)
 
     @one_line_errors
     @no_var_expand

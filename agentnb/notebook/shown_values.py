@@ -37,8 +37,7 @@ def run_html(run: Run) -> str | None:
     """Return a run as HTML, a line if its card is directly above, or None if it has no events."""
     if not run.events:
         return None
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is not None and is_attended(kernel):
+    if is_attended(get_ipython()):
         replay_buttons().add(run)
     if _is_above(run):
         return run_line_html(run, "shown above")

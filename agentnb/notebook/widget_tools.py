@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from traitlets import TraitType
+
 from agentnb.core.redaction import redact
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError
@@ -17,10 +19,20 @@ HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
 """True if this kernel receives widget messages while a cell occupies its main thread (this requires subshells)."""
 
 
+def has_kernel(shell: Any) -> bool:
+    """True if the shell runs in a kernel, not in a terminal."""
+    return getattr(shell, "kernel", None) is not None
+
+
 def script(*names: str, **constants: Any) -> str:
     """Return these files as one module, because a module sent as text cannot import another; ``constants`` come first."""
     lines = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
     return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
+
+
+def synced(kind: type[TraitType[Any, Any]], *inner: Any) -> Any:
+    """Return a trait of a widget whose value the kernel and the page share."""
+    return kind(*inner).tag(sync=True)
 
 
 def hear_while_busy(widget: Any) -> Any:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import cache
 from queue import SimpleQueue
+
+
+@cache
+def worker(name: str) -> Worker:
+    """Return the kernel's worker with this name."""
+    return Worker(name)
 
 
 class Worker:

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+from IPython.core.magic import cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.advice import as_advice
@@ -25,7 +24,7 @@ from agentnb.notebook.cells.limit_options import allow_url_option, approve_optio
 from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.magic_errors import one_line_errors, parse_options
+from agentnb.notebook.magic_errors import SessionMagics, one_line_errors, parse_options
 from agentnb.notebook.variable_names import (
     check_variable,
     find_agents,
@@ -43,7 +42,6 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.option_defaults import ON_STOP, typed_rules
-from agentnb.session.session import Session
 from agentnb.workflow.form.problems import workflow_problems
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_checks import validate_plan
@@ -56,15 +54,8 @@ NO_FRAME = 1_000_000
 
 
 @magics_class
-class WorkflowMagics(Magics):
+class WorkflowMagics(SessionMagics):
     """The magics ``%%workflow`` and ``%%plan``."""
-
-    shell: InteractiveShell
-
-    def __init__(self, shell: InteractiveShell, session: Session) -> None:
-        super().__init__(shell)
-        self.session = session
-        self._runs = cell_runs(shell, session)
 
     @one_line_errors
     @magic_arguments("%workflow")
@@ -149,7 +140,7 @@ class WorkflowMagics(Magics):
         prompt = unquote(options.prompt) or ("" if earlier is None else earlier.prompt)
         start = partial(self.session.start, orchestration, workflow.prompt_of(prompt, options.inputs))
         with nullcontext() if foreground is None else foreground.own_interrupts():
-            return self._runs.run(start, out, run_options, on_stop=options.on_stop)
+            return cell_runs(self.shell, self.session).run(start, out, run_options, on_stop=options.on_stop)
 
     @one_line_errors
     @magic_arguments("%plan")

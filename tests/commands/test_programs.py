@@ -7,12 +7,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from agentnb.commands import programs
 from agentnb.commands.command_patterns import covers
-from agentnb.commands.programs import OPERAND_KINDS, ProgramForm, names_of_forms, program_forms, program_name
+from agentnb.commands.programs import OperandKind, ProgramForm, names_of_forms, program_forms, program_name
 from agentnb.commands.shell_command import shell_command
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -29,7 +30,7 @@ def test_each_program_row_has_a_source_and_known_keys(subtests: pytest.Subtests)
     assert len(names) == len(set(names)) and len(names) > 400
     for name, row in ROWS.items():
         with subtests.test(name):
-            assert row["source"] and set(row) <= KEYS and row.get("operands", "") in OPERAND_KINDS
+            assert row["source"] and set(row) <= KEYS and row.get("operands", "") in get_args(OperandKind)
             assert row.get("like", "git") in program_forms()
 
 

@@ -15,6 +15,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.card.run_page import page_html
+from agentnb.display.form import Form
 from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}
@@ -81,7 +82,7 @@ def test_expanded_parts_of_a_card_are_harmless(subtests: pytest.Subtests) -> Non
             for round_ in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
                 check_is_harmless(request_view_html(sent_request(run, round_.index), whole=True))
                 for record in round_.records:
-                    check_is_harmless(tool_body_html(record, whole=True, live=True))
+                    check_is_harmless(tool_body_html(record, Form(whole=True, live=True)))
 
 
 def test_hostile_texts_appear_in_every_form() -> None:

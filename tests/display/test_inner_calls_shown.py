@@ -9,6 +9,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.card.text import run_text
+from agentnb.display.form import Form
 from agentnb.display.parts.tool_card import MAX_INNER, tool_card_html
 
 OUTER = ToolCall("total", {}, "c1")
@@ -20,12 +21,12 @@ def inner_call(number: int) -> CallRecord:
 
 
 def test_inner_calls_are_shown_in_their_parent_card_in_order() -> None:
-    html = tool_card_html(CallRecord(OUTER, inner=(inner_call(1),)), key="call:0:0", live=True)
+    html = tool_card_html(CallRecord(OUTER, inner=(inner_call(1),)), Form(live=True), key="call:0:0")
     assert html.count("<details") == 2 and "found &lt;1&gt;" in html and 'data-call="c1.1"' in html
     many = CallRecord(OUTER, inner=tuple(inner_call(n) for n in range(MAX_INNER + 5)))
-    html = tool_card_html(many)
+    html = tool_card_html(many, Form())
     assert "5 earlier calls" in html and html.count("<details") == MAX_INNER + 1
-    assert tool_card_html(many, whole=True).count("<details") == MAX_INNER + 6
+    assert tool_card_html(many, Form(whole=True)).count("<details") == MAX_INNER + 6
 
 
 def test_inner_calls_appear_as_text_lines_and_table_rows() -> None:

@@ -89,10 +89,10 @@ def test_totals_count_followed_guidance_after_each_round() -> None:
     assert [one.partition("guidance followed: ")[2] for one in totals] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
 
 
-def test_unjudged_guidance_counts_as_given_but_not_as_followed() -> None:
+def test_unjudged_guidance_is_not_counted() -> None:
     given, verdicts = Guidance("matrix", "tools", "Go on."), [Followed(followed, "why") for followed in (True, False, None)]
     totals = Totals([WorkflowRound(0, "prompt", START, guidance=(given,) * 3, followed=tuple(verdicts))])
-    assert (totals.guided, totals.judged, totals.followed) == (3, 2, 1)
+    assert (totals.judged, totals.followed) == (2, 1)
 
 
 @pytest.mark.req("R3.37")

@@ -40,7 +40,7 @@ class Watching:
 
     def changed(self) -> None:
         self.changes += 1
-        self.card.nested_changed()
+        self.card.redraw_round()
 
 
 agent = partial(agent_of, guidance="off", todos=False)

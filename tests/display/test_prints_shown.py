@@ -9,6 +9,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.card.text import MAX_PRINTED, printed_lines
+from agentnb.display.form import Form
 from agentnb.display.parts.tool_card import tool_card_html
 
 CALL = ToolCall("read", {"path": "a"}, "c1")
@@ -19,23 +20,23 @@ FAILED = ToolResult("c1", "read", (Text("lost"),), True, "tool_error")
 def test_card_shows_escaped_printed_output_before_the_result(subtests: pytest.Subtests) -> None:
     for result in (DONE, FAILED):
         with subtests.test(is_error=result.is_error):
-            html = tool_card_html(CallRecord(CALL, result, printed="one\n<b>two</b>\x1b[31m\n"))
+            html = tool_card_html(CallRecord(CALL, result, printed="one\n<b>two</b>\x1b[31m\n"), Form())
             assert "<b>two" not in html and "&lt;b&gt;two&lt;/b&gt;" in html and "\x1b" not in html
             assert html.index("printed</div>") < html.index("one\n") < html.index("result</div>")
-    assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
+    assert "printed" not in tool_card_html(CallRecord(CALL, DONE), Form())
 
 
 def test_printed_output_is_separated_by_a_line_from_the_arguments() -> None:
     long = ToolCall("read", {"text": "many words " * 40}, "c1")
     for call, lines in ((CALL, 1), (long, 2)):
-        assert tool_card_html(CallRecord(call, DONE, printed="one\n")).count("tool-apart") == lines
+        assert tool_card_html(CallRecord(call, DONE, printed="one\n"), Form()).count("tool-apart") == lines
 
 
 def test_long_printed_output_is_truncated_except_in_live_cards() -> None:
     record = CallRecord(CALL, DONE, printed="x" * 20_000)
-    assert "Show all 20,000 characters" in tool_card_html(record, live=True)
-    assert len(tool_card_html(record)) < 10_000 < len(tool_card_html(record, whole=True))
-    where = tool_card_html(record, where="run.rounds[0].results[0].text")
+    assert "Show all 20,000 characters" in tool_card_html(record, Form(live=True))
+    assert len(tool_card_html(record, Form())) < 10_000 < len(tool_card_html(record, Form(whole=True)))
+    where = tool_card_html(record, Form(), where="run.rounds[0].results[0].text")
     assert "run.rounds[0].records[0].printed" in where
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import CallRecord
+from agentnb.display.form import Form
 from agentnb.display.parts.data_table import MAX_INDENTED_LEVELS, pretty
 from agentnb.display.parts.tool_results import arguments_html, result_html
 
@@ -88,7 +89,7 @@ def record(*parts: Text | Image | str, display: Table | None = None, traceback: 
 
 
 def shown(*parts: Text | Image | str, **how: Any) -> Element:
-    return tree(result_html(record(*parts, **how)))
+    return tree(result_html(record(*parts, **how), Form()))
 
 
 def rows_of(root: Element) -> list[list[str]]:
@@ -189,7 +190,7 @@ def test_only_long_data_is_spread_over_several_lines() -> None:
 def test_malformed_data_is_shown_as_text(subtests: pytest.Subtests) -> None:
     for text in ["{not json", "[" * 5_000, '{"a": "\\ud800"}', "[1" + "0" * 5_000 + "]", "1.50", '"x"']:
         with subtests.test(text=text):
-            html = result_html(record(text), whole=True)
+            html = result_html(record(text), Form(whole=True))
             html.encode()
             assert tree(html).text.rstrip()
     assert [shown(text).text.strip() for text in ("1.50", "1e3", '"x"', "null")] == ["1.50", "1e3", '"x"', "null"]
@@ -212,7 +213,7 @@ def test_empty_text_is_labelled_empty() -> None:
 
 
 def test_running_call_shows_no_result() -> None:
-    assert result_html(CallRecord(ToolCall("look"))) == ""
+    assert result_html(CallRecord(ToolCall("look")), Form()) == ""
 
 
 def test_picture_has_its_description_as_caption(subtests: pytest.Subtests) -> None:
@@ -234,14 +235,14 @@ def test_text_beside_a_picture_becomes_its_alt_text() -> None:
 
 
 def test_picture_is_replaced_by_its_description_when_pictures_are_off() -> None:
-    html = result_html(record("a figure of 1 x 1 pixels", Image("image/png", picture())), pictures=False)
+    html = result_html(record("a figure of 1 x 1 pixels", Image("image/png", picture())), Form(pictures=False))
     assert "<img" not in html and tree(html).text == "a figure of 1 x 1 pixels"
 
 
 def test_bytes_that_are_not_a_picture_are_not_shown(subtests: pytest.Subtests) -> None:
     for data in [b"png", b"<svg onload=x>", b"", picture()[:60]]:
         with subtests.test(data=data):
-            html = result_html(record("a picture", Image('image/png"onerror="x', data)))
+            html = result_html(record("a picture", Image('image/png"onerror="x', data)), Form())
             assert "<img" not in html and "onerror" not in html and "svg" not in html and "a picture" in html
 
 
@@ -264,7 +265,7 @@ LONG = "\n".join(f"line {number:05}" for number in range(11_000))
 
 @pytest.mark.req("R0.73")
 def test_long_text_is_truncated_in_the_middle_with_a_button() -> None:
-    html = result_html(record(LONG), live=True, where=WHERE)
+    html = result_html(record(LONG), Form(live=True), where=WHERE)
     first, last = [block.text for block in tree(html).all("pre")]
     assert LONG.startswith(first + "\n") and LONG.endswith("\n" + last)
     assert first.splitlines()[-1].startswith("line ") and len(first.splitlines()[-1]) == 10
@@ -276,14 +277,14 @@ def test_long_text_is_truncated_in_the_middle_with_a_button() -> None:
 
 
 def test_truncated_text_without_buttons_says_where_to_find_the_rest() -> None:
-    html = result_html(record(LONG), where=WHERE)
+    html = result_html(record(LONG), Form(), where=WHERE)
     assert "<button" not in html and f"{WHERE} has the full text" in tree(html).text
 
 
 def test_full_text_is_returned_on_request() -> None:
-    (block,) = tree(result_html(record(LONG), whole=True, live=True, where=WHERE)).all("pre")
+    (block,) = tree(result_html(record(LONG), Form(whole=True, live=True), where=WHERE)).all("pre")
     assert block.text == LONG
-    most = result_html(record("x" * 2_100_000), whole=True, live=True, where=WHERE)
+    most = result_html(record("x" * 2_100_000), Form(whole=True, live=True), where=WHERE)
     assert len(most) < 2_001_000 and "100,000 characters left out" in most and "<button" not in most
 
 
@@ -294,7 +295,7 @@ def test_long_line_is_truncated_within_the_line() -> None:
 
 
 def test_long_traceback_is_truncated_and_says_where_to_find_it() -> None:
-    html = result_html(record("boom", traceback=LONG, is_error=True), where=WHERE)
+    html = result_html(record("boom", traceback=LONG, is_error=True), Form(), where=WHERE)
     assert "run.rounds[3].records[0].traceback has the full text" in tree(html).text
 
 
@@ -311,19 +312,19 @@ def test_hostile_text_is_escaped_everywhere(subtests: pytest.Subtests) -> None:
                 record(f"a picture of {hostile}", Image("image/png", picture())),
             ]
             for result in results:
-                root = tree(result_html(result))
+                root = tree(result_html(result, Form()))
                 assert hostile in root.text or any(hostile in image.attributes["alt"] for image in root.all("img"))
                 assert root.names() <= {"", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td"} | {
                     "figure",
                     "figcaption",
                     "img",
                 }
-            root = tree(arguments_html(CallRecord(ToolCall("look", {hostile: hostile, "a": hostile * 30}))))
+            root = tree(arguments_html(CallRecord(ToolCall("look", {hostile: hostile, "a": hostile * 30})), Form()))
             assert root.names() == {"", "div", "span", "code", "pre"} and hostile in root.text
 
 
 def test_control_and_direction_characters_are_made_visible() -> None:
-    html = result_html(record("a\x1b[31mb\u202ec", display=Table(("\x07",), (("\u2066",),), 1, 1)))
+    html = result_html(record("a\x1b[31mb\u202ec", display=Table(("\x07",), (("\u2066",),), 1, 1)), Form())
     assert not set("\x1b\u202e\x07\u2066") & set(html) and "\ufffd" in html
 
 
@@ -331,7 +332,7 @@ def test_control_and_direction_characters_are_made_visible() -> None:
 def test_arguments_are_shown_in_full_with_line_breaks() -> None:
     code = "import pandas\n\nprint(1)\n"
     call = ToolCall("run", {"code": code, "path": "a.py", "options": {"x": 1}, "many": list(range(50))})
-    root = tree(arguments_html(CallRecord(call)))
+    root = tree(arguments_html(CallRecord(call), Form()))
     assert [span.text for span in root.all("span")] == ["code", "path", "options", "many"]
     blocks = [block.text for block in root.all("pre")]
     assert blocks[0] == code and json.loads(blocks[1]) == list(range(50))
@@ -339,15 +340,15 @@ def test_arguments_are_shown_in_full_with_line_breaks() -> None:
 
 
 def test_arguments_that_are_not_an_object_are_shown() -> None:
-    assert tree(arguments_html(CallRecord(ToolCall("run", ["a"])))).text == 'arguments ["a"]'
+    assert tree(arguments_html(CallRecord(ToolCall("run", ["a"])), Form())).text == 'arguments ["a"]'
 
 
 def test_long_arguments_are_truncated_only_after_the_call_ends() -> None:
     running = CallRecord(ToolCall("write", {"text": LONG[:30_000]}, "call-1"))
     over = CallRecord(running.call, ToolResult("call-1", "write", (Text("ok"),)))
-    assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, where=WHERE)).text
-    assert "Show all 30,000 characters" in arguments_html(over, where=WHERE, live=True)
-    for html in (arguments_html(running, live=True), arguments_html(over, whole=True, live=True)):
+    assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, Form(), where=WHERE)).text
+    assert "Show all 30,000 characters" in arguments_html(over, Form(live=True), where=WHERE)
+    for html in (arguments_html(running, Form(live=True)), arguments_html(over, Form(whole=True, live=True))):
         (block,) = tree(html).all("pre")
         assert block.text == LONG[:30_000]
 

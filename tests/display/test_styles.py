@@ -126,7 +126,7 @@ def quiet_runs() -> Iterator[str]:
 def pieces() -> Iterator[str]:
     """Return pieces that are rare in runs."""
     yield from (markdown_html(text) for text in (CODE, TABLE, FORMULA, "x" * 200_000))
-    yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")))
+    yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")), Form())
     yield run_html(Agent(ScriptedModel(["Done."]), extensions=[expectations_extension(["rounds == 1"])]).run_sync("Go."))
     about = judged_call(ToolCall("shell", {"command": "x" * 2_000_001}), "ask")
     yield question_html(
@@ -139,12 +139,13 @@ def pieces() -> Iterator[str]:
     yield from (piece for case in CASES.values() for piece in (question_html(case, Form(live=True)), form_html(case.question)))
     waiting = drafted()
     yield draft_html(waiting.questions[0], waiting, Form(live=True)) + run_html(drafted(answer("approve")))
-    yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
+    yield tool_card_html(CallRecord(TOOL, printed="a line\n"), Form(live=True))
     done = ToolResult("c1", "read", (Text("x" * 20_000),))
     table = Table(("a", "n"), ((0, "y", 1),), 1, 2)
-    yield tool_card_html(CallRecord(TOOL, done, inner=(CallRecord(TOOL, done),), display=table), effects=["network"])
+    record = CallRecord(TOOL, done, inner=(CallRecord(TOOL, done),), display=table)
+    yield tool_card_html(record, Form(effects={"read": ["network"]}))
     yield tool_card_html(
-        CallRecord(TOOL, ToolResult("c1", "read", (Text("a picture of 40 x 30 pixels"), Image("image/png", picture()))))
+        CallRecord(TOOL, ToolResult("c1", "read", (Text("a picture of 40 x 30 pixels"), Image("image/png", picture())))), Form()
     )
     todos = [
         {"id": 1, "title": "A", "description": "A step", "status": "not-started"},

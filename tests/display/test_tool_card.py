@@ -22,6 +22,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import call_line
+from agentnb.display.form import Form
 from agentnb.display.parts.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
 from agentnb.display.texts.call_labels import WHY_REJECTED, outcome
 from agentnb.models.scripted import ScriptedModel
@@ -110,7 +111,7 @@ def test_card_category_is_planning_or_the_tool_effect(subtests: pytest.Subtests)
 
 @pytest.mark.req("R0.73")
 def test_running_call_has_a_card_with_an_empty_body() -> None:
-    html = tool_card_html(RUNNING, live=True)
+    html = tool_card_html(RUNNING, Form(live=True))
     assert summary(html) == 'load path="penguins.csv" … running'
     assert re.sub(r"<[^>]+>", "", body(html)) == "" and html.startswith("<details") and 'data-status="running"' in html
 
@@ -120,14 +121,14 @@ def test_title_is_the_tool_name_whatever_the_outcome(subtests: pytest.Subtests) 
     for live in [True, False]:
         for status, record in ALL.items():
             with subtests.test(live=live, status=status):
-                html = tool_card_html(record, live=live)
+                html = tool_card_html(record, Form(live=live))
                 assert summary(html).startswith('load path="penguins.csv" ')
                 assert re.findall(r"agentnb-tool-name[^>]*>([^<]*)<", html) == ["load"] and f'data-status="{status}"' in html
 
 
 @pytest.mark.req("R0.73")
 def test_status_is_shown_by_mark_words_and_time() -> None:
-    told = {status: summary(tool_card_html(record)).partition('csv" ')[2] for status, record in ALL.items()}
+    told = {status: summary(tool_card_html(record, Form())).partition('csv" ')[2] for status, record in ALL.items()}
     assert told == {
         "running": "… running",
         "ok": "344 rows",
@@ -140,8 +141,8 @@ def test_status_is_shown_by_mark_words_and_time() -> None:
 
 
 def test_duration_is_shown_from_a_tenth_of_a_second() -> None:
-    assert "ms" not in summary(tool_card_html(answered(Text("x"), seconds=0.099)))
-    assert summary(tool_card_html(answered(Text("x"), seconds=0.1))).endswith("x 100 ms")
+    assert "ms" not in summary(tool_card_html(answered(Text("x"), seconds=0.099), Form()))
+    assert summary(tool_card_html(answered(Text("x"), seconds=0.1), Form())).endswith("x 100 ms")
     assert "99 ms" not in call_line(answered(Text("x"), seconds=0.099)) and "100 ms" in call_line(
         answered(Text("x"), seconds=0.1)
     )
@@ -198,60 +199,63 @@ def test_cards_with_pictures_or_tables_start_unfolded(subtests: pytest.Subtests)
     }
     for name, (record, live, static) in cases.items():
         with subtests.test(name):
-            assert is_open(tool_card_html(record, live=True)) is live
-            assert is_open(tool_card_html(record)) is static
-            assert is_open(tool_card_html(record, is_open=True))
-            assert not is_open(tool_card_html(record, is_open=False, live=True))
+            assert is_open(tool_card_html(record, Form(live=True))) is live
+            assert is_open(tool_card_html(record, Form())) is static
+            assert is_open(tool_card_html(record, Form(), is_open=True))
+            assert not is_open(tool_card_html(record, Form(live=True), is_open=False))
 
 
 def test_card_with_a_hidden_picture_starts_folded() -> None:
-    html = tool_card_html(answered(Text("a picture"), picture()), pictures=False, live=True)
+    html = tool_card_html(answered(Text("a picture"), picture()), Form(pictures=False, live=True))
     assert not is_open(html) and "<img" not in html
 
 
 def test_arguments_too_long_for_the_header_are_in_the_body() -> None:
-    assert "penguins.csv" not in body(tool_card_html(OK))
+    assert "penguins.csv" not in body(tool_card_html(OK, Form()))
     code = "import pandas\n" + "x = 1\n" * 30
-    html = tool_card_html(answered(Text("ok"), call=ToolCall("run", {"code": code}, "c")))
+    html = tool_card_html(answered(Text("ok"), call=ToolCall("run", {"code": code}, "c")), Form())
     assert code in unescape(body(html)) and "result" in body(html)
-    running = tool_card_html(CallRecord(ToolCall("run", {"code": code}, "c")), live=True)
+    running = tool_card_html(CallRecord(ToolCall("run", {"code": code}, "c")), Form(live=True))
     assert code in unescape(body(running)) and "result" not in body(running)
 
 
 def test_written_todos_are_listed_in_the_body() -> None:
     call = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Load it"}]}, "c")
-    html = tool_card_html(answered(Text("ok"), call=call))
+    html = tool_card_html(answered(Text("ok"), call=call), Form())
     assert "write 1 todo" in summary(html) and "Load it" in body(html)
 
 
 def test_folds_and_result_slots_have_stable_names() -> None:
     record = CallRecord(CALL, FAILED.result, traceback="Traceback")
-    html = tool_card_html(record, key="call:3:0", live=True)
+    html = tool_card_html(record, Form(live=True), key="call:3:0")
     assert re.findall(r'data-fold="([^"]+)"', html) == ["call:3:0", "call:3:0:traceback"]
     assert 'data-fold="call:3:0"' in html and 'data-fill="all:call-1"' in html
-    assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
+    assert "data-fill" not in tool_card_html(record, Form(), key="call:3:0")
+    assert "data-fold" not in tool_card_html(record, Form())
 
 
 def test_show_all_button_loads_the_complete_body() -> None:
     call = ToolCall("write", {"text": "x" * 9_000}, "c")
     record = answered(Text("y" * 9_000), call=call)
-    html = tool_card_html(record, key="call:0:0", live=True)
+    html = tool_card_html(record, Form(live=True), key="call:0:0")
     assert html.count("Show all 9,000 characters") == 2 and 'data-fill="all:c"' in html
-    whole = tool_body_html(record, whole=True, live=True)
+    whole = tool_body_html(record, Form(whole=True, live=True))
     assert "x" * 9_000 in whole and "y" * 9_000 in whole and "<button" not in whole
-    assert "data-fill" not in tool_card_html(CallRecord(call), live=True)
+    assert "data-fill" not in tool_card_html(CallRecord(call), Form(live=True))
 
 
 def test_hostile_names_and_arguments_are_escaped() -> None:
     hostile = '"><script>alert(1)</script>'
     call = ToolCall(hostile, {hostile: hostile}, hostile)
-    html = tool_card_html(answered(Text(hostile), call=call), key="call:0:0", live=True, where="run.rounds[0].results[0].text")
+    html = tool_card_html(
+        answered(Text(hostile), call=call), Form(live=True), key="call:0:0", where="run.rounds[0].results[0].text"
+    )
     assert "<script" not in html and hostile in summary(html)
-    assert len(summary(tool_card_html(CallRecord(ToolCall("x" * 10_000, {"a": "y" * 10_000}))))) < 500
+    assert len(summary(tool_card_html(CallRecord(ToolCall("x" * 10_000, {"a": "y" * 10_000})), Form()))) < 500
 
 
 def test_card_size_is_bounded_by_its_content() -> None:
-    html = tool_card_html(answered(Text("x" * 1_000_000), call=ToolCall("f", {"a": "y" * 1_000_000}, "c")), live=False)
+    html = tool_card_html(answered(Text("x" * 1_000_000), call=ToolCall("f", {"a": "y" * 1_000_000}, "c")), Form(live=False))
     assert len(html) < 20_000
 
 
@@ -264,5 +268,5 @@ def test_header_summarizes_the_result_of_a_call(subtests: pytest.Subtests) -> No
     }
     for name, (record, expected) in cases.items():
         with subtests.test(name):
-            match = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
+            match = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record, Form()))
             assert unescape(match.group(1) if match else "") == expected

@@ -196,7 +196,7 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
     card, drawn = LiveCard(), []
 
     def changed() -> None:
-        card.nested_changed()
+        card.redraw_round()
         drawn.append(card.frame())
 
     class Watching:
@@ -237,7 +237,7 @@ def test_streamed_text_of_a_step_is_sent_as_small_updates() -> None:
     card, sent = LiveCard(), []
 
     def draw() -> None:
-        card.nested_changed()
+        card.redraw_round()
         if frame := card.frame():
             sent.extend(frame["rounds"])
 

@@ -17,7 +17,7 @@ import pytest
 from agentnb import Agent, Store, iter_traces, load_trace, load_traces, survey, tables
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history_command import show_history
+from agentnb.notebook.commands.history_command import history_command
 from agentnb.session.session import Session
 from agentnb.store import bounds, summaries
 from agentnb.store import regular_files as reading
@@ -142,7 +142,7 @@ def test_list_of_runs_skips_and_names_odd_files(store: Store, capsys: pytest.Cap
     left_out: list[str] = []
     assert len(list(store.each_summary(left_out))) == len(store.summaries()) == 1
     assert sorted(left_out) == sorted(f"{name}.jsonl" for name in ODD)
-    show_history(Session(store=store), None, [])
+    history_command(Session(store=store), None, "")
     told = capsys.readouterr().out
     assert "are not run logs: " in told and all(f"{name}.jsonl" in told for name in ODD)
 

@@ -15,7 +15,7 @@ from agentnb.core.log.events import SCHEMA, ModelReplied
 from agentnb.core.log.wire import decode, encode
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history_command import show_history
+from agentnb.notebook.commands.history_command import history_command
 from agentnb.session.session import Session
 
 DEEP = 200_000  # more than any version of Python reads
@@ -100,7 +100,7 @@ def test_history_and_recovery_skip_deep_logs(store: Store, capsys: pytest.Captur
     cut_log(store.path(interrupted), -2)
     spoil(store.path(bad), cut=True)
     session = Session(store=store)
-    show_history(session, None, [])
+    history_command(session, None, "")
     assert interrupted in capsys.readouterr().out
     assert session.newest_interrupted() == interrupted
 

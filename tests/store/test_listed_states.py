@@ -21,7 +21,7 @@ from agentnb.display.lists.history_list import history_text, matches, status_htm
 from agentnb.display.parts.head import tone
 from agentnb.display.texts.states import chip, outcome_with_source, outcome_words, with_outcome
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history_command import as_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.rerun.expect import expectations_extension
 
 CLOSED = "All is done.\n[WORKFLOW_COMPLETE]"
@@ -96,7 +96,7 @@ def test_live_run_of_this_kernel_is_listed_with_its_state(tmp_path: Path, subtes
     for words, run in {"Waiting for you": waiting.run, "Paused": paused.run, "Done, not checked": logged}.items():
         with subtests.test(words):
             session = SimpleNamespace(store=store, running=lambda run=run: [SimpleNamespace(run_id=run.id, run=run)])
-            (row,) = as_known_here(session)  # type: ignore[arg-type]  # what it reads of a session
+            ((row,),) = families_known_here(session)  # type: ignore[arg-type]  # what it reads of a session
             assert status_words(row) == words
 
 

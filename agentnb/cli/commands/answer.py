@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from agentnb.advice import AnswerRun, in_words
-from agentnb.cli.command import Command, Outcome, argument, text_of
+from agentnb.cli.command import RUN, Command, Outcome, argument, text_of
 from agentnb.cli.resumed_runs import resume
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.terminal_questions import ask_question, is_at_terminal
@@ -15,7 +15,7 @@ from agentnb.core.questions import NoAnswer, WaitingOnUser, answer_in_words
 from agentnb.core.run.approvals import answerable_later
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import question_text
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.session.recovery import place_of
@@ -45,7 +45,7 @@ def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
         return ask_question(question)
     which = question.id if len(answerable_later(run)) > 1 else ""
     ready = [in_words([AnswerRun(run.id, which, text=text)], SHELL) for text in typed_answers(question) or [""]]
-    asked = first_line(clean(question_text(question)), MAX_OF_A_QUESTION)
+    asked = first_line(question_text(question), MAX_OF_A_QUESTION)
     raise SettingsError(f"The command does not answer the question: {asked}", f"Write: {', or '.join(ready)}")
 
 
@@ -55,9 +55,7 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
         hint = f"To resume it: agentnb recover {run.id}" if run.status == "interrupted" else f"agentnb show {run.id} shows it"
         raise SettingsError(f"Run {run.id} is not waiting for an answer", hint)
     if wanted is None and len(waiting) > 1:
-        asked = "; ".join(
-            f"{question.id}: {first_line(clean(question_text(question)), MAX_OF_A_QUESTION)}" for question in waiting
-        )
+        asked = "; ".join(f"{question.id}: {first_line(question_text(question), MAX_OF_A_QUESTION)}" for question in waiting)
         raise SettingsError(f"Run {run.id} has several open questions. {asked}", f"Say which: --question {waiting[0].id}")
     question = next((question for question in waiting if wanted in (None, question.id)), None)
     if question is None:
@@ -70,7 +68,7 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
 ANSWER = Command(
     answer,
     (
-        argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
+        RUN,
         argument(
             "value",
             metavar="ANSWER",

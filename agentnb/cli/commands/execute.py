@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from agentnb.advice import Invocation
 from agentnb.cli.command import Command, Outcome, argument, text_of
@@ -51,12 +51,8 @@ RESULTS = "results"
 """Name of a plan's only input."""
 
 
-class _Prepared(NamedTuple):
-    """A checked file, ready to run."""
-
-    start: Callable[[RunOptions], LiveRun]
-    steps: list[str]
-    """Paths of the file's steps, for the progress bar."""
+_Prepared: TypeAlias = tuple[Callable[[RunOptions], LiveRun], list[str]]
+"""How to run a checked file, and the paths of its steps, for the progress bar."""
 
 
 def execute(args: Namespace) -> Outcome:
@@ -73,7 +69,7 @@ def execute(args: Namespace) -> Outcome:
         inputs["promptTemplate"] = file_text(path_of(args.prompt_template))
     tools = find_tools(args.tools)
     prepare = _plan if is_plan(path) else _workflow
-    prepared = prepare(args, path, tools, inputs)
+    start, steps = prepare(args, path, tools, inputs)
     store, note = default_store()
     if note:
         complain(note)
@@ -82,7 +78,7 @@ def execute(args: Namespace) -> Outcome:
     by = Invocation(surface="shell", model=args.model or "", tools=tuple(args.tools), gates=tuple(args.gate))
     options: dict[str, Any] = {"store": store, "approval_mode": args.approve, "permissions": rules, "invocation": by}
     with servers_of(args.mcp, asks=asks):
-        return await_run(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(args), **options)
+        return await_run(start, Progress(steps), asks=asks, again=options_again(args), **options)
 
 
 def _print_planner(path: Path) -> Outcome:
@@ -110,7 +106,7 @@ def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, A
     check_keys(workflow.spec, settings["model"])
     check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
     check_planner_models(workflow.declared, inputs, settings["model"])
-    return _Prepared(lambda options: workflow.start(prompt, options, **settings), top_steps(workflow))
+    return lambda options: workflow.start(prompt, options, **settings), top_steps(workflow)
 
 
 def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
@@ -125,7 +121,7 @@ def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any])
     if args.model:
         check_model(args.model)
     settings = {"inputs": inputs, "tools": tools, "model": args.model, **_settings(args)}
-    return _Prepared(lambda options: plan.start(options, **settings), [f"plan/{index}" for index in range(len(plan.steps))])
+    return lambda options: plan.start(options, **settings), [f"plan/{index}" for index in range(len(plan.steps))]
 
 
 def _settings(args: Namespace) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from agentnb.cli.command import Command, Outcome, argument, text_of
+from agentnb.cli.command import RUN, Command, Outcome
 from agentnb.cli.resumed_runs import resume
 from agentnb.cli.workflow_options import RESUME_OPTIONS
 from agentnb.session.recovery import place_of
@@ -18,10 +18,7 @@ def recover(args: Namespace) -> Outcome:
 
 RECOVER = Command(
     recover,
-    (
-        argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
-        *RESUME_OPTIONS,
-    ),
+    (RUN, *RESUME_OPTIONS),
     "agentnb recover 1507efae80\nagentnb recover 1507efae80 --tools my_tools:fetch\n\n"
     "exit codes: as those of agentnb exec; 4 if it waits for a person: the last line is a command that answers",
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
-from agentnb.display.lists.browser import MAX_READ, STATE_WIDTH, figures, page_words, state_and_outcome
+from agentnb.display.lists.browser import STATE_WIDTH, figures, page_words, state_and_outcome
 from agentnb.display.lists.run_rows import RunRow, contains, row_of
 from agentnb.display.texts.labels import clean, first_line, short_id
 
@@ -44,7 +44,7 @@ def _fits(row: RunRow, word: str) -> bool:
 
 def _line(row: RunRow, *, with_file: bool) -> str:
     state = state_and_outcome(row)
-    asked = first_line(row.run.prompt[:MAX_READ], MAX_OF_A_PROMPT)
+    asked = first_line(row.run.prompt, MAX_OF_A_PROMPT)
     details = [*figures(row), *(_place(row) if with_file else [])]
     columns = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{STATE_WIDTH}}  {asked:<{MAX_OF_A_PROMPT}}"
     return clean(f"{columns}  {', '.join(details)}").rstrip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from agentnb.cli.command import Command, argument, text_of
+from agentnb.cli.command import RUN, Command
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.rerun.undo.undoing import undo_run
 from agentnb.session.recovery import place_of
@@ -18,6 +18,6 @@ def undo(args: Namespace) -> str:
 
 UNDO = Command(
     undo,
-    (argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),),
+    (RUN,),
     "agentnb undo 1507efae80",
 )

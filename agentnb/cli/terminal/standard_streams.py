@@ -49,14 +49,9 @@ def tell(text: str, end: str = "\n") -> None:
 def write_outcome(outcome: str | Outcome) -> int:
     """Write the outcome of a command, and return its exit code."""
     result = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-    if result.text:
-        write(result.text)
-    if result.told:
-        tell(result.told)
-    if result.last:
-        complain(result.last)
-    if result.command:
-        tell(result.command)
+    for put, text in ((write, result.text), (tell, result.told), (complain, result.last), (tell, result.command)):
+        if text:
+            put(text)
     return result.code
 
 
@@ -66,14 +61,12 @@ def forget_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _describe_warning(message: Warning | str) -> str:
-    return message.text_for(SHELL) if isinstance(message, AdvisedWarning) else str(message)
-
-
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
     """Write warnings to standard error in the form of errors, without the source line."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: complain(_describe_warning(message))
+        warnings.showwarning = lambda message, *_, **__: complain(
+            message.text_for(SHELL) if isinstance(message, AdvisedWarning) else str(message)
+        )
         yield

@@ -15,10 +15,8 @@ from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.cli.terminal.run_progress import Progress
 from agentnb.cli.terminal.standard_streams import tell
 from agentnb.core.log.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked
-from agentnb.core.log.stores import Watcher
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import SettingsError
-from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
 
 PATIENCE = 1.0
@@ -105,6 +103,8 @@ class TerminalQuestions:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self.nested = progress.nested
+        """Returns the watcher for a nested run, whose questions this watcher asks itself."""
         self._lines = Lines(sys.stdin.fileno())
         self._questions: SimpleQueue[WaitingOnUser | None] = SimpleQueue()
         self._live: Future[LiveRun] = Future()
@@ -122,10 +122,6 @@ class TerminalQuestions:
             self._questions.put(item.question)
         elif isinstance(item, QuestionAnswered):
             self._close(item.question_id)
-
-    def nested(self, beginning: Beginning) -> Watcher:
-        """Return a watcher for a nested run; this watcher asks that run's questions itself."""
-        return self._progress.nested(beginning)
 
     def begin(self, live: LiveRun) -> None:
         """Start asking the questions of this run."""

@@ -16,7 +16,7 @@ from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.plan_list import work_lines
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.texts.call_labels import MARKS, state, while_asking
-from agentnb.display.texts.labels import clean, cut, first_line, pluralize
+from agentnb.display.texts.labels import cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.question_labels import answer_told
 from agentnb.display.texts.round_notes import round_notes
@@ -49,10 +49,11 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
         tag("code", "compact-code", in_notebook((LoadRun(run.id),))),
         " shows the whole run and assigns it to run",
     )
+    notes = [first_line("".join(note), 400) for note in closing_pieces(run)]
     return [
         prompt_html(prompt_with_author(run), MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
-        *_notes(run),
+        *[tag("div", "compact-note", line) for line in _fit(notes, MAX_HTML_BYTES["notes"], newest=True)],
         _lines("compact-todos", _fit(todo_lines(run), MAX_HTML_BYTES["todos"])),
         _rounds(run),
         hint if stored and run.events else NOTHING,
@@ -67,11 +68,6 @@ def _answer(run: Run) -> Html:
     text = cut(answer, MAX_OF_AN_ANSWER)
     html = inline_css(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
     return html if _size(html) <= MAX_HTML_BYTES["answer"] else tag("pre", "compact-lines", words(answer, 800))
-
-
-def _notes(run: Run) -> Iterable[Html]:
-    lines = _fit([first_line(note, 400) for note in map("".join, closing_pieces(run))], MAX_HTML_BYTES["notes"], newest=True)
-    return [tag("div", "compact-note", line) for line in lines]
 
 
 def _rounds(run: Run) -> Html:
@@ -93,7 +89,7 @@ def _rounds(run: Run) -> Html:
 
 def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
     """Return a round as one line: ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
-    answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
+    answer = [first_line(one.text, 60)] if one.text.strip() else []
     asked = by_call(questions)
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
     notes = [line.text for line in round_notes(one, settings) if line.at_once]
@@ -103,9 +99,9 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
 
 def _call(record: CallRecord, questions: Sequence[AskedQuestion]) -> str:
     kind = state(while_asking(record, questions))
-    replies = [first_line(clean(answer_told(question)), 40) for question in questions if question.outcome != "open"]
+    replies = [first_line(answer_told(question), 40) for question in questions if question.outcome != "open"]
     answers = f" ({', '.join(replies)})" if replies else ""
-    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
+    return f"{first_line(record.call.name, 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
 
 
 def _lines(kind: str, lines: list[str]) -> Html:

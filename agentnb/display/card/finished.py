@@ -16,15 +16,15 @@ from agentnb.display.card.workflow_card import steps_html, steps_title
 from agentnb.display.defaults import MAX_FIGURES, MAX_OF_PICTURES
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import details_html
-from agentnb.display.parts.long_text import Way, long_html
+from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todo_list import todo_list_html
-from agentnb.display.parts.tool_results import is_pictured, pictures_html
+from agentnb.display.parts.tool_results import is_pictured, pictures_html, traceback_html
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
 from agentnb.display.texts.notebook_commands import CHECK, NOTEBOOK
@@ -73,14 +73,13 @@ def _traceback(run: Run) -> Html:
     """Return the traceback of an error in the person's own model, folded like those of tools."""
     if run.error is None or not run.error.traceback:
         return NOTHING
-    body = long_html(run.error.traceback, Way(where="run.error.traceback"))
-    title = tag("summary", "tool-fold-title", "Traceback of your model")
-    return tag("details", "tool-fold", title, body, data_fold="error:traceback")
+    way = Way(where="run.error.traceback")
+    return traceback_html(run.error.traceback, "error", way, "Traceback of your model")
 
 
 def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
     """Mark up the commands among these pieces as code, and the first sentence with the tone ``lead``."""
-    marked: list[Html] = []
+    marked: list[str] = []
     for piece in pieces:
         if isinstance(piece, Command):
             marked.append(tag("code", "command", piece))
@@ -88,9 +87,9 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
             text = cut(piece, MAX_OF_A_REASON)
             first = _SENTENCE.fullmatch(text)
             head, remainder = (first.group(1), first.group(2)) if first else (text, "")
-            marked += [tag("b", lead, words(head)), words(remainder)]
+            marked += [tag("b", lead, head), remainder]
         else:
-            marked.append(words(cut(piece, MAX_OF_A_REASON)))
+            marked.append(cut(piece, MAX_OF_A_REASON))
     return join_html(*marked)
 
 
@@ -151,6 +150,4 @@ def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[
 
 
 def _part(key: str, title: str, body: Html, is_open: bool) -> Html:
-    return tag(
-        "details", "part", tag("summary", "part-title", title), tag("div", "part-body", body), data_fold=key, open=is_open
-    )
+    return fold_tag("part", "part-title", title, tag("div", "part-body", body), data_fold=key, open=is_open)

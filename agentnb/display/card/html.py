@@ -67,11 +67,13 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         shown_above=shown_above,
         run=run,
     )
+    text = prompt_with_author(run)
+    asked = prompt_html(text, MAX_OF_A_TEXT) if form.whole else folded_prompt_html(text)
     return tag(
         "div",
         "run",
         head_html(run, totals),
-        _prompt_html(run, form) if prompt else NOTHING,
+        asked if prompt else NOTHING,
         workflow_html(run),
         result_html(run),
         expectations_html(run),
@@ -81,10 +83,6 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         findings_html(run, findings, form),
         foot_html(run, totals, form, transcript(run, form)),
     )
-
-
-def _prompt_html(run: Run, form: Form) -> Html:
-    return prompt_html(prompt_with_author(run), MAX_OF_A_TEXT) if form.whole else folded_prompt_html(prompt_with_author(run))
 
 
 def _user_messages(run: Run, form: Form) -> Html:
@@ -123,11 +121,13 @@ def running_html(
 
 
 def _draw_round(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
-    if run_round.status == "running" or any(question.outcome == "open" for question in questions):
-        return inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
-    if run_round.index not in drawn:
-        drawn[run_round.index] = inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
-    return drawn[run_round.index]
+    may_change = run_round.status == "running" or any(question.outcome == "open" for question in questions)
+    if run_round.index in drawn and not may_change:
+        return drawn[run_round.index]
+    html = inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    if not may_change:
+        drawn[run_round.index] = html
+    return html
 
 
 def head_html(run: Run, totals: Totals) -> Html:

@@ -117,11 +117,11 @@ class LiveCard:
             return
         if isinstance(item, ToolProgress):
             self._progress[item.call_id] = item.progress
-            self._stale.add(len(self.run.rounds) - 1)
+            self.redraw_round()
             return
         if isinstance(item, ToolPrinted):
             self._printed[item.call_id] = item.text
-            self._stale.add(len(self.run.rounds) - 1)
+            self.redraw_round()
             return
         self.heard.append(item)
         if isinstance(item, TextDelta):
@@ -134,8 +134,8 @@ class LiveCard:
         """True if the run works in steps."""
         return self._steps is not None
 
-    def nested_changed(self) -> None:
-        """Note that a nested run has changed, so that the open round is redrawn."""
+    def redraw_round(self) -> None:
+        """Note that the open round has changed, or a run nested in it, so that it is redrawn."""
         self._stale.add(len(self.run.rounds) - 1)
 
     def note_command(self, name: str, text: str = "") -> None:
@@ -162,7 +162,9 @@ class LiveCard:
                 self._form = self._form._replace(settings=self.run.settings)
                 self._steps = LiveSteps.of(self.run)
         elif isinstance(event, CommandReceived):
-            self._was_read(event)
+            asked = (event.command, event.text if event.command == "say" else "")
+            if asked in self._asked:
+                self._asked.remove(asked)
         elif isinstance(event, RunEnd):
             self._asked.clear()
         self._user_messages.take(event)
@@ -173,11 +175,6 @@ class LiveCard:
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))
         self._stale.add(len(self.run.rounds) - 1)
-
-    def _was_read(self, event: CommandReceived) -> None:
-        asked = (event.command, event.text if event.command == "say" else "")
-        if asked in self._asked:
-            self._asked.remove(asked)
 
     def _end_stream(self) -> None:
         self._streams += 1
@@ -228,8 +225,7 @@ class LiveCard:
 
     def _new_slots(self, todos: tuple[Todo, ...] | None) -> dict[str, Html]:
         run = self.run
-        current = run.open_round
-        totals = self._totals.including(current) if current is not None else self._totals
+        totals = self._totals.including(run.open_round)
         now = {
             "chip": chip_html(run, hears=self.is_streaming, position=self.nested.plan_position),
             "graph": self._steps.graph_html() if self._steps is not None else NOTHING,

@@ -8,8 +8,8 @@ from agentnb.advice import RecoverRun, pieces
 from agentnb.detect.run_ends import STATES
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.css import inline_css, inline_style, rules
-from agentnb.display.markup import Html, tag
-from agentnb.display.parts.head import MARKS, TONES
+from agentnb.display.markup import Html, fold_tag, tag
+from agentnb.display.parts.head import TONES, marked_html
 from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 
@@ -25,13 +25,11 @@ def remains_html(run_id: str = "") -> Html:
     The page fills each ``data-slot`` element from a slot of the card, and the ``data-rounds`` element with its rounds.
     """
     kind = TONES["interrupted"]
-    mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
-    chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
-    head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
+    head = tag("div", "head", marked_html(kind, STATES["interrupted"]), " ", tag("span", "", data_slot="meta"))
     sentence = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
     note = tag("div", f"note {kind}", pieces_html(sentence))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
-    transcript = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
+    transcript = fold_tag("", "summary", "Transcript", rounds, open=True)
     graph = tag("div", "", data_slot="graph")
     todos, findings = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
     return inline_css(tag("div", "run", head, note, graph, todos, findings, transcript, tag("div", "", data_slot="notes")))

@@ -8,9 +8,9 @@ from time import perf_counter
 from agentnb.detect.run import Run
 from agentnb.detect.run_ends import STATES
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.parts.head import MARKS, chip_html, tone
-from agentnb.display.texts.labels import clean, duration, first_line, pluralize
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
+from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone
+from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.run_figures import meta
 from agentnb.display.texts.states import chip
 
@@ -94,11 +94,10 @@ class ManyRuns:
             kind = next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral")
         else:
             kind = "asking" if {tone(run) for run in list(self._live.values())} == {"asking"} else "active"
-        mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
         pieces = [
-            tag("span", f"chip {kind}", mark, f" {pluralize(self.count, 'run')}"),
+            marked_html(kind, pluralize(self.count, "run")),
             NOTHING if self.is_over else bar,
             tag("span", "meta", *[Html(f"{tag('span', 'part', figure)} ") for figure in (self.states, *self._figures)]),
         ]
@@ -107,7 +106,7 @@ class ManyRuns:
             return tag("div", "head", line)
         more = [f"{self._left_out:,} more"] if self._left_out else []
         lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *more]))
-        return tag("details", "", tag("summary", "many-summary", tag("span", "many-head", line)), lines)
+        return fold_tag("", "many-summary", tag("span", "many-head", line), lines)
 
 
 def many_runs_html(runs: ManyRuns) -> Html:
@@ -122,4 +121,4 @@ def run_line_html(run: Run, told: str) -> Html:
 
 def _line(run_id: str, run: Run) -> str:
     words = [f"{MARKS[tone(run)]} {chip(run)}", *meta(run)[:2]]
-    return "  ".join([*words, first_line(clean(run.prompt), MAX_PROMPT_CHARACTERS), run_id])
+    return "  ".join([*words, first_line(run.prompt, MAX_PROMPT_CHARACTERS), run_id])

@@ -10,7 +10,7 @@ from agentnb.core.run.agent_state import PlanPosition
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.many_runs import ManyRuns
 from agentnb.display.css import inline_css
-from agentnb.display.markup import NOTHING, Html, join_html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import state_html
 from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.run_figures import meta
@@ -69,8 +69,7 @@ class NestedRun:
         head = tag("span", "nested-line", Html(" ".join(part for part in (state_html(self.run), name, figures) if part)))
         inner = join_html(*[self.within.html(call_id, folds) for call_id in self.within.calls])
         body = tag("div", "nested-body", *compact_pieces(self.run, stored=self.stored), inner)
-        summary = tag("summary", "nested-summary", head)
-        return tag("details", "nested", summary, body, data_fold=key, open=folds.get(key, False))
+        return fold_tag("nested", "nested-summary", head, body, data_fold=key, open=folds.get(key, False))
 
 
 class NestedRuns:

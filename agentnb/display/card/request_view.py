@@ -5,7 +5,7 @@ All text is shown as sent, in ``<pre>``, except for control characters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,8 +14,8 @@ from agentnb.context.request_history import LeftOut, SentRequest
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
+from agentnb.display.texts.labels import first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
 """Maximum characters of a tool's schema in a saved notebook. The todo tool's schema alone has twelve thousand."""
@@ -35,12 +35,8 @@ WHY_LEFT_OUT = {
 }
 
 
-class _Origin(NamedTuple):
-    """The origin of a piece."""
-
-    kind: str
-    mark: str
-    word: str
+_MARKS = {"stored": "=", "new": "+", "summed": "Σ", "ephemeral": "◌", "left-out": "⊘"}
+"""The mark of each origin of a message."""
 
 
 class _Form(NamedTuple):
@@ -99,7 +95,7 @@ def _line(kind: str, text: str) -> Html:
 
 
 def _fold(title: str, *content: Html) -> Html:
-    return tag("details", "sight-fold", tag("summary", "sight-title", title), *content)
+    return fold_tag("sight-fold", "sight-title", title, *content)
 
 
 def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:
@@ -120,7 +116,7 @@ def _json(value: Any, most: int | None = None) -> Html:
 def _frame(seen: SentRequest, whole: bool) -> Html:
     request = seen.request
     system = _fold(f"System prompt, {pluralize(len(request.system), 'character')}", _pre(request.system))
-    tool_names = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
+    tool_names = first_line(", ".join(tool.name for tool in request.tools), MAX_NAMES)
     tools = _fold(f"{pluralize(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
     return join_html(
         system if request.system else _line("same", "No system prompt"),
@@ -145,7 +141,8 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     end = len(seen.request.messages)
     moved = range(max(1, repeated), end - NEWEST) if _was_rebuilt(seen) and not whole else range(0)
     later = (*_message_range(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
-    title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
+    numbers = "Message 1" if repeated == 1 else f"Messages 1 to {repeated}"
+    title = f"{numbers}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
     if repeated > 1 and (gap := _dropped_count(seen) + seen.truncated):
         title += f"; {pluralize(gap, 'message')} left out after the first"
@@ -168,10 +165,6 @@ def _repeated_messages(seen: SentRequest) -> tuple[int, str]:
         return seen.inherited, "stored, from the continued run"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} except for the reminder"
     return seen.kept, f"stored, as in round {seen.index}{but}"
-
-
-def _numbers(count: int) -> str:
-    return "Message 1" if count == 1 else f"Messages 1 to {count}"
 
 
 def _message_range(
@@ -210,13 +203,13 @@ def _gap(seen: SentRequest) -> Html:
 def _message(seen: SentRequest, index: int, form: _Form) -> Html:
     is_last = index == len(seen.request.messages) - 1
     message = seen.lasting if is_last else seen.request.messages[index]
-    number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
+    number = f"{index + 1} · {message.role}" + (f" · {first_line(message.author, MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and index == _place_of_summary(seen):
         label = f"Σ a summary of {_summary_words(seen)}"
         alone, content = _with_summary(seen.compacted.text, label, message, form)
         word = label[2:] if alone else "stored, joined with a summary"
-        return _frame_message(number, _Origin("summed", "Σ", word), content)
-    return _frame_message(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
+        return _frame_message(number, "summed", word, content)
+    return _frame_message(number, *_origin(seen, index), *[_part(part, form) for part in message.parts])
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
@@ -247,78 +240,63 @@ def _ephemeral(seen: SentRequest) -> Html:
     """Return the complete reminder at the end of the request."""
     if not seen.ephemeral:
         return NOTHING
-    origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
     number = f"{len(seen.request.messages)} · {seen.request.messages[-1].role}, its end"
-    return _frame_message(number, origin, _pre(seen.ephemeral))
+    return _frame_message(number, "ephemeral", "ephemeral, in this request only", _pre(seen.ephemeral))
 
 
 def _omitted_html(omitted: LeftOut, form: _Form) -> Html:
-    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
-    return _frame_message(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
+    origin = f"left out: {WHY_LEFT_OUT[omitted.why]}"
+    return _frame_message(omitted.message.role, "left-out", origin, *[_part(part, form) for part in omitted.message.parts])
 
 
-def _origin(seen: SentRequest, index: int) -> _Origin:
+def _origin(seen: SentRequest, index: int) -> tuple[str, str]:
+    """Return the kind of a message's origin, and the origin in words."""
     if not seen.sent_before:
-        return (
-            _Origin("stored", "=", "stored, from the previous run")
-            if index < seen.inherited
-            else _Origin("new", "+", "new, stored")
-        )
+        return ("stored", "stored, from the previous run") if index < seen.inherited else ("new", "new, stored")
     if index < seen.unchanged:
-        return _Origin("stored", "=", f"stored, as in round {seen.index}")
+        return "stored", f"stored, as in round {seen.index}"
     if index < seen.kept:
-        return _Origin("stored", "=", f"stored, as in round {seen.index} except for the reminder")
+        return "stored", f"stored, as in round {seen.index} except for the reminder"
     if _was_rebuilt(seen):
-        return _Origin("stored", "=", STORED.format(seen.index))
+        return "stored", STORED.format(seen.index)
     if index < seen.sent_before:
-        return _Origin("new", "+", f"stored; text was added since round {seen.index}")
-    return _Origin("new", "+", f"new since round {seen.index}, stored")
+        return "new", f"stored; text was added since round {seen.index}"
+    return "new", f"new since round {seen.index}, stored"
 
 
-def _frame_message(number: str, origin: _Origin, *content: Html) -> Html:
-    mark = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
+def _frame_message(number: str, kind: str, origin: str, *content: Html) -> Html:
+    mark = tag("span", f"sight-{kind}", f"{_MARKS[kind]} {origin}")
     head = tag("div", "sight-head", tag("b", "", number), " · ", mark)
-    return tag("div", f"sight-message sight-bar-{origin.kind}", head, *content)
+    return tag("div", f"sight-message sight-bar-{kind}", head, *content)
 
 
 # The parts of a message
 
 
 def _part(part: AnyPart, form: _Form) -> Html:
-    return join_html(_SHOWN[type(part)](part, form), _for_the_provider(part))
+    return join_html(_content(part, form), _for_the_provider(part))
 
 
-def _text(part: Text, form: _Form) -> Html:
-    return _pre(part.text, form.text) if part.text.strip() else _line("part", f"text, {_blank(part.text)}")
-
-
-def _blank(text: str) -> str:
-    return f"{pluralize(len(text), 'blank character')}" if text else "empty"
-
-
-def _thinking(part: Thinking, form: _Form) -> Html:
-    return join_html(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no text")
-
-
-def _image(part: Image, form: _Form) -> Html:
-    return _line("part", f"picture, {size(len(part.data))}, {first_line(part.media_type, 60)}")
-
-
-def _call(part: ToolCall, form: _Form) -> Html:
-    return join_html(_part_line("call of", part.name, part.id), _json(part.arguments, form.text))
-
-
-def _result(part: ToolResult, form: _Form) -> Html:
-    inner = [_result_part(item, form) for item in part.parts] or [_line("part", "empty")]
-    return join_html(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
+def _content(part: AnyPart, form: _Form) -> Html:
+    match part:
+        case Text():
+            blank = pluralize(len(part.text), "blank character") if part.text else "empty"
+            return _pre(part.text, form.text) if part.text.strip() else _line("part", f"text, {blank}")
+        case Thinking():
+            line = _line("part", "thinking" if part.text else "thinking, no text")
+            return join_html(line, _pre(part.text, form.text)) if part.text else line
+        case Image():
+            return _line("part", f"picture, {size(len(part.data))}, {first_line(part.media_type, 60)}")
+        case ToolCall():
+            return join_html(_part_line("call of", part.name, part.id), _json(part.arguments, form.text))
+        case ToolResult():
+            failure = f"✗ error {part.error_code or ''}".rstrip() if part.is_error else ""
+            inner = [_result_part(item, form) for item in part.parts] or [_line("part", "empty")]
+            return join_html(_part_line("result of", part.name, part.call_id, failure), *inner)
 
 
 def _result_part(part: Text | Image, form: _Form) -> Html:
-    return _pre(part.text, form.result, "sight-text sight-result") if isinstance(part, Text) else _image(part, form)
-
-
-def _failure(part: ToolResult) -> str:
-    return f"✗ error {part.error_code or ''}".rstrip() if part.is_error else ""
+    return _pre(part.text, form.result, "sight-text sight-result") if isinstance(part, Text) else _content(part, form)
 
 
 def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
@@ -331,17 +309,8 @@ def _for_the_provider(part: AnyPart) -> Html:
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
-    keys = first_line(clean(", ".join(data)), MAX_NAMES)
+    keys = first_line(", ".join(data), MAX_NAMES)
     return _line("part", f"with provider data, {size(len(msgspec.json.encode(data)))}: {keys}")
-
-
-_SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
-    Text: _text,
-    Thinking: _thinking,
-    Image: _image,
-    ToolCall: _call,
-    ToolResult: _result,
-}
 
 
 def size(count: int) -> str:

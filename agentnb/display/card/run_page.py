@@ -10,10 +10,11 @@ from agentnb.display.card.html import plain_html
 from agentnb.display.css import style_sheet
 from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_ALL, MAX_OF_THINKING
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.step_list import MAX_WHOLE
-from agentnb.display.parts.tool_results import arguments_by_name, as_text
+from agentnb.display.parts.tool_results import as_text
+from agentnb.display.texts.call_labels import by_name
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
@@ -46,7 +47,7 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
         Html('<meta name="generator" content="agentnb">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", "", words(title)),
+        tag("title", "", title),
         Html(f"<style>\n{style_sheet()}{style}</style>"),
     )
     body = tag("body", "page", *content)
@@ -65,7 +66,7 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
         for compaction in run_round.compactions:
             yield len(compaction.compacted.text) if compaction.compacted else 0, MAX_OF_A_TEXT
         for record in run_round.records:
-            for value in arguments_by_name(record).values():
+            for value in by_name(record.call.arguments).values():
                 yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():
                 yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL

@@ -37,8 +37,6 @@ MAX_INNER = 20
 MAX_PRINTED = 3
 """Maximum lines shown of a tool's output, counted from the end."""
 MAX_OF_AN_ANSWER = 100_000
-MAX_READ = 10_000
-"""Maximum characters read to get the first words of some text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
@@ -66,7 +64,7 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
         lines += user_message_lines(user_messages.during(0))
     if streaming:
-        lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), MAX_LINE_CHARACTERS)}")
+        lines.append(f"     {labels.first_line(streaming, MAX_LINE_CHARACTERS)}")
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
     if (step := states.live_answer(run)) is not None:
@@ -117,7 +115,7 @@ def round_lines(
             number = MARGIN
     if with_text and one.text.strip():
         author = f"{one.reply.author}: " if one.reply is not None and one.reply.author else ""
-        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), MAX_LINE_CHARACTERS)
+        yield number + labels.first_line(author + one.text, MAX_LINE_CHARACTERS)
         number = MARGIN
     for record in one.records:
         about = asked.pop(record.call.id, ())
@@ -137,7 +135,7 @@ def round_lines(
 
 def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
     """Yield a line for each of the person's messages."""
-    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), MAX_LINE_CHARACTERS) for text in messages)
+    return (MARGIN + labels.first_line(text, MAX_LINE_CHARACTERS) for text in messages)
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
@@ -156,7 +154,7 @@ def printed_lines(record: CallRecord) -> Iterator[str]:
     if len(lines) > MAX_PRINTED:
         yield f"       | {labels.pluralize(len(lines) - MAX_PRINTED, 'earlier line')} printed"
     for line in lines[-MAX_PRINTED:]:
-        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), MAX_LINE_CHARACTERS)}".rstrip()
+        yield f"       | {labels.first_line(line, MAX_LINE_CHARACTERS)}".rstrip()
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
@@ -167,7 +165,7 @@ def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
 def call_line(record: CallRecord) -> str:
     """Return a call and its outcome, on one line."""
     shown = f"{labels.clean(record.call.name)}({call_labels.arguments(record, 60)})"
-    result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), MAX_LINE_CHARACTERS - 40) if record.result else ""
+    result = labels.first_line(record.result.text, MAX_LINE_CHARACTERS - 40) if record.result else ""
     took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= MIN_SECONDS else ""
     if record.progress is not None and not record.success:
         took += f", {call_labels.progress(record.progress)}"

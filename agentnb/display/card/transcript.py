@@ -41,7 +41,8 @@ class Transcript(NamedTuple):
 
 def transcript(run: Run, form: Form) -> Transcript:
     """Return the rounds and their details. Rounds that exceed the size limits are cut, with a note."""
-    rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if form.whole or not _is_left_out(run, index)]
+    left_out = range(0) if form.whole else range(FIRST_ROUNDS, len(run.rounds) - MAX_SAVED_ROUNDS)
+    rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if index not in left_out]
     saw, details = _requests(run, rounds, form)
     drawn = _draw_rounds(run, rounds, form, saw)
     cut = _cut(run, drawn, form)
@@ -60,19 +61,19 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
     drawn: list[tuple[Html, bool]] = []
     for run_round in reversed(rounds):
         questions = [question for question in run.questions_of(run_round.index) if question.outcome != "open"]  # shown above
-        also_lines = also.during(run_round.index)
+        also_lines, messages = also.during(run_round.index), user_messages.during(run_round.index)
         is_remarkable = any(line.at_once for line in round_notes(run_round))
-        has_details = is_remarkable or user_messages.during(run_round.index) or questions or also_lines
+        has_details = is_remarkable or messages or questions or also_lines
         if run_round.index == answer and not (has_details or len(run.rounds) > 1):
             continue
         anchor = round_anchor(run.id, run_round.index)
-        html = Html("")
+        html = NOTHING
         if room > 0:
             pieces = round_pieces(
                 run_round,
                 form._replace(pictures=run_round.index in pictured),
                 saw=saw.get(run_round.index, NOTHING),
-                user_messages=user_messages.during(run_round.index),
+                user_messages=messages,
                 also=also_lines,
                 questions=questions,
                 with_text=run_round.index != answer,
@@ -95,10 +96,6 @@ def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[in
 def size(html: str) -> int:
     """Return the size of the HTML in bytes, excluding pictures."""
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
-
-
-def _is_left_out(run: Run, index: int) -> bool:
-    return FIRST_ROUNDS <= index < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:

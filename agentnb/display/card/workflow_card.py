@@ -44,7 +44,7 @@ from agentnb.display.parts.step_list import (
     step_rows,
     tracebacks_of_steps,
 )
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.states import is_going_on
 from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.files.logged_workflow import logged_workflow
@@ -175,7 +175,7 @@ class StepPieces:
         text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
         if not text:
             text, kind = self._nested.saying(record.id), "step-saying"
-        return tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
+        return tag("div", kind, first_line(text, MAX_PRINTED)) if text.strip() else NOTHING
 
 
 def graph_in(run: Run) -> Drawing | None:

@@ -152,19 +152,21 @@ class _Level:
         self._layers = max((vertex.layer for vertex in self._vertices.values()), default=-1) + 1
         self._gaps = [Gap() for _ in range(self._layers + 1)]
         """The gaps above each layer and below the last."""
+        self._tops: list[float] = []
 
     def plan(self) -> Plan:
         if not self._graph.nodes:
             return Plan()
         self._reserve()
+        self._tops = self._find_tops()
         boxes = self._boxes()
-        plan = Plan(height=self._top_of(self._layers) + self._gaps[-1].height(is_outer=True))
+        plan = Plan(height=self._tops[-1] + self._gaps[-1].height(is_outer=True))
         wires = [*self._forward_wires(boxes), *self._loop_wires(boxes)]
         for number, (inside, _, _) in enumerate(self._inside, start=1):
             box = boxes[number]
             plan.boxes.append(box)
             if inside is not None:
-                plan.add(inside, box.left + (box.width - inside.width) / 2 if inside.width < box.width else box.left, box.top)
+                plan.add(inside, box.left + max(0, box.width - inside.width) / 2, box.top)
         if self._has_exit:
             plan.boxes.append(boxes[self._index[EXIT]])
         plan.wires += wires
@@ -189,16 +191,17 @@ class _Level:
                     chain += after[chain[-1]]
                 self._chains[source, chain[-1]] = chain
         used = real | {vertex for chain in self._chains.values() for vertex in chain}
-        widths = {vertex: self._width_of(vertex) for vertex in used}
+        widths = {vertex: self._size_of(vertex)[0] for vertex in used}
         top = max(positions[vertex][1] for vertex in used) if used else 0
         layers = {vertex: round(top - positions[vertex][1]) for vertex in used}
         columns = self._unmirror({vertex: positions[vertex][0] for vertex in used})
         return self._scale(columns, layers, widths)
 
-    def _width_of(self, vertex: int) -> float:
+    def _size_of(self, vertex: int) -> tuple[float, float]:
+        """Return the width and height of a vertex."""
         if vertex == self._index.get(EXIT):
-            return EXIT_WIDTH
-        return self._inside[vertex - 1].width if vertex <= len(self._inside) else WIRE_WIDTH
+            return EXIT_WIDTH, EXIT_HEIGHT
+        return self._inside[vertex - 1][1:] if vertex <= len(self._inside) else (WIRE_WIDTH, 0)
 
     def _unmirror(self, columns: dict[int, float]) -> dict[int, float]:
         """Return the columns, mirrored if necessary so that the first declared branch, such as ``true``, is on the left."""
@@ -255,34 +258,31 @@ class _Level:
         """Return the side for a loop that starts here: the right, unless only the left is free."""
         return LEFT if not self._is_outermost(source, RIGHT) and self._is_outermost(source, LEFT) else RIGHT
 
-    def _top_of(self, layer: int) -> float:
-        """Return the y of a layer's top or, for the index after the last layer, of the last layer's bottom."""
-        top = sum(gap.height(is_outer=not index) for index, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
-        heights = dict.fromkeys(range(self._layers), 0.0)
-        for number, vertex in self._vertices.items():
-            heights[vertex.layer] = max(heights[vertex.layer], self._height_of(number))
-        return top + sum(heights[above] for above in range(min(layer, self._layers)))
-
-    def _height_of(self, vertex: int) -> float:
-        if vertex == self._index.get(EXIT):
-            return EXIT_HEIGHT
-        return self._inside[vertex - 1].height if vertex <= len(self._inside) else 0
+    def _find_tops(self) -> list[float]:
+        """Return the y of each layer's top, followed by the y of the last layer's bottom."""
+        y, tops = 0.0, []
+        for layer in range(self._layers):
+            y += self._gaps[layer].height(is_outer=not layer)
+            tops.append(y)
+            heights = [self._size_of(number)[1] for number, vertex in self._vertices.items() if vertex.layer == layer]
+            y += max(heights, default=0)
+        return [*tops, y]
 
     def _boxes(self) -> dict[int, Box]:
         nodes = dict(enumerate(self._graph.nodes, start=1))
         if self._has_exit:
             nodes[self._index[EXIT]] = DrawnNode(EXIT, "end", "end")
-        tops = [self._top_of(layer) for layer in range(self._layers)]
         boxes: dict[int, Box] = {}
         for number, node in nodes.items():
             vertex = self._vertices[number]
-            boxes[number] = Box(node, vertex.x - vertex.width / 2, tops[vertex.layer], vertex.width, self._height_of(number))
+            left, height = vertex.x - vertex.width / 2, self._size_of(number)[1]
+            boxes[number] = Box(node, left, self._tops[vertex.layer], vertex.width, height)
         return boxes
 
     def _bar_top(self, layer: int, key: object) -> float:
         """Return the y of a horizontal segment in the gap above this layer."""
         gap = self._gaps[layer]
-        gap_top = self._top_of(layer) - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
+        gap_top = self._tops[layer] - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
         return gap_top + gap.offset(key)
 
     # Edges

@@ -13,8 +13,8 @@ from agentnb.display.css import wrap_output
 from agentnb.display.graph.graph_folding import Folded, fold_graph
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, lay_out
 from agentnb.display.markup import NOTHING, Html, join_html, tag
-from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
-from agentnb.display.texts.labels import clean, pluralize, times
+from agentnb.display.parts.step_list import mark_html, row_of_node, state_html
+from agentnb.display.texts.labels import first_line, pluralize, times
 from agentnb.display.texts.step_labels import TONES, about
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
@@ -59,7 +59,7 @@ class GraphPicture:
         count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
-        destination = tag("span", "unseen", clean(leads))
+        destination = tag("span", "unseen", leads)
         x, y = wire.label_at
         return _place(x, y, tag("div", "graph-label", words, destination))
 
@@ -86,7 +86,7 @@ def _node(box: Box, state: NodeState) -> Html:
         first = tag("div", "graph-line", mark, " ", name, " ", state_word)
         inner = join_html(first, tag("div", "graph-line", words_html, " ", figures))
     retries = f"up to {format_retries(node.retries)}" if node.retries else ""
-    title = ": ".join(filter(None, [short(node.id, 100), about(node), retries, short(state.error, 300)]))
+    title = ": ".join(filter(None, [first_line(node.id, 100), about(node), retries, first_line(state.error, 300)]))
     tone = TONES.get(status, "")
     frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
     tint = f"graph-{tone}" if tone and not is_block else ""

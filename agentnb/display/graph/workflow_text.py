@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import fold_graph
 from agentnb.display.parts.step_list import row_of_node, row_text
-from agentnb.display.texts.labels import clean, first_line, times
+from agentnb.display.texts.labels import first_line, times
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing, Edge
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
@@ -27,7 +27,7 @@ def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iter
     edges: dict[str, list[Edge]] = {}
     for edge in graph.edges:
         edges.setdefault(edge.source, []).append(edge)
-    names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
+    names = {node.path: first_line(node.id, 60) for node in graph.nodes} | {EXIT: "end"}
     for index, node in enumerate(graph.nodes):
         state = states.get(node.path, UNKNOWN)
         yield f"{margin}{row_text(row_of_node(node, state))}"

@@ -10,11 +10,11 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
-from agentnb.display.css import NO_FORMULAS, inline_css, wrap_output
+from agentnb.display.css import wrap_output
 from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
-from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, listed_state_html
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
@@ -31,8 +31,6 @@ UNKNOWN = "unknown"
 """Shown as the model of a trace that does not name its model."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
-MAX_READ = 10_000
-"""Maximum characters read to get the first words of a prompt."""
 STATE_WIDTH = 36
 """Width, in characters, of the state and outcome in a line of text."""
 _OPEN = {"rounds": True, "findings": True}
@@ -50,24 +48,22 @@ def rows_html(rows: Iterable[RunRow]) -> Html:
 
 def no_hit_html(find: str) -> Html:
     """Return the list shown when a search finds nothing."""
-    words = first_line(clean(find), MAX_OF_A_PROMPT)
+    words = first_line(find, MAX_OF_A_PROMPT)
     return tag("p", "browser-none", f"No run contains “{words}”." if words else "No runs match these filters.")
 
 
 def _row(row: RunRow) -> Html:
-    first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
-    asked = tag(
-        "span", "browser-asked", _prompt_line(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE)
-    )
-    facts = tag("span", "browser-figures", " · ".join(figures(row)))
-    button = tag(
-        "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
-    )
+    pieces = _pieces(row, first_line(row.run.prompt, MAX_OF_A_TITLE))
+    button = tag("button", "browser-open", *pieces, type="button", data_place=str(row.place), tabindex="-1")
     return tag("li", "browser-item", button)
 
 
-def _state(row: RunRow) -> Html:
-    return listed_state_html(row.tone, first_line(row.state, 40), row.outcome, first_line(row.outcome_words, 40))
+def _pieces(row: RunRow, title: str | None = None) -> tuple[str, ...]:
+    """Return the state, the prompt and the figures of a run. ``title``: the tooltip of the prompt."""
+    state = listed_state_html(row.tone, first_line(row.state, 40), row.outcome, first_line(row.outcome_words, 40))
+    first = tag("span", "browser-first", state, " ", tag("span", "browser-where", _where(row)))
+    asked = tag("span", "browser-asked", first_line(row.run.prompt, MAX_OF_A_PROMPT) or "(no prompt)", title=title)
+    return first, " ", asked, " ", tag("span", "browser-figures", " · ".join(figures(row)))
 
 
 def _where(row: RunRow) -> str:
@@ -77,11 +73,7 @@ def _where(row: RunRow) -> str:
     if origin is not None:
         parts += [f"task {origin.task}"] if origin.task else []
         parts += [f"trial {origin.trial}"] if origin.trial else []
-    return first_line(clean(" · ".join(parts)), 60)
-
-
-def _prompt_line(run: Run) -> str:
-    return first_line(clean(run.prompt[:MAX_READ]), MAX_OF_A_PROMPT) or "(no prompt)"
+    return first_line(" · ".join(parts), 60)
 
 
 def figures(row: RunRow) -> list[str]:
@@ -97,7 +89,7 @@ def figures(row: RunRow) -> list[str]:
         pluralize(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",
         dollars(row.run.cost) if row.run.cost else "",
-        "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
+        "" if row.run.model == UNKNOWN else first_line(row.run.model.partition("?")[0], 40),
     ]
     return [part for part in parts if part]
 
@@ -139,8 +131,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
     side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
     body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
-    frame = tag("div", f"browser{key_class(key)}", heading, body)
-    return Html(f'<div class="{NO_FORMULAS}">{inline_css(frame)}</div>')
+    return wrap_output(tag("div", f"browser{key_class(key)}", heading, body))
 
 
 def saved_html(frame: str, opened: Html = NOTHING) -> Html:
@@ -149,16 +140,13 @@ def saved_html(frame: str, opened: Html = NOTHING) -> Html:
 
 
 def _saved_row(row: RunRow) -> Html:
-    pieces = (tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row))), " ")
-    asked = (tag("span", "browser-asked", _prompt_line(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
-    summary = tag("summary", "browser-summary", tag("span", "browser-line", *pieces, *asked))
     opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
-    return tag("details", "browser-row", summary, opened)
+    return fold_tag("browser-row", "browser-summary", tag("span", "browser-line", *_pieces(row)), opened)
 
 
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
-    state, asked = state_and_outcome(row), first_line(row.run.prompt[:MAX_READ], 50)
+    state, asked = state_and_outcome(row), first_line(row.run.prompt, 50)
     return clean(f"{row.place:>4}  {state:<{STATE_WIDTH}}  {asked:<50}  {', '.join(figures(row))}")
 
 
@@ -179,7 +167,7 @@ def problem_lines(
     """Return the number of omitted files or parts, and lines that name the first of them, each with the reason."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(problem.text_for(commands)), 200)}" for problem in problems[:most]]
+    shown = [f"  {first_line(problem.text_for(commands), 200)}" for problem in problems[:most]]
     omitted = len(problems) - len(shown)
     more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

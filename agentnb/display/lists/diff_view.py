@@ -16,10 +16,12 @@ from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
 from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.form import Form, effects_of
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
+from agentnb.display.parts.run_problems import id_part
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
+from agentnb.display.texts.run_figures import source_of
 from agentnb.display.texts.states import chip, rounds_at_end
 from agentnb.rerun.run_diff import RoundPair, RunDiff
 
@@ -69,7 +71,7 @@ def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
         (index for index, (a, b) in enumerate(zip(own, counterpart, strict=False)) if a != b), min(len(own), len(counterpart))
     )
     start = max(0, first - CONTEXT_CHARACTERS)
-    excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
+    excerpt = first_line(own[start : start + 2 * MAX_OF_AN_ARGUMENT], MAX_OF_AN_ARGUMENT)
     return join_html("different result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
@@ -82,17 +84,17 @@ def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
     if not isinstance(own, dict) or not isinstance(counterpart, dict):
         return [join_html("different arguments: ", _argument(own))]
     names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
-    notes = [join_html(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
+    notes = [join_html(f"{first_line(str(name), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
         notes += [join_html(f"{more:,} more arguments differ")] if more > 0 else []
-    if gone := [first_line(clean(str(name)), 60) for name in counterpart if name not in own]:
+    if gone := [first_line(str(name), 60) for name in counterpart if name not in own]:
         notes.append(join_html(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
     return notes
 
 
 def _argument(value: Any) -> Html:
     shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return tag("span", "diff-value", first_line(clean(shown), MAX_OF_AN_ARGUMENT))
+    return tag("span", "diff-value", first_line(shown, MAX_OF_AN_ARGUMENT))
 
 
 MAX_ROUND_HTML_BYTES = 300_000
@@ -109,7 +111,6 @@ WORDS = {
     "only_a": "only in a",
     "only_b": "only in b",
 }
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
 
 
@@ -121,8 +122,8 @@ def diff_html(diff: RunDiff) -> Html:
 
 
 def _head_of(side: str, run: Run) -> Html:
-    prompt = first_line(clean(run.prompt), 160)
-    origin = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
+    prompt = first_line(run.prompt, 160)
+    origin = first_line(" · ".join(filter(None, (source_of(run), run.model.partition("?")[0]))), 160)
     return tag(
         "div",
         "diff-side",
@@ -135,18 +136,13 @@ def _head_of(side: str, run: Run) -> Html:
     )
 
 
-def _source(run: Run) -> str:
-    """Return the file name of a foreign run, or the end of the run's id otherwise."""
-    return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-
-
 def _sentence(diff: RunDiff) -> Html:
     """Return the sentence about the divergence, with links to the rounds."""
     pieces = _PLACE.split(diff.sentence)
-    linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
+    linked = [pieces[0][:1].upper() + pieces[0][1:]]
     for number, side, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         link = tag("a", "to-round", f"round {number}", href=f"#{_anchor(diff, side, int(number.replace(',', '')) - 1)}")
-        linked += [link, words(f" of {side}{text}")]
+        linked += [link, f" of {side}{text}"]
     return tag("div", "why", tag("b", "", *linked), ".")
 
 
@@ -179,7 +175,7 @@ def _value(name: str, value: Any) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
-        return first_line(clean(value), MAX_OF_A_VALUE)
+        return first_line(value, MAX_OF_A_VALUE)
     if name == "seconds":
         return duration(value)
     return f"${value:.4f}" if name == "cost" else f"{value:,}"
@@ -190,7 +186,7 @@ def _todos(diff: RunDiff) -> Html:
     rows = _differing_todos(diff)
     if not rows:
         return NOTHING
-    shown = [_row("td", (first_line(clean(title), MAX_OF_A_VALUE), a, b), "diff-figure") for title, a, b in rows[:MAX_TODOS]]
+    shown = [_row("td", (first_line(title, MAX_OF_A_VALUE), a, b), "diff-figure") for title, a, b in rows[:MAX_TODOS]]
     return tag("div", "list", tag("table", "data", _row("th", ("todos that differ", "a", "b"), "data-column"), *shown))
 
 
@@ -230,8 +226,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
     """Return equal rounds, folded and drawn only once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
     drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
-    summary = tag("summary", "quiet", alike_words(pairs))
-    return tag("details", "diff-alike", summary, *drawn)
+    return fold_tag("diff-alike", "quiet", alike_words(pairs), *drawn)
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
@@ -285,7 +280,7 @@ def _mark(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces)
 
 
 def _anchor(diff: RunDiff, side: str, index: int) -> str:
-    ids = "-".join(_NOT_IN_AN_ID.sub("", short_id(run.id)) for run in (diff.a, diff.b))
+    ids = "-".join(id_part(short_id(run.id)) for run in (diff.a, diff.b))
     return f"agentnb-diff-{ids}-{side}-{index + 1}"
 
 
@@ -294,7 +289,7 @@ def _anchor(diff: RunDiff, side: str, index: int) -> str:
 
 def diff_text(diff: RunDiff) -> str:
     """Return the diff as lines of text: the divergence, differing figures, rounds and todos."""
-    lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
+    lines = [f"a: {chip(diff.a)}, {source_of(diff.a)}", f"b: {chip(diff.b)}, {source_of(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [
         f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}"

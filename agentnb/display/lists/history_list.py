@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run_ends import RunState
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.display.texts.states import outcome_words, state_words, with_outcome
@@ -72,7 +72,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 def _remarks(summary: RunSummary) -> list[str]:
     """Return the applicable remarks: ``resumed``, ``2 nested`` (the number of nested runs), and its notebook."""
-    notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
+    notebook = first_line(summary.notebook, MAX_NOTEBOOK)
     return [
         *filter(None, (REMARK if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook))
     ]
@@ -101,16 +101,16 @@ def _indent(summary: RunSummary) -> str:
 def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
     remarks = join_html(*[join_html(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
     indent = tag("span", "", _indent(summary).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if summary.depth else NOTHING
-    asked = tag("span", "history-prompt", asked_html(summary))
+    asked = tag("span", "history-prompt", _first_words(summary))
     tags = join_html(" ", tag("span", "quiet", tag_words(summary))) if summary.tags else NOTHING
     first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
-    heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
-    return tag("details", "history-run", heading, tag("div", "history-open", open_run(summary.id)))
+    line = tag("span", "history-line", first, " ", _figures(summary))
+    return fold_tag("history-run", "history-summary", line, tag("div", "history-open", open_run(summary.id)))
 
 
 def tag_words(one: RunSummary) -> str:
     """Return the tags of a run, such as ``#night #v2``."""
-    return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
+    return first_line(" ".join(f"#{name}" for name in one.tags), 80)
 
 
 def status_html(one: RunSummary) -> Html:
@@ -150,9 +150,9 @@ def start_time(one: RunSummary, form: str) -> str:
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
 
-def asked_html(one: RunSummary) -> Html:
+def _first_words(one: RunSummary) -> str:
     """Return the first words of the prompt."""
-    return words(first_line(clean(one.prompt), 160) or "(no prompt)")
+    return first_line(one.prompt, 160) or "(no prompt)"
 
 
 def _figures(summary: RunSummary) -> Html:
@@ -162,7 +162,7 @@ def _figures(summary: RunSummary) -> Html:
         ("rounds", work_words(summary), None),
         ("tokens", f"{thousands(summary.tokens)} tokens" if summary.tokens is not None else "", None),
         ("cost", cost_words(summary), None),
-        ("model", first_line(clean(summary.model), 40), first_line(summary.model, 300)),
+        ("model", first_line(summary.model, 40), first_line(summary.model, 300)),
         ("id", f"…{short_id(summary.id)}" if len(summary.id) > SHORT_ID else summary.id, summary.id),
     ]
     shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
@@ -178,8 +178,8 @@ def cost_words(one: RunSummary) -> str:
 
 def _rest(summaries: Sequence[RunSummary]) -> Html:
     """Return the runs that cannot be opened, as text in one fold."""
-    summary = tag("summary", "history-summary", f"{pluralize(len(summaries), 'run')} before these")
-    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
+    title = f"{pluralize(len(summaries), 'run')} before these"
+    return fold_tag("history-run", "history-summary", title, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
@@ -200,11 +200,11 @@ def _button_row(summary: RunSummary) -> Html:
     figures = (
         [] if summary.status == "running" else [work_words(summary), cost_words(summary)]
     )  # its card shows their current values
-    facts = [*figures, *_remarks(summary), first_line(clean(summary.model.partition("?")[0]), 40)]
+    facts = [*figures, *_remarks(summary), first_line(summary.model.partition("?")[0], 40)]
     pieces = (
         first,
         " ",
-        tag("span", "runs-asked", asked_html(summary)),
+        tag("span", "runs-asked", _first_words(summary)),
         " ",
         tag("span", "runs-told", " · ".join(filter(None, facts))),
     )

@@ -27,8 +27,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
     rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),
-        tag("div", "plan-words", text) if (text := _purpose(plan)) else NOTHING,
-        tag("div", "plan-words", text) if (text := _asked_first(plan)) else NOTHING,
+        *[tag("div", "plan-words", text) for text in (_purpose(plan), _asked_first(plan)) if text],
         tag("div", "plan-words", *rows) if rows else NOTHING,
         tag("div", "plan-hint", _how_to_run(plan, variable)),
     )

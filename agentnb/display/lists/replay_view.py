@@ -9,8 +9,10 @@ from typing import NamedTuple
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.display.card.compact import round_line
 from agentnb.display.css import wrap_output
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
+from agentnb.display.parts.run_problems import id_part
 from agentnb.display.texts.labels import clean, first_line, pluralize, short_id
+from agentnb.display.texts.run_figures import source_of
 from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_of
 from agentnb.rerun.turn_endings import AfterText
 
@@ -35,7 +37,6 @@ AFTER_TEXT: dict[AfterText, str] = {
 """The event after a reply without a tool call, in words; empty if the decision already says so."""
 HEADINGS = ("round", "recorded", "would be", "guidance for the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Row(NamedTuple):
@@ -125,8 +126,8 @@ def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
     line = first_line(clean(round_line(replayed.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
-        join_html(words(row.recorded), tag("div", "replay-line", line)),
-        join_html(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
+        join_html(row.recorded, tag("div", "replay-line", line)),
+        join_html(row.would_be, *[tag("div", "replay-note", note) for note in row.notes]),
         _guidance_html(row.told, replayed.next_guidance),
     )
     title = HYPOTHETICAL if replayed.hypothetical else None
@@ -138,21 +139,21 @@ def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
     if not guidance:
         return NOTHING
     texts = [tag("div", "replay-text", words(f"{item.cell}: {item.text}", MAX_OF_GUIDANCE)) for item in guidance]
-    return tag("details", "", tag("summary", "replay-told", title), *texts)
+    return fold_tag("", "replay-told", title, *texts)
 
 
 def _link_rounds(replay: Replay, sentence: str) -> Html:
     """Return the sentence, with its round numbers as links to the rounds."""
     pieces = _ROUND.split(sentence)
-    linked = [words(pieces[0])]
+    linked = [pieces[0]]
     for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(text)]
+        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), text]
     return join_html(*linked)
 
 
 def _anchor(replay: Replay, number: int) -> str:
-    run = _NOT_IN_AN_ID.sub("", short_id(replay.recorded.id))
-    return f"agentnb-replay-{run}-{_NOT_IN_AN_ID.sub('', replay.variant.words.version)}-{replay.variant.policy.name}-{number}"
+    run, variant = id_part(short_id(replay.recorded.id)), replay.variant
+    return f"agentnb-replay-{run}-{id_part(variant.words.version)}-{variant.policy.name}-{number}"
 
 
 def _head(replay: Replay) -> str:
@@ -161,8 +162,7 @@ def _head(replay: Replay) -> str:
 
 def _source(replay: Replay) -> str:
     run = replay.recorded
-    name = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-    return first_line(clean(f"{name} · {run.model} · {run.prompt}"), 160)
+    return first_line(f"{source_of(run)} · {run.model} · {run.prompt}", 160)
 
 
 # As text

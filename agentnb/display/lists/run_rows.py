@@ -16,7 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.detect.run_ends import STATES
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.run_figures import call_counts
 from agentnb.display.texts.states import chip, outcome_words
 
@@ -86,22 +86,19 @@ def row_of(place: int, run: Run) -> RunRow:
         run.outcome,
         outcome_words(run.assessment),
         run.status,
-        _name(run.origin.format) if run.origin is not None else OWN,
+        first_line(run.origin.format, MAX_OF_A_NAME) if run.origin is not None else OWN,
         len(run.rounds),
         *call_counts(records),
         run.failed_calls,
-        tuple([_name(finding.rule) for finding in findings_of(run, MAX_LISTED)]),
-        frozenset([_name(record.call.name) for record in records]),
+        tuple([first_line(finding.rule, MAX_OF_A_NAME) for finding in findings_of(run, MAX_LISTED)]),
+        frozenset([first_line(record.call.name, MAX_OF_A_NAME) for record in records]),
     )
-
-
-def _name(text: str) -> str:
-    return first_line(clean(text), MAX_OF_A_NAME)
 
 
 def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:
     """Return the matching rows in order."""
-    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in _filters(wanted)))
+    filters = [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
+    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in filters))
     return with_words(fitting, wanted.find)
 
 
@@ -123,10 +120,6 @@ def _choices(rows: Iterable[RunRow], name: str) -> list[Choice]:
         order = [status for status in get_args(Status) if counts[status]]
         return [Choice(status, STATES.get(status, status), counts[status]) for status in order]
     return [Choice(value, value.replace("_", " ") if name == "finding" else value, n) for value, n in counts.most_common()]
-
-
-def _filters(wanted: Wanted) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
 
 
 VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {

@@ -13,7 +13,7 @@ from agentnb.display.lists.server_words import (
     server_count,
     state_of,
 )
-from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, marked_html
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
@@ -35,20 +35,15 @@ def server_list_html(rows: list[ListedServer], hint: str) -> Html:
 
 def server_head_html(row: ListedServer) -> Html:
     """Return the first line about a server: state, name, command or address, and figures."""
-    tone, state = state_of(row)
+    target = safe_line(row.live.server.target, MAX_TARGET)
     first = tag(
         "span",
         "history-first",
-        marked_html(tone, state, look="history-status", element="b"),
+        marked_html(*state_of(row), look="history-status", element="b"),
         " ",
         tag("b", "server-name", safe_line(row.live.server.name, MAX_NAME)),
         " ",
-        tag(
-            "code",
-            "server-target",
-            safe_line(row.live.server.target, MAX_TARGET),
-            title=safe_line(row.live.server.target, MAX_TARGET),
-        ),
+        tag("code", "server-target", target, title=target),
     )
     return tag("div", "server-line", first, " ", tag("span", "server-figures", " · ".join(figures_of(row))))
 
@@ -58,8 +53,8 @@ def stderr_html(row: ListedServer) -> Html:
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
-    title = tag("summary", "server-fold-title", f"{pluralize(len(lines), 'line')} of standard error")
-    return tag("details", "server-fold", title, tag("pre", "server-stderr", "\n".join(lines)))
+    title = f"{pluralize(len(lines), 'line')} of standard error"
+    return fold_tag("server-fold", "server-fold-title", title, tag("pre", "server-stderr", "\n".join(lines)))
 
 
 def problem_html(row: ListedServer) -> Html:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from agentnb.display.css import wrap_output
 from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, argument_list, safe_line
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.server_catalogue import Catalogue
@@ -23,31 +23,27 @@ MAX_LINE = 1_000
 INSTRUCTIONS = "Server instructions, shown only to you: no model reads them"
 
 
-class Section(NamedTuple):
-    """A list of a server's items. Each has a name or URI, arguments or a kind, and the server's description."""
-
-    noun: str
-    rows: list[tuple[str, str, str]]
+Row: TypeAlias = tuple[str, str, str]
+"""An item of a server: its name or URI, its arguments or kind, and the server's description."""
 
 
-def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
-    """Return the server's nonempty lists."""
+def sections_of(row: ListedServer, catalogue: Catalogue) -> dict[str, list[Row]]:
+    """Return the server's nonempty lists, by the noun for their items."""
     left_out = tools_of_server(row.live, row.live.tools).left_out
     usable = [tool for tool in row.live.tools if tool.name not in left_out]
-    sections = [
-        Section("tool", [_row(item.name, argument_list(item.input_schema), item.description) for item in usable]),
-        Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
-        Section("resource", [_row(item.uri, item.mime_type, item.description or item.title) for item in catalogue.resources]),
-        Section(
-            "resource template",
-            [_row(item.uri_template, item.mime_type, item.description or item.title) for item in catalogue.templates],
-        ),
-        Section("prompt", [_row(item.name, prompt_arguments(item), item.description) for item in catalogue.prompts]),
-    ]
-    return [section for section in sections if section.rows]
+    sections = {
+        "tool": [_row(item.name, argument_list(item.input_schema), item.description) for item in usable],
+        "unusable tool": [_row(name, None, why) for name, why in left_out.items()],
+        "resource": [_row(item.uri, item.mime_type, item.description or item.title) for item in catalogue.resources],
+        "resource template": [
+            _row(item.uri_template, item.mime_type, item.description or item.title) for item in catalogue.templates
+        ],
+        "prompt": [_row(item.name, prompt_arguments(item), item.description) for item in catalogue.prompts],
+    }
+    return {noun: rows for noun, rows in sections.items() if rows}
 
 
-def _row(name: str, kind: str | None, description: str | None) -> tuple[str, str, str]:
+def _row(name: str, kind: str | None, description: str | None) -> Row:
     first = (description or "").strip().partition("\n")[0]
     return safe_line(name, MAX_TARGET), safe_line(kind or "", MAX_TARGET), safe_line(first)
 
@@ -73,7 +69,7 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
     facts = facts_words(row)
     parts = (
         tag("div", "server-row server-first-row", server_head_html(row), problem_html(row), tag("div", "quiet", facts)),
-        *[_section_html(section) for section in sections_of(row, catalogue)],
+        *[_section_html(noun, rows) for noun, rows in sections_of(row, catalogue).items()],
         _instructions_html(instructions_of(row)),
         tag("div", "server-row", stderr) if (stderr := stderr_html(row)) else NOTHING,
         tag("div", "server-hint", *[tag("div", "", hint) for hint in hints]) if hints else NOTHING,
@@ -81,13 +77,12 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
     return wrap_output(tag("div", "history", *parts))
 
 
-def _section_html(section: Section) -> Html:
-    shown = section.rows[:MAX_ROWS]
-    rows = [_row_html(*cells) for cells in shown]
-    omitted = len(section.rows) - len(shown)
-    body = join_html(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
-    title = tag("summary", "server-section-title", _count_items(section))
-    return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
+def _section_html(noun: str, rows: list[Row]) -> Html:
+    shown = [_row_html(*cells) for cells in rows[:MAX_ROWS]]
+    omitted = len(rows) - len(shown)
+    items = tag("div", "server-items", *shown, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
+    title, is_open = pluralize(len(rows), noun), len(shown) <= MAX_OPEN
+    return fold_tag("server-row", "server-section-title", title, items, open=is_open)
 
 
 def _row_html(name: str, kind: str, description: str) -> Html:
@@ -99,17 +94,12 @@ def _row_html(name: str, kind: str, description: str) -> Html:
 def _instructions_html(text: str) -> Html:
     if not text:
         return NOTHING
-    title = tag("summary", "server-section-title", INSTRUCTIONS)
-    return tag("details", "server-row", title, tag("div", "server-instructions", words(_plain(text))))
+    return fold_tag("server-row", "server-section-title", INSTRUCTIONS, tag("div", "server-instructions", _plain(text)))
 
 
 def _plain(text: str) -> str:
     """Return the text with line breaks kept and known keys redacted."""
     return "\n".join(safe_line(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
-
-
-def _count_items(section: Section) -> str:
-    return pluralize(len(section.rows), section.noun)
 
 
 # As text
@@ -118,9 +108,9 @@ def _count_items(section: Section) -> str:
 def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> str:
     """Return the server as lines of text."""
     lines = [*server_head_lines(row), *filter(None, [facts_words(row)])]
-    for section in sections_of(row, catalogue):
-        lines += [f"{_count_items(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
-        lines += [f"  {omitted:,} more"] if (omitted := len(section.rows) - MAX_ROWS) > 0 else []
+    for noun, rows in sections_of(row, catalogue).items():
+        lines += [f"{pluralize(len(rows), noun)}:", *[_line(*cells) for cells in rows[:MAX_ROWS]]]
+        lines += [f"  {omitted:,} more"] if (omitted := len(rows) - MAX_ROWS) > 0 else []
     text = instructions_of(row)
     lines += [f"{INSTRUCTIONS}:", *[f"  {line}" for line in _plain(text).splitlines()]] if text else []
     return clean("\n".join([*lines, *hints]))

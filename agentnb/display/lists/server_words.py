@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.live_server import State
 
@@ -27,7 +27,7 @@ MAX_ARGUMENTS = 12
 
 def safe_line(text: object, most: int = MAX_TEXT) -> str:
     """Return untrusted text on one bounded line, with known keys redacted and control characters removed."""
-    return first_line(clean(redact(str(text))), most)
+    return first_line(redact(str(text)), most)
 
 
 def state_of(row: ListedServer) -> tuple[str, str]:

@@ -90,9 +90,7 @@ def formula_html(tex: str, *, block: bool) -> Html:
         return NOTHING
     try:
         return mathml(_supported_tex(tex), block=block)
-    except NotShownError:
-        return NOTHING
-    except Exception:  # unsupported TeX stays readable as written
+    except Exception:  # `NotShownError`, or the library's: unsupported TeX stays readable as written
         return NOTHING
 
 

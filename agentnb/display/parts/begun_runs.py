@@ -21,7 +21,7 @@ def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
     if len(begun) > MAX_LISTED:
         yield f"{margin}↳ {pluralize(len(begun) - MAX_LISTED, 'earlier run')}"
     for start in begun[-MAX_LISTED:]:
-        yield f"{margin}↳ {first_line(clean(start.agent), MAX_NAME) or 'run'}: run {clean(start.run_id)}"
+        yield f"{margin}↳ {first_line(start.agent, MAX_NAME) or 'run'}: run {clean(start.run_id)}"
 
 
 def begun_html(begun: Sequence[NestedStart]) -> Html:
@@ -33,7 +33,7 @@ def begun_html(begun: Sequence[NestedStart]) -> Html:
             "nested-line",
             tag("b", "nested-name", words(start.agent or "run", MAX_NAME)),
             " ",
-            tag("code", "compact-code", in_notebook((LoadRun(first_line(clean(start.run_id), MAX_NAME)),))),
+            tag("code", "compact-code", in_notebook((LoadRun(first_line(start.run_id, MAX_NAME)),))),
         )
         for start in begun[omitted:]
     ]

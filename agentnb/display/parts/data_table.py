@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
 from agentnb.core.schema.nesting import is_too_deep
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.texts.labels import pluralize
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
@@ -27,12 +27,12 @@ GAP = "\N{EN DASH}"
 
 def table_html(table: Table) -> Html:
     """Return the head and rows in a scrolling box, followed by how much of the table is visible."""
-    numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
-    texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
+    columns = [[row[place] for row in table.rows] for place in range(_width(table))]
+    numeric, texts = [*map(_is_numeric, columns)], [*map(_texts, columns)]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
     if 0 < table.gap < len(rows):
         gap_text = f"… {pluralize(table.row_count - len(rows), 'row')} left out …"
-        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, _width(table))))))
+        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, len(columns))))))
     body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
     box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
     return join_html(box, tag("div", "data-size", table_size(table)))
@@ -86,7 +86,7 @@ def _width(table: Table) -> int:
 def _head(table: Table, numeric: Sequence[bool]) -> Html:
     names = (*table.index, *table.columns)[: len(numeric)]
     cells = [
-        tag("th", "data-cell data-column data-number" if is_number else "data-cell data-column", words(name), scope="col")
+        tag("th", "data-cell data-column data-number" if is_number else "data-cell data-column", name, scope="col")
         for name, is_number in zip(names, numeric, strict=True)
     ]
     return tag("thead", "", tag("tr", "", *cells)) if cells else NOTHING
@@ -97,10 +97,10 @@ def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], ind
     for column, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
         kind = "data-cell data-number" if is_number else "data-cell"
         if column < index:
-            cells.append(tag("th", f"{kind} data-index", words(text), scope="row"))
+            cells.append(tag("th", f"{kind} data-index", text, scope="row"))
         else:
             missing = row[column] is None
-            cells.append(tag("td", f"{kind} data-gap" if missing else kind, words(text), title="missing" if missing else None))
+            cells.append(tag("td", f"{kind} data-gap" if missing else kind, text, title="missing" if missing else None))
     return tag("tr", "", *cells)
 
 

@@ -11,10 +11,10 @@ from itertools import islice
 from agentnb.core.log.events import AnyEvent
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.round_details import fold
 from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
@@ -176,11 +176,11 @@ def _is_here(run: Run, finding: Row) -> bool:
     return 0 <= finding.first <= finding.last < len(run.rounds)
 
 
-def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
+def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[str]:
     """Return ``rounds 5, 7 to 9`` as links whose titles are the sentences of the findings."""
     links = [_span(run, begin, end) for begin, end in spans]
     is_one = len(spans) == 1 and spans[0][0].first == spans[0][1].last
-    return [words("round " if is_one else "rounds "), Html(", ".join(links))]
+    return ["round " if is_one else "rounds ", Html(", ".join(links))]
 
 
 def _span(run: Run, begin: Row, end: Row) -> Html:
@@ -193,7 +193,7 @@ def _span(run: Run, begin: Row, end: Row) -> Html:
 
 
 def _sentence(finding: Row) -> str:
-    sentence = first_line(clean(finding.sentence or finding.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
+    sentence = first_line(finding.sentence or finding.rule.replace("_", " "), MAX_OF_A_SENTENCE).rstrip(".")
     return f"{sentence[:1].upper()}{sentence[1:]}"
 
 

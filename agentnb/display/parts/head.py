@@ -10,11 +10,11 @@ from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.detect.run_ends import RunState, completion, kind_of_counted_calls, state_of
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, duration, first_line, pluralize, thousands, times
 from agentnb.display.texts.run_figures import call_words, output_words, usage_parts
 from agentnb.display.texts.states import (
     chip,
@@ -89,8 +89,8 @@ def folded_prompt_html(prompt: str) -> Html:
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
     first = first_line(text[:MAX_OF_A_PROMPT], MAX_AT_A_GLANCE)
-    title = tag("summary", "prompt-title", tag("b", "", "Asked: "), words(first))
-    return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
+    title, whole = join_html(tag("b", "", "Asked: "), first), tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT))
+    return fold_tag("prompt", "prompt-title", title, whole, data_fold="prompt")
 
 
 def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None, leads: bool = False) -> Html:
@@ -141,48 +141,43 @@ def _milliseconds(at: datetime) -> int:
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each with its limit. With ``elapsed``, the page itself keeps counting the time."""
     parts = [
-        words(output_words(run)),
+        output_words(run),
         _rounds(run),
-        words(steps_words(run)),
+        steps_words(run),
         _calls_so_far(run, totals),
         _elapsed_html(run, elapsed),
-        *map(words, usage_parts(run)),
+        *usage_parts(run),
     ]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
 
-def _divide(pieces: list[Html], by: str) -> Html:
-    """Join the pieces in a row. The separator is visible only if there are no styles."""
-    return Html(tag("span", "unseen", by).join(pieces))
-
-
-def _rounds(run: Run) -> Html:
+def _rounds(run: Run) -> str:
     if run.should_continue and run.rounds:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
-        return words(f"round {len(run.rounds)}{most}")
+        return f"round {len(run.rounds)}{most}"
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
-    return NOTHING if is_in_the_state else words(rounds_words(run))
+    return "" if is_in_the_state else rounds_words(run)
 
 
-def _calls_so_far(run: Run, totals: Totals) -> Html:
+def _calls_so_far(run: Run, totals: Totals) -> str:
     """Return the number of calls. In a live run, it is shown only next to its limit, at constant width."""
     if not run.should_continue:
-        return words(call_words(run, totals.calls, totals.updates))
+        return call_words(run, totals.calls, totals.updates)
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
-    return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
+    return f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls" if limit else ""
 
 
-def _elapsed_html(run: Run, elapsed: Elapsed | None) -> Html:
+def _elapsed_html(run: Run, elapsed: Elapsed | None) -> str:
     if has_ended(run):
-        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= MIN_SECONDS else NOTHING
+        return duration(run.seconds) if run.seconds is not None and run.seconds >= MIN_SECONDS else ""
     if elapsed is None or not is_going_on(run):
         return NOTHING
     most = amount(run.settings.get("max_seconds"))
-    limit = words(f" of {_clock(most)}" if most else "")
+    limit = f" of {_clock(most)}" if most else ""
     if elapsed.standing is not None:
-        return join_html(_clock(elapsed.standing), limit)
+        return _clock(elapsed.standing) + limit
     since = elapsed.since
     return join_html(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
 
@@ -194,7 +189,7 @@ def _clock(seconds: float) -> str:
 
 def model_html(run: Run) -> Html:
     """Return the model's name."""
-    return tag("span", "model detail", words(first_line(run.model.partition("?")[0], 80)), title=first_line(run.model, 300))
+    return tag("span", "model detail", first_line(run.model.partition("?")[0], 80), title=first_line(run.model, 300))
 
 
 def details_html(run: Run, totals: Totals) -> Html:
@@ -214,16 +209,16 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("resumed", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
         ("gaps", filled_gaps(run)),
-        ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
+        ("speakers", first_line(", ".join(speakers(run)), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
-    return tag("div", "totals", _divide(_rows(rows), " · "))
+    return tag("div", "totals", _rows(rows))
 
 
 def _context(run: Run) -> str:
     """Return the run's contexts in order, and the entity of the last one."""
     entity = f", {run.entity}" if run.entity else ""
-    return first_line(clean(f"{' → '.join(run.contexts)}{entity}"), MAX_OF_A_PLACE) if run.contexts else ""
+    return first_line(f"{' → '.join(run.contexts)}{entity}", MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:
@@ -238,7 +233,7 @@ def _origin(run: Run) -> list[tuple[str, str]]:
         ("task", origin.task),
         ("trial", origin.trial),
     )
-    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in facts]
+    return [(name, first_line(value, MAX_OF_A_PLACE)) for name, value in facts]
 
 
 def speakers(run: Run) -> list[str]:
@@ -249,7 +244,7 @@ def speakers(run: Run) -> list[str]:
 def totals_html(run: Run, totals: Totals) -> Html:
     """Return tokens, calls and guidance on one line each."""
     shown = _rows(_counts(run, totals))
-    return join_html(tag("div", "title", "Run"), tag("div", "totals", _divide(shown, " · "))) if shown else NOTHING
+    return join_html(tag("div", "title", "Run"), tag("div", "totals", shown)) if shown else NOTHING
 
 
 def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
@@ -264,12 +259,14 @@ def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
     ]
 
 
-def _rows(rows: list[tuple[str, str]]) -> list[Html]:
-    return [
+def _rows(rows: list[tuple[str, str]]) -> Html:
+    """Return the rows that have a value. Their separators are visible only if there are no styles."""
+    shown = [
         join_html(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value))
         for name, value in rows
         if value
     ]
+    return Html(tag("span", "unseen", " · ").join(shown))
 
 
 def _calls(run: Run, totals: Totals) -> tuple[str, str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import clean
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 
 MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted entirely rather than cut."""
@@ -31,7 +30,7 @@ class Way(NamedTuple):
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
     """Return the text with its line breaks; a long text is reduced to its beginning and end."""
     if len(text) <= way.most:
-        return tag("pre", kind, clean(text))
+        return tag("pre", kind, text)
     start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning
     count = len(text) - len(start) - len(end)
     gap = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
@@ -55,4 +54,4 @@ def _to_all(length: int, access: Way) -> Html:
         return tag(
             "button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=access.call_id
         )
-    return join_html(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING
+    return join_html(tag("code", "tool-code", access.where), " has the full text") if access.where else NOTHING

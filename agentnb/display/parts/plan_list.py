@@ -12,11 +12,11 @@ from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, DROPPED, NOOP, NOT_RUN, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
-from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shorten_list, step_lines
+from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, shorten_list, step_lines
 from agentnb.display.parts.tool_results import as_text
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import usage_words
-from agentnb.display.texts.labels import duration, pluralize
+from agentnb.display.texts.labels import duration, first_line, pluralize
 from agentnb.display.texts.states import has_ended
 from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
@@ -81,7 +81,7 @@ def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
 def plan_row(found: ListedPlan) -> StepRow:
     """Return the row of a plan, with its state, number, intention and figures."""
     status, plan = "completed" if found.status == ANSWER else found.status, found.plan
-    return StepRow(found.key, status, f"Plan {plan.number:,}", title=short(plan.intention, 160), figures=_figures(found))
+    return StepRow(found.key, status, f"Plan {plan.number:,}", title=first_line(plan.intention, 160), figures=_figures(found))
 
 
 def _figures(listed: ListedPlan) -> str:
@@ -94,7 +94,7 @@ def _figures(listed: ListedPlan) -> str:
     if plan.record.edits:
         parts.append(f"edited {pluralize(plan.record.edits, 'time')}")
     if plan.verdict:
-        parts.append(f"review: {short(plan.verdict, 40)}")
+        parts.append(f"review: {first_line(plan.verdict, 40)}")
     parts += usage_words(sum(plan.usages, NOTHING_USED))
     if plan.began_at is not None and plan.ended_at is not None:
         seconds = (plan.ended_at - plan.began_at).total_seconds()
@@ -111,14 +111,14 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
     return StepRow(
         f"{plan}:{step.number}",
         state,
-        name=(short(written.label, 80) or "step") if is_call else written.kind if written.kind in (NOOP, ABORT) else ASKS,
+        name=(first_line(written.label, 80) or "step") if is_call else written.kind if written.kind in (NOOP, ABORT) else ASKS,
         number=str(step.number),
         arguments=(argument_words(arguments, MAX_LINE_CHARACTERS) if arguments else "") if is_call else None,
-        title="" if is_call else short(written.purpose, 160),
+        title="" if is_call else first_line(written.purpose, 160),
         figures="" if record is None else figures_of(record, state),
         note="not called: arguments were missing" if is_call and step.asks and state == "completed" else note,
         outcome=_outcome(step, state),
-        reason=short(written.purpose, 400) if is_call else "",
+        reason=first_line(written.purpose, 400) if is_call else "",
         depth=1,
         record=None if record is None else replace(record, error=step.error),
         given=arguments if is_call else None,
@@ -131,11 +131,11 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
 def _outcome(step: StepProgress, state: str) -> str:
     """Return a step's shortened result after an arrow, its error or, if it asked a question, the person's answer."""
     if state in ("failed", RETRYING, "cancelled"):
-        return short(step.error, 160) if step.written.kind != ABORT else ""
+        return first_line(step.error, 160) if step.written.kind != ABORT else ""
     if step.result in (None, ""):
         return ""
     answer = step.result if step.asks and isinstance(step.result, dict) else {}
-    return f"→ {short(as_text(answer.get('content') or answer.get('action') or step.result), MAX_LINE_CHARACTERS)}"
+    return f"→ {first_line(as_text(answer.get('content') or answer.get('action') or step.result), MAX_LINE_CHARACTERS)}"
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:

@@ -10,9 +10,16 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.guidance_rules import INTERVENTION
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.texts.labels import pluralize
-from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
+from agentnb.display.texts.round_notes import (
+    RECOVERED,
+    compaction_line,
+    guidance_line,
+    guidance_with_verdicts,
+    ignored_guidance,
+    retry_line,
+)
 
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
@@ -25,8 +32,7 @@ def fold(
     key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
 ) -> Html:
     """Fold content into one line, which is unobtrusive unless ``tone`` says otherwise."""
-    head = tag("summary", tone, summary)
-    return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
+    return fold_tag(kind, tone, summary, body, data_fold=key, open=form.is_open(key), **about)
 
 
 def odd(sentence: Html | str) -> Html:
@@ -63,10 +69,8 @@ def _ignored_line(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
     return join_html(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
-def _line(run_round: WorkflowRound) -> Html:
-    verdicts = (*run_round.followed, *[None] * (len(run_round.guidance) - len(run_round.followed)))
-    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(run_round.guidance, verdicts, strict=True)]
-    return words(" · ".join([*lines, SAW]))
+def _line(run_round: WorkflowRound) -> str:
+    return " · ".join([*[guidance_line(*pair) for pair in guidance_with_verdicts(run_round)], SAW])
 
 
 def recovered_html() -> Html:
@@ -79,8 +83,8 @@ def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
     listed = join_html(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
-    summary = tag("summary", "quiet", f"· {pluralize(len(lines), 'other event')}")
-    return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
+    title = f"· {pluralize(len(lines), 'other event')}"
+    return fold_tag("quiet-fold", "quiet", title, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 
 def author_html(author: str) -> Html:

@@ -13,7 +13,6 @@ from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.questions.draft_view import draft_html, plan_notes
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.round_details import (
@@ -27,7 +26,7 @@ from agentnb.display.parts.round_details import (
     said_html,
     saw_html,
 )
-from agentnb.display.parts.tool_card import tool_card_html
+from agentnb.display.parts.tool_card import nested_html, tool_card_html
 from agentnb.display.texts.call_labels import state, todo_words, while_asking
 from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import round_warnings
@@ -138,23 +137,11 @@ def text_html(one: WorkflowRound) -> Html:
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Sequence[AskedQuestion] = ()) -> Html:
     """Return the card of a call, followed by the runs it started and its questions to the person."""
-
-    def nested(each: CallRecord) -> Html:
-        return form.nested(each.call.id, form.folds) or begun_html(each.nested)
-
-    card = tool_card_html(
-        while_asking(record, questions),
-        key=f"call:{one.index}:{place}",
-        is_open=form.folds.get(f"call:{one.index}:{place}"),
-        live=form.live,
-        pictures=form.pictures and record.call.id not in form.shown_above,
-        whole=form.whole,
-        effects=form.effects.get(record.call.name),
-        where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
-        nested=nested,
-    )
+    key, where = f"call:{one.index}:{place}", f"{form.variable}.rounds[{one.index}].results[{place}].text"
+    card_form = form._replace(pictures=False) if record.call.id in form.shown_above else form
+    card = tool_card_html(while_asking(record, questions), card_form, key=key, where=where, is_open=form.folds.get(key))
     asked = [_question(question, form, may_wait=record.waits) for question in questions]
-    return join_html(card, plan_notes(record, form.run), nested(record), *asked)
+    return join_html(card, plan_notes(record, form.run), nested_html(record, form), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

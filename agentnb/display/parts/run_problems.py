@@ -64,7 +64,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
             omitted = trouble.in_rounds - len(trouble.rounds)
             more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            text = join_html(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            text = join_html(trouble_words(kind, trouble.total), f": {noun} ", links, more)
             yield tag("span", f"wrong {tone}", text)
 
 
@@ -75,9 +75,14 @@ def to_first_call(run: Run, words: str) -> Html:
     return join_html(words) if first is None else round_link(run.id, first, label=words)
 
 
+def id_part(text: str) -> str:
+    """Return the text without characters that the id of an element may not contain."""
+    return _NOT_IN_AN_ID.sub("", text)
+
+
 def round_anchor(run_id: str, index: int) -> str:
     """Return the id of a round's element."""
-    name = _NOT_IN_AN_ID.sub("", short_id(run_id))
+    name = id_part(short_id(run_id))
     return f"agentnb-{name}-{index + 1}" if name else ""
 
 

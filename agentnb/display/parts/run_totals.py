@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.guidance_rules import INFORMS
 from agentnb.detect.run import Run
 from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
@@ -15,23 +14,8 @@ from agentnb.display.texts.run_figures import call_counts, call_words
 class Totals:
     """Counts over rounds. A live view adds each round when it is finished, so that nothing is counted twice."""
 
-    __slots__ = (
-        "blocked",
-        "calls",
-        "cut",
-        "failed",
-        "followed",
-        "guided",
-        "judged",
-        "retried",
-        "rounds",
-        "summed",
-        "updates",
-        "wrong",
-    )
-
     def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
-        self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
+        self.rounds = self.calls = self.blocked = self.failed = self.judged = self.followed = self.retried = 0
         self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
         """Problems by kind. Replaced when it grows; never mutated."""
@@ -49,7 +33,6 @@ class Totals:
         self.failed += states.count("failed")
         self.cut += states.count("interrupted")
         self.summed += sum(compaction.compacted is not None and not compaction.problem for compaction in one.compactions)
-        self.guided += sum(guidance.cell not in INFORMS for guidance in one.guidance)
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
         self.retried += one.failed_attempts
@@ -59,10 +42,9 @@ class Totals:
             self.wrong = self.wrong | grown
 
     def including(self, one: WorkflowRound | None) -> Totals:
-        """Return a copy of these totals that includes the open round."""
+        """Return a copy of these totals that includes the open round, if any."""
         totals = Totals()
-        for name in self.__slots__:
-            setattr(totals, name, getattr(self, name))
+        vars(totals).update(vars(self))
         if one is not None:
             totals.add(one)
         return totals

@@ -15,11 +15,11 @@ from agentnb.detect.run import Run
 from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.tool_results import as_text, traceback_html
-from agentnb.display.texts.labels import clean, cut, first_line, pluralize
+from agentnb.display.texts.labels import cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.step_labels import (
     KINDS,
@@ -42,8 +42,6 @@ MAX_OUTPUT = 4_000
 """Maximum characters of an output in a saved card."""
 MAX_WHOLE = 100_000
 """Maximum characters of an output in a page."""
-MAX_READ = 10_000
-"""Maximum characters of a text searched for its first words."""
 BLOCKS = ("parallel", "map")
 """Kinds of steps whose errors are those of the steps within them."""
 UNRUN = ("", PENDING)
@@ -110,11 +108,6 @@ def shorten_list(states: dict[Key, str], order: Callable[[list[Key]], Iterable[K
         yield key
 
 
-def short(text: str, most: int) -> str:
-    """Return the first words of a text of any length, on one line."""
-    return first_line(clean(text[:MAX_READ]), most)
-
-
 def has_steps(run: Run) -> bool:
     """Return whether the run worked in steps, as runs of workflows and other orchestrators do."""
     return run.kind != "agent" and not run.rounds and bool(run.step_records)
@@ -170,10 +163,10 @@ def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), t
     return StepRow(
         f"step:{record.id}",
         state,
-        short(name_of_step(record), 80),
-        words=short(about_record(record), 120),
+        first_line(name_of_step(record), 80),
+        words=first_line(about_record(record), 120),
         figures="" if status == "skipped" else figures_of(record, status),
-        outcome="" if state == "completed" or record.kind in BLOCKS else short(record.error, 160),
+        outcome="" if state == "completed" or record.kind in BLOCKS else first_line(record.error, 160),
         depth=record.id.count("/"),
         record=record,
         begun=begun,
@@ -186,10 +179,10 @@ def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
     return StepRow(
         node.path,
         state_of_step(state, state.status),
-        short(node.id, 60),
+        first_line(node.id, 60),
         words=KINDS.get(node.kind, node.kind) if state.items else about(node, 60),
         figures=counts(state.items) if state.items else figures(state.times, state.attempts, state.status),
-        outcome=short(state.error, 110),
+        outcome=first_line(state.error, 110),
     )
 
 
@@ -264,7 +257,7 @@ def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
     """Return a line that expands to its body, under the key of its fold; if there is no body, return just the line."""
     if not body:
         return tag("div", "step-summary step-flat", line)
-    return tag("details", "", tag("summary", "step-summary", line), body, data_fold=key, open=is_open)
+    return fold_tag("", "step-summary", line, body, data_fold=key, open=is_open)
 
 
 def left_out_html(told: str, depth: int = 0) -> Html:
@@ -303,14 +296,14 @@ def _body(row: StepRow, form: Form) -> Iterator[Html]:
 
 def output_html(value: Any, most: int) -> Html:
     """Return a step's output or input."""
-    return tag("div", "step-output", words(cut(as_text(value), most)))
+    return tag("div", "step-output", cut(as_text(value), most))
 
 
 def row_text(row: StepRow) -> str:
     """Return a row as a line of text, indented if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
     called = row.name if row.arguments is None else f"{row.name}({row.arguments})"
     word = "" if row.state in (None, "completed") else word_of(row.state) or row.state
-    reason = f"({short(row.reason, 80)})" if row.reason else ""
+    reason = f"({first_line(row.reason, 80)})" if row.reason else ""
     cells = [called, row.title, row.words, row.note or word, row.figures, row.outcome, reason]
     mark = "" if row.state is None else mark_of(row.state)
     return "  " * min(row.depth, 6) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, cells))]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.core.todos import Todo
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
 
@@ -34,18 +34,13 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
     state_text = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
     state = tag("span", "unseen" if status == "in-progress" else "todo-state", state_text)  # shown by its mark and weight
-    text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
+    text = tag("span", "todo-text", first_line(todo.title, 200), state)
     mark = TODO_MARKS[status]
     if not live:
-        return tag(
-            "li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), _status_label(status), text
-        )
+        reported = tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
+        return tag("li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), reported, text)
     moves = tag("span", "moves", *[_move(todo, *move) for move in MOVES])
     return tag("li", f"todo todo-{status}", _tick(todo, mark), text, moves, draggable="true", data_todo=str(todo.id))
-
-
-def _status_label(status: str) -> Html:
-    return tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
 
 
 def _tick(todo: Todo, mark: str) -> Html:

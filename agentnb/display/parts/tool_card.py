@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from agentnb.core.display_data import Table
 from agentnb.core.log.events import Progress
 from agentnb.core.run.agent_state import PLAN_TOOL
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
+from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.data_table import table_size
 from agentnb.display.parts.tool_results import (
-    arguments_by_name,
     arguments_html,
     as_text,
     is_pictured,
@@ -50,10 +50,6 @@ MIN_SECONDS = 0.1
 """Shortest call duration, in seconds, that is shown."""
 MAX_OF_A_RESULT = 160
 """Maximum characters of a result in the head of a card; the card's width may cut it further."""
-
-
-NestedHtml: TypeAlias = Callable[[CallRecord], Html]
-"""Returns the runs that a call started."""
 
 
 class ToolCard(NamedTuple):
@@ -97,83 +93,58 @@ def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent
     )
 
 
-def tool_card_html(
-    record: CallRecord,
-    *,
-    key: str = "",
-    is_open: bool | None = None,
-    live: bool = False,
-    pictures: bool = True,
-    whole: bool = False,
-    where: str = "",
-    effects: Collection[str] | None = None,
-    nested: NestedHtml | None = None,
-) -> Html:
+def tool_card_html(record: CallRecord, form: Form, *, key: str = "", where: str = "", is_open: bool | None = None) -> Html:
     """Return the card of a call, folded unless its result opens by itself (or as ``is_open`` says).
 
-    ``key``: key of its fold, and prefix of the keys within it; ``live``: whether a button can request all of a long result;
-    ``where``: a Python expression for its text; ``whole``: cut nothing; ``nested``: returns the runs that its inner calls
-    started, by default as the log lists them.
+    ``key``: key of its fold, and prefix of the keys within it; ``where``: a Python expression for its text.
     """
-    card = tool_card(record, effects)
-    shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
-    body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where, nested=nested)
+    card = tool_card(record, form.effects.get(record.call.name))
+    opens_by_itself = (form.live and is_tabular(record)) or (form.pictures and is_pictured(record))
+    body = tool_body_html(record, form, key=key, where=where)
     return tag(
         "details",
         f"tool {_loudness(card)}".rstrip(),
         _head(card, record),
-        tag("div", "tool-body", body, data_fill=f"all:{card.call_id}" if live and record.result is not None else None),
+        tag("div", "tool-body", body, data_fill=f"all:{card.call_id}" if form.live and record.result is not None else None),
         data_fold=key or None,
-        open=shown,
+        open=opens_by_itself if is_open is None else is_open,
         data_call=card.call_id,
         data_status=card.status,
     )
 
 
-def tool_body_html(
-    record: CallRecord,
-    *,
-    key: str = "",
-    live: bool = False,
-    pictures: bool = True,
-    whole: bool = False,
-    where: str = "",
-    nested: NestedHtml | None = None,
-) -> Html:
+def tool_body_html(record: CallRecord, form: Form, *, key: str = "", where: str = "") -> Html:
     """Return the body of a card: arguments that do not fit in the head, printed output, and the result.
 
-    With ``whole``, it is the response to a live card's request for everything, and replaces the body.
+    In the form ``whole``, it is the response to a live card's request for everything, and replaces the body.
     """
-    result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
-    inner = _inner_cards(record, nested or _logged_runs, key=key, live=live, pictures=pictures, whole=whole)
+    result = result_html(record, form, where=where, key=key)
+    inner = _inner_cards(record, form, key)
     if _fits(record) and not record.printed:
         return join_html(inner, result)
-    arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
-    printed = printed_html(record, whole=whole, live=live, where=where, apart=bool(arguments or inner))
+    arguments = NOTHING if _fits(record) else arguments_html(record, form, where)
+    printed = printed_html(record, form, where, apart=bool(arguments or inner))
     label = tag("div", "tool-label tool-apart", "result") if result else NOTHING
     return join_html(arguments, inner, printed, label, result)
 
 
-def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
+def _inner_cards(record: CallRecord, form: Form, key: str) -> Html:
     """Return the cards of the most recent calls that the tool made, each with the runs it started."""
-    omitted = max(len(record.inner) - MAX_INNER, 0)
-    form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
+    if not record.inner:
+        return NOTHING
+    omitted = 0 if form.whole else max(len(record.inner) - MAX_INNER, 0)
+    form = form._replace(effects={})  # known only for the model's own tools
     cards = [
-        join_html(tool_card_html(inner, key=f"{key}:{position}" if key else "", is_open=False, **form), nested(inner))
-        for position, inner in enumerate(record.inner)
-        if whole or position >= omitted
+        join_html(tool_card_html(inner, form, key=f"{key}:{position}" if key else "", is_open=False), nested_html(inner, form))
+        for position, inner in enumerate(record.inner[omitted:], omitted)
     ]
-    more = tag("div", "quiet", f"{omitted:,} earlier calls") if omitted and not whole else NOTHING
-    return tag("div", "tool-inner", more, *cards) if cards else NOTHING
+    more = tag("div", "quiet", f"{omitted:,} earlier calls") if omitted else NOTHING
+    return tag("div", "tool-inner", more, *cards)
 
 
-def _logged_runs(record: CallRecord) -> Html:
-    return begun_html(record.nested)
-
-
-def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
-    """True if the result is shown unfolded: pictures and, in a live card, tables."""
-    return (live and is_tabular(record)) or (pictures and is_pictured(record))
+def nested_html(record: CallRecord, form: Form) -> Html:
+    """Return the runs that a call started: those of the card or, without these, as the log lists them."""
+    return form.nested(record.call.id, form.folds) or begun_html(record.nested)
 
 
 def _loudness(card: ToolCard) -> str:
@@ -190,7 +161,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
     shown = [
         NOTHING if card.category in ("work", "planning") else icon,
         tag("span", "quiet", name) if quiet else tag("b", "tool-name bad" if failed else "tool-name", name),
-        tag("code", "tool-line", words(call_labels.arguments(record, MAX_IN_LINE))),
+        tag("code", "tool-line", call_labels.arguments(record, MAX_IN_LINE)),
         tag("span", f"tool-state {TONES[card.status]}", words(call_labels.outcome(record), MAX_IN_LINE))
         if card.status != "ok"
         else NOTHING,
@@ -205,20 +176,20 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 def _printing(record: CallRecord) -> Html:
     """Return the last line that a running tool printed."""
     last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
-    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
+    return tag("div", "tool-printing", words(last, MAX_IN_LINE)) if last.strip() else NOTHING
 
 
-def _result_line(record: CallRecord) -> Html:
+def _result_line(record: CallRecord) -> str:
     """Return a shortened result: the size of a table, or the first words of a text."""
     if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
         return NOTHING
     if record.display is not None:
-        return words(table_size(record.display))
+        return table_size(record.display)
     if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below describe the plan
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text
-    return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))
+    return labels.first_line(text, MAX_OF_A_RESULT)
 
 
 def _progress(progress: Progress | None) -> Html:
@@ -239,8 +210,8 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
-    lines = [f"{name}: {as_text(value)}" for name, value in arguments_by_name(record).items()]
-    return tuple([labels.first_line(labels.clean(line), MAX_IN_LINE) for line in lines])
+    lines = [f"{name}: {as_text(value)}" for name, value in call_labels.by_name(record.call.arguments).items()]
+    return tuple([labels.first_line(line, MAX_IN_LINE) for line in lines])
 
 
 def _fits(record: CallRecord) -> bool:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.form import Form
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
-from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.call_labels import by_name, state
 from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
@@ -41,29 +42,20 @@ class Shown(NamedTuple):
     caption: str
 
 
-def result_html(
-    record: CallRecord,
-    *,
-    pictures: bool = True,
-    whole: bool = False,
-    live: bool = False,
-    where: str = "",
-    key: str = "",
-) -> Html:
+def result_html(record: CallRecord, form: Form, *, where: str = "", key: str = "") -> Html:
     """Return the result of a call, if there is one yet.
 
-    ``where``: a Python expression for its text, shown where a long text is cut; ``live``: whether a button can request all of
-    it; ``whole``: cut nothing; ``key``: prefix of its folds' keys.
+    ``where``: a Python expression for its text, shown where a long text is cut; ``key``: prefix of its folds' keys.
     """
     if record.result is None:
         return NOTHING
-    access = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
+    access, pictures = _way_to(record, form, where, key), form.pictures
     if record.result.is_error:
         return join_html(
             *_blocks(
                 record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
             ),
-            _traceback(record, access),
+            traceback_html(record.traceback, key, access._replace(where=in_record(where, "traceback"))),
         )
     if record.display is not None:
         pieces = list(_pieces(record.result, pictures))
@@ -75,18 +67,12 @@ def result_html(
     return join_html(*_blocks(record.result, access, pictures, "tool-output"))
 
 
-def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
+def arguments_html(record: CallRecord, form: Form, where: str = "") -> Html:
     """Return each argument with its value. Text such as code and SQL keeps its line breaks; other values are shown as JSON."""
-    waits = live and record.result is None  # no button yet: its content would soon be out of date
-    most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
-    access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
-    return join_html(*[_argument(name, value, access) for name, value in arguments_by_name(record).items()])
-
-
-def arguments_by_name(record: CallRecord) -> dict[str, Any]:
-    """Return the arguments by name, even if the model sent something other than an object."""
-    arguments = record.call.arguments
-    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+    access = _way_to(record, form, in_record(where, "call.arguments"))
+    if form.live and record.result is None:  # no button yet: its content would soon be out of date
+        access = access._replace(live=False, most=max(access.most, MAX_WHILE_RUNNING))
+    return join_html(*[_argument(name, value, access) for name, value in by_name(record.call.arguments).items()])
 
 
 def is_pictured(record: CallRecord) -> bool:
@@ -111,10 +97,10 @@ def is_tabular(record: CallRecord) -> bool:
 
 
 def _argument(name: str, value: Any, access: Way) -> Html:
-    label = tag("span", "tool-argument-name", words(name))
+    label = tag("span", "tool-argument-name", name)
     text = as_text(value)
     if len(text) <= MAX_INLINE_CHARACTERS and "\n" not in text:
-        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
+        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", text))
     return tag("div", "tool-argument", label, long_html(text, access))
 
 
@@ -190,29 +176,24 @@ def _picture(shown: Shown) -> Html:
     source = f"data:{kind};base64,{b64encode(shown.image.data).decode()}"
     image = tag("img", "tool-picture", src=source, alt=cut(clean(shown.alt), MAX_IN_ALT))
     caption = tag("figcaption", "tool-caption", cut(clean(shown.caption), MAX_IN_ALT)) if shown.caption else NOTHING
-    return tag("figure", "tool-figure", Html(image.removesuffix("</img>")), caption)
+    return tag("figure", "tool-figure", image, caption)
 
 
-def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
+def printed_html(record: CallRecord, form: Form, where: str, *, apart: bool) -> Html:
     """Return the tool's output, if any. ``apart``: whether a line separates it from the content above."""
     if not record.printed:
         return NOTHING
-    access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
-    return join_html(
-        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"),
-        long_html(record.printed.rstrip("\n"), access),
-    )
+    label = tag("div", "tool-label tool-apart" if apart else "tool-label", "printed")
+    return join_html(label, long_html(record.printed.rstrip("\n"), _way_to(record, form, in_record(where, "printed"))))
 
 
-def _traceback(record: CallRecord, access: Way) -> Html:
-    if not record.traceback:
-        return NOTHING
-    return traceback_html(record.traceback, access.key, access._replace(where=in_record(access.where, "traceback")))
+def _way_to(record: CallRecord, form: Form, where: str, key: str = "") -> Way:
+    return Way(record.call.id, form.live, where, key, MAX_OF_ALL if form.whole else MAX_AT_ONCE)
 
 
-def traceback_html(traceback: str, key: str, way: Way) -> Html:
+def traceback_html(traceback: str, key: str, way: Way, title: str = "Traceback of your code") -> Html:
     """Return the traceback of an error in the person's own code, folded. ``key``: prefix of its fold's key."""
-    return _fold("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
+    return _fold(title, key and f"{key}:traceback", *([long_html(traceback, way)] if traceback else []))
 
 
 def in_record(where: str, field: str) -> str:
@@ -223,4 +204,4 @@ def in_record(where: str, field: str) -> str:
 def _fold(title: str, key: str, *body: Html) -> Html:
     if not body:
         return NOTHING
-    return tag("details", "tool-fold", tag("summary", "tool-fold-title", title), *body, data_fold=key or None)
+    return fold_tag("tool-fold", "tool-fold-title", title, *body, data_fold=key or None)

@@ -56,22 +56,26 @@ def arguments(record: CallRecord, most: int) -> str:
     completed``.
     """
     if record.call.name == TODO_TOOL and (operation := _todo_arguments(record.call.arguments)):
-        return first_line(clean(operation), most)
+        return first_line(operation, most)
     return argument_words(record.call.arguments, most)
+
+
+def by_name(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, even if the model sent something other than an object."""
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def argument_words(arguments: Any, most: int) -> str:
     """Return arguments of any kind on one line, as ``name=JSON``."""
-    by_name = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name.items())
-    return first_line(clean(", ".join(pairs)), most)
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name(arguments).items())
+    return first_line(", ".join(pairs), most)
 
 
 def todo_words(records: Iterable[CallRecord]) -> str:
     """Return the todo operations of these calls: ``update 1 completed; add 2 todos``; for other products, the tools' names."""
     operations = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
     parts = [words if name == TODO_TOOL and words else name for name, words in operations]
-    return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
+    return first_line("; ".join(dict.fromkeys(parts)), MAX_OF_TODO_WORDS)
 
 
 def _todo_arguments(arguments: Any) -> str:

@@ -29,7 +29,7 @@ from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.step_retry import format_retries
 from agentnb.core.usage import Usage
-from agentnb.display.texts.labels import clean, duration, first_line, pluralize, thousands
+from agentnb.display.texts.labels import duration, first_line, pluralize, thousands
 from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.display.texts.step_labels import ASKS, call_name
 
@@ -80,11 +80,11 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: 
     tools added, removed and changed. ``names``: names of steps and plans.
     """
     if (of_work := _OF_WORK.get(type(event))) is not None:
-        return first_line(clean(of_work(event, names or WorkNames())), MAX_LINE_CHARACTERS)
+        return first_line(of_work(event, names or WorkNames()), MAX_LINE_CHARACTERS)
     words = _WORDS.get(type(event))
     if tools is not None and isinstance(event, w.ToolsChanged):
-        return first_line(clean(_tools_changed_from(tools, event)), MAX_LINE_CHARACTERS)
-    return "" if words is None else first_line(clean(words(event)), MAX_LINE_CHARACTERS)
+        return first_line(_tools_changed_from(tools, event), MAX_LINE_CHARACTERS)
+    return "" if words is None else first_line(words(event), MAX_LINE_CHARACTERS)
 
 
 def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
@@ -144,7 +144,7 @@ class AlsoHappened:
 def _end_of_suspension(event: AnyEvent) -> str:
     if isinstance(event, QuestionAnswered) and not event.withdrawn:
         answer = "declined" if event.declined else choice_in_words(event.answer)
-        return first_line(clean(f"suspended, then answered: {answer}"), MAX_LINE_CHARACTERS)
+        return first_line(f"suspended, then answered: {answer}", MAX_LINE_CHARACTERS)
     return "suspended, then resumed" if isinstance(event, RunRecovered) else ""
 
 
@@ -166,10 +166,6 @@ def _step_started(event: w.StepStarted, names: WorkNames) -> str:
         return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began{run}"
     title = f" ({event.title})" if event.title else ""
     return f"step {event.step}{title} began{iteration}"
-
-
-def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
-    return f"{names.of_step(event.step)}: attempt {event.attempt} failed{_because(event.error)}"
 
 
 def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
@@ -292,7 +288,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.StepStarted: _step_started,
-    w.StepAttempted: _step_attempted,
+    w.StepAttempted: lambda event, names: f"{names.of_step(event.step)}: attempt {event.attempt} failed{_because(event.error)}",
     w.StepSkipped: lambda event, names: f"{names.of_step(event.step)} skipped{_because(event.reason)}",
     w.StepFinished: _step_finished,
     w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",

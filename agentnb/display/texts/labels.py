@@ -12,6 +12,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 SHORT_ID = 8
 """Number of final characters of an id by which ``%agent load`` and ``%agent recover`` identify a run."""
 FIGURE_SPACE = "\N{FIGURE SPACE}"
+MAX_READ = 10_000
+"""Maximum additional characters, such as blanks, read to get the first words of a text."""
 
 
 def clean(text: str) -> str:
@@ -35,8 +37,8 @@ def cut_after_paragraph(text: str, most: int) -> str:
 
 
 def first_line(text: str, most: int) -> str:
-    """Return the first words of the text, on one line."""
-    line = " ".join(text.split())
+    """Return the first words of a text of any length, on one line without control characters."""
+    line = " ".join(clean(text[: most + MAX_READ]).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 

@@ -195,9 +195,9 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
     if asked.outcome == "open":
         return []
     who = asker_in_words(asked.question) or "It"
-    question = f"{who} asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question)}"
+    question = f"{who} asked: {first_line(question_text(asked.question), most)}{_choices(asked.question)}"
     addresses = [first_line(line, most) for line in address_lines(asked.question)]
-    return [question, *addresses, first_line(clean(answer_told(asked)), most)]
+    return [question, *addresses, first_line(answer_told(asked), most)]
 
 
 def answer_told(asked: AskedQuestion) -> str:

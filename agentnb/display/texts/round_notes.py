@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agentnb.core.compaction_records import Compaction
@@ -28,6 +28,11 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     return f"{name}{level}: {state} ({followed.why})"
 
 
+def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:
+    """Return the guidance in this round, each with its verdict, if any."""
+    return zip(one.guidance, (*one.followed, *[None] * len(one.guidance)), strict=False)
+
+
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
     """Return the guidance in this round that was not followed, with the verdicts."""
     judged = zip(one.guidance, one.followed, strict=False)
@@ -48,9 +53,8 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
 
     ``settings``: the run's settings, including the limits of its conversation.
     """
-    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
-    for guidance, verdict in zip(one.guidance, verdicts, strict=True):
+    for guidance, verdict in guidance_with_verdicts(one):
         ignored = verdict is not None and verdict.followed is False
         at_once = ignored or guidance.cell not in (*CELLS, *INFORMS)
         lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
@@ -73,7 +77,7 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
         return f"summarizing, because {why}"
     messages = pluralize(one.compacted.count, "message")
     if one.problem or not one.compacted.text:
-        problem = first_line(clean(one.problem or "no text"), 300)
+        problem = first_line(one.problem or "no text", 300)
         return f"{messages} dropped without a summary, because {why}: {problem}"
     cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
     took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= MIN_SECONDS else []
@@ -96,7 +100,7 @@ def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
 
 def retry_line(retry: Retry) -> str:
     """Return a failed attempt to call the model: ``attempt 1 failed, retried after 4.2 s: anthropic: too many requests``."""
-    reason = first_line(clean(retry.reason), 300)
+    reason = first_line(retry.reason, 300)
     if retry.attempt == 0:
         return f"waited {duration(retry.seconds)}: {reason}"
     return f"attempt {retry.attempt} failed, retried after {duration(retry.seconds)}: {reason}"

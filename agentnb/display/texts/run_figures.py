@@ -10,7 +10,17 @@ from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.detect.run_ends import kind_of_counted_calls, state_of
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, dollars, duration, pluralize, thousands
+from agentnb.display.texts.labels import (
+    FIGURE_SPACE,
+    amount,
+    clean,
+    count_of,
+    dollars,
+    duration,
+    pluralize,
+    short_id,
+    thousands,
+)
 from agentnb.display.texts.states import has_ended, rounds_words, steps_words
 
 
@@ -51,6 +61,11 @@ def prompt_with_author(run: Run) -> str:
     """Return the prompt, preceded by its author's name, if known."""
     first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
     return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
+
+
+def source_of(run: Run) -> str:
+    """Return the file name of a foreign run, or the end of the run's id otherwise."""
+    return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
 def usage_parts(run: Run) -> list[str]:

@@ -103,7 +103,7 @@ def state_words(state: RunState) -> str:
         more = LIMIT_WORDS.get(name, "") if value is None else limit_words(name, value)
         return f"{word}: {more}" if more else word
     if state.status == "stopped":
-        more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
+        more = ENDED.get(state.stop_reason) or first_line(state.stop_reason, 60)
         return f"{word}: {more}" if more else word
     return word
 
@@ -136,7 +136,7 @@ def outcome_words(assessment: Assessment | None) -> str:
         return ""
     if assessment.source != "trace":
         return f"{assessment.source} {assessment.outcome}"
-    name = clean(first_line(assessment.name, MAX_OF_AN_OUTCOME))
+    name = first_line(assessment.name, MAX_OF_AN_OUTCOME)
     if assessment.score is not None:
         return f"{name} {assessment.score:g}"
     return f"{name} {VALUES_OF_OUTCOMES[assessment.outcome]}"
@@ -150,7 +150,7 @@ def outcome_with_source(run: Run) -> str:
     if assessment.source == "trace":
         product = f" ({run.origin.format.replace('_', '-')})" if run.origin is not None else ""
         return f"{assessment.outcome}: {outcome_words(assessment)}{clean(product)}"
-    name = clean(first_line(assessment.name, MAX_OF_AN_EXPECTATION))
+    name = first_line(assessment.name, MAX_OF_AN_EXPECTATION)
     label = name if assessment.source in ("expectation", "check") else f"label by {name}" if name else "label"
     return f"{assessment.outcome}: {label}" if label else assessment.outcome
 
@@ -188,7 +188,7 @@ def _doing_steps(run: Run) -> str:
     names = [step.agent if step.kind == CALL else step.id.rpartition("/")[2] for step in running if step.id not in blocks]
     if any(step.agent == PLANNING for step in running):
         return "Planning"
-    listed = ", ".join(clean(first_line(name, 40)) for name in names)
+    listed = ", ".join(first_line(name, 40) for name in names)
     return f"Running {listed if len(names) <= MAX_NAMED else pluralize(len(names), 'step')}".strip()
 
 

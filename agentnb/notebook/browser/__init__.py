@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -20,8 +20,9 @@ from agentnb.notebook.browser.browser_widget import make_widget
 from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widget_tools import close, error_words
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.lookup.dotted_names import public
+from agentnb.notebook.widget_tools import close, error_words, has_kernel
+from agentnb.notebook.worker_thread import worker
 
 MAX_OPEN = 8
 """Maximum number of interactive browsers in a kernel; any others show their saved form."""
@@ -37,11 +38,6 @@ def browse(source: RunSource, *, strict: bool = False) -> Browser:
     and the first run are shown as HTML or text.
     """
     return Browser(source if isinstance(source, Runs) else read_runs(source, get_ipython(), strict=strict))
-
-
-@cache
-def _worker() -> Worker:
-    return Worker("agentnb-browser")
 
 
 class Browser:
@@ -68,17 +64,18 @@ class Browser:
             widget, self._widget = self._widget, None
             close(widget)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
         if not self.runs:
             return {"text/plain": self._title}
-        kernel = getattr(get_ipython(), "kernel", None)
-        if kernel is None:
+        if not has_kernel(get_ipython()):
             return {"text/plain": repr(self)}
-        if self._widget is None and is_attended(kernel):
+        if self._widget is None and is_attended(get_ipython()):
             self._widget = make_widget()
             self.__dict__.pop("_frame", None)  # it names the widget
             self._widget.on_msg(self._hear)
-            _keep_open(self)
+            _open.append(self)
+            while len(_open) > MAX_OPEN:
+                _open.popleft().close()
         return {"text/plain": repr(self), "text/html": shown.saved_html(self._frame, self._opened)}
 
     # What is shown
@@ -109,8 +106,8 @@ class Browser:
         if self._place is None:
             return ""
         variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-        for name, value in [*variables.items()]:
-            if not name.startswith("_") and (value is self.runs or value is self):
+        for name, value in public(variables):
+            if value is self.runs or value is self:
                 return f"{name}[{self._place}]" if value is self.runs else f"{name}.runs[{self._place}]"
         return f"runs[{self._place}]"
 
@@ -124,7 +121,7 @@ class Browser:
         actions: dict[str, Callable[[Message], None]] = {"hello": self._hello, "list": self._list, "open": self._open}
         action = actions.get(str(message.get("do"))) if isinstance(message, dict) else None
         if action is not None:
-            _worker().do(partial(self._do, action, message))
+            worker("agentnb-browser").do(partial(self._do, action, message))
 
     def _do(self, action: Callable[[Message], None], message: Message) -> None:
         error = ""
@@ -190,9 +187,3 @@ class Browser:
             replay_buttons().add(self.run)
         fields = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
         self._tell({"kind": "opened", **fields, "html": self._opened})
-
-
-def _keep_open(browser: Browser) -> None:
-    _open.append(browser)
-    while len(_open) > MAX_OPEN:
-        _open.popleft().close()

@@ -9,6 +9,7 @@ from agentnb.display.texts.labels import duration, pluralize
 from agentnb.interchange.files import Runs, RunSource, iter_traces
 from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell
+from agentnb.notebook.widget_tools import has_kernel
 
 PROGRESS_DELAY = 1.0
 """Seconds before progress is shown."""
@@ -20,13 +21,11 @@ def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
     """Return the source's runs and any problems in reading them. A notebook shows a progress line."""
     problems: list[Problem] = []
     runs = Runs()
-    line = _Line() if getattr(shell, "kernel", None) is not None else None
+    line = _Line(is_shown=has_kernel(shell))
     for run in iter_traces(source, strict=strict, problems=problems):
         runs.append(run)
-        if line is not None:
-            line.read(len(runs))
-    if line is not None:
-        line.end(len(runs))
+        line.read(len(runs))
+    line.end(len(runs))
     runs.problems += problems
     return runs
 
@@ -34,14 +33,15 @@ def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
 class _Line:
     """Progress line with the number of runs read, shown only if reading takes a while."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown = is_shown
         self._began = self._shown = perf_counter()
         self._cell: Cell | None = None
 
     def read(self, count: int) -> None:
         """Update the displayed count if an update is due."""
         at = perf_counter()
-        if at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
+        if self._is_shown and at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
             self._shown = at
             self._show(f"Reading: {pluralize(count, 'run')} so far")
 

@@ -8,7 +8,6 @@ must not hold up the run either.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.approvals import ALWAYS, DENY, is_of_draft
 from agentnb.display.card.request_view import request_view_html
+from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.parts.questions.answer_controls import CANCEL_QUESTION
 from agentnb.display.parts.questions.call_view import FILL, call_part_html
@@ -31,7 +31,6 @@ from agentnb.display.parts.questions.schema_form import EDIT_FORM, FORM, form_ht
 from agentnb.display.parts.tool_card import tool_body_html
 from agentnb.errors import SettingsError
 from agentnb.notebook.card.unsaved import KEY, save_page
-from agentnb.notebook.worker_thread import Worker
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.question_forms import answer_of_form
 from agentnb.tools.todos.board import as_todo_board
@@ -60,7 +59,7 @@ def _all(live: LiveRun, message: Message) -> Html:
     """Return the complete form of a result that was shown only in part."""
     records = (record for item in reversed(live.run.rounds) for record in item.records)
     record = next((record for record in records if record.call.id == str(message["call"])), None)
-    return NOTHING if record is None else tool_body_html(record, whole=True)
+    return NOTHING if record is None else tool_body_html(record, Form(whole=True))
 
 
 def _call_part(live: LiveRun, message: Message) -> Html:
@@ -134,15 +133,6 @@ CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
 """The changes to a draft that a single button makes."""
 
 
-def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
-    """Wrap an action whose return value is not HTML for the card."""
-
-    def done(live: LiveRun, message: Message) -> None:
-        do(live, message)
-
-    return done
-
-
 AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "stop": lambda live, message: live.stop("the Stop button"),
     "pause": lambda live, message: live.pause(),
@@ -172,19 +162,13 @@ DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
     KEY: save_page,
 }
 """Actions that draw on request. A run may be read from any thread, because its lists only grow."""
-ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
+ACTIONS: dict[str, Callable[[LiveRun, Message], object]] = {
     **AT_ONCE,
     **DRAWN,
     DRAFT: _change_draft,
     STEP_FORM: _save_step,
     "tick": _tick,
     "move": _move,
-    "add": _no_answer(lambda live, message: as_todo_board(live.board).add(str(message["text"]))),
-    "remove": _no_answer(lambda live, message: as_todo_board(live.board).remove(int(message["key"]))),
+    "add": lambda live, message: as_todo_board(live.board).add(str(message["text"])),
+    "remove": lambda live, message: as_todo_board(live.board).remove(int(message["key"])),
 }
-
-
-@cache
-def drawing() -> Worker:
-    """Return the worker whose single thread draws what cards request (`DRAWN`)."""
-    return Worker("agentnb-cards")

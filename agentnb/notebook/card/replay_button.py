@@ -12,8 +12,8 @@ from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import is_offered
 from agentnb.display.css import style_sheet
 from agentnb.display.texts.labels import clean
-from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script
-from agentnb.notebook.worker_thread import Worker
+from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script, synced
+from agentnb.notebook.worker_thread import worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16
@@ -51,7 +51,7 @@ class ReplayButtons:
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
         if isinstance(message, dict) and message.get("do") == "replay":
-            _worker().do(partial(self._replay, str(message.get("run"))))
+            worker("agentnb-replays").do(partial(self._replay, str(message.get("run"))))
 
     def _replay(self, run_id: str) -> None:
         run = self._runs.get(run_id)
@@ -73,11 +73,6 @@ def replay_buttons() -> ReplayButtons:
 
 
 @cache
-def _worker() -> Worker:
-    return Worker("agentnb-replays")
-
-
-@cache
 def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
@@ -86,7 +81,7 @@ def _widget_class() -> Any:
 
         _esm = script("document.js", "replay.js")
         _css = style_sheet()
-        runs = List(Unicode()).tag(sync=True)
+        runs = synced(List, Unicode())
         """The ids of the runs with a button."""
 
     return ReplayWidget

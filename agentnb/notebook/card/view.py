@@ -23,12 +23,13 @@ from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html, tag
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
-from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
+from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
 from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, error_words
+from agentnb.notebook.worker_thread import worker
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.model_code import click
@@ -156,7 +157,7 @@ class CardView:
     def _nested_soon(self) -> None:
         with self._lock:
             self._nested_changed = False
-            self._card.nested_changed()
+            self._card.redraw_round()
             if self._timer is None and self._widget is not None and not self._is_over:
                 self._send_soon()
 
@@ -273,7 +274,7 @@ class CardView:
         elif do in AT_ONCE:
             self._do(message)
         elif do in DRAWN:
-            drawing().do(partial(self._do, message))
+            worker("agentnb-cards").do(partial(self._do, message))
         elif do in ACTIONS:
             self._on_loop(self._do, message)
         else:
@@ -299,7 +300,7 @@ class CardView:
         try:
             if self._live is not None:
                 answer = self._done(self._live, message)
-                if answer is not None:
+                if message["do"] in DRAWN:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except Exception as broken:  # also from a custom board, or a message that our card did not send
             error = error_words(broken, f"An action on the card of run {self._run.id}")
@@ -309,7 +310,7 @@ class CardView:
         self._tell(heard | ({"fields": redact(fields)} if fields else {}))
         self._on_loop(self._send)
 
-    def _done(self, live: LiveRun, message: Frame) -> Html | None:
+    def _done(self, live: LiveRun, message: Frame) -> object:
         do = message["do"]
         with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
             with click():

@@ -19,6 +19,7 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.frontend import asker, can_ask, is_attended, view_for
 from agentnb.notebook.views import Cell, DisplayView, TerminalView
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.runtime.host.host import Beginning, Host
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.threads import running_loop
@@ -136,7 +137,7 @@ class CellHost:
 
     def _watch(self, beginning: Beginning) -> Watcher | None:
         with self._lock:
-            if getattr(self._shell, "kernel", None) is None:  # lines of several runs would interleave
+            if not has_kernel(self._shell):  # lines of several runs would interleave
                 if self._printed is not None and self._printed.run.should_continue:
                     return None
                 self._printed = beginning
@@ -148,12 +149,11 @@ class CellHost:
     def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
         """Return the box for an experiment that the cell started; a terminal shows its own line."""
         self._session.take_experiment(control)
-        kernel = getattr(self._shell, "kernel", None)
-        if kernel is None:
+        if not has_kernel(self._shell):
             return None
         from agentnb.notebook.experiments.progress_box import ProgressBox
 
-        return ProgressBox(control, self._open_widgets if is_attended(kernel) else None)
+        return ProgressBox(control, self._open_widgets if is_attended(self._shell) else None)
 
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from inspect import getdoc
 from typing import Any
@@ -23,7 +22,7 @@ from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts_command import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance_command import find_guidance, set_lines, set_text
-from agentnb.notebook.commands.history_command import show_history
+from agentnb.notebook.commands.history_command import history_command
 from agentnb.notebook.commands.key_command import key_lines, key_verdict
 from agentnb.notebook.commands.mcp import mcp_command
 from agentnb.notebook.commands.models_command import model_lines, provider_models
@@ -35,6 +34,7 @@ from agentnb.notebook.commands.todos_command import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
+from agentnb.notebook.magic_errors import split_words
 from agentnb.notebook.variable_names import find_model, find_tools, tool_names, words_of
 from agentnb.session.option_defaults import MODELS
 from agentnb.session.session import Session
@@ -72,11 +72,6 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
     print("\n".join(status_lines(session)))
 
 
-def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID | --all]: stop the newest run or experiment, the given one, or all, and keep their results"""
-    print(stop_command(session, rest))
-
-
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: pause the newest run or experiment, or the given one, before its next round or run"""
     live = find_live(session, rest)
@@ -107,8 +102,9 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
             f"Run {live.run_id} is a {live.run.kind} and does not accept messages",
             "To change it: %agent stop",
         )
-    is_now = rest == NOW.strip() or rest.startswith(NOW)
-    text = rest.removeprefix(NOW.strip()).lstrip() if is_now else rest
+    first, _, after = rest.partition(" ")
+    is_now = first == "--now"
+    text = after.lstrip() if is_now else rest
     if not text:
         raise SettingsError("The message is empty", "Write: %agent say --now TEXT")
     live.say(text, now=is_now)
@@ -162,7 +158,7 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         if servers := server_words(session):
             print(f"MCP servers: {', '.join(servers)}. To see the tools of one: %agent tools {servers[0]}")
         return
-    toolbox = Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups()))
+    toolbox = Toolbox(find_tools(words_of([split_words(rest)]), shell.user_ns, session.tool_groups()))
     for item in toolbox.servers:
         print("\n".join([tool_text(redact(spec)) for spec in specs_of(session, item)] or shown_later([item])))
     for tool in toolbox:
@@ -180,7 +176,7 @@ def key(session: Session, shell: InteractiveShell, rest: str) -> None:
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[KEY=VALUE ...]: the options that cells omit; without KEY=VALUE, show them all"""
     changed = []
-    for word in _words(rest):
+    for word in split_words(rest):
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} is not a setting", "Write KEY=VALUE, such as model=simulated:disciplined")
@@ -190,22 +186,12 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     print("\n".join(default_lines(session, changed or session.defaults)))
 
 
-def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
-    show_history(session, shell, _words(rest))
-
-
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
     """ID ... | --older-than 30d | --failed [--yes]: delete runs after confirmation; live runs stay, waiting ones go only by ID
 
     --yes: do not ask, for frontends without input such as nbconvert.
     """
-    print(delete_command(session, shell, _words(rest)))
-
-
-def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: restore the files that the newest run with such changes, or the given one, changed with write_file and edit_file"""
-    print(undo_command(session, rest))
+    print(delete_command(session, shell, split_words(rest)))
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
@@ -217,16 +203,9 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError as error:
-        raise SettingsError(f"{error} in: {line}", "Check the quotation marks and backslashes") from error
-
-
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "status": status,
-    "stop": stop,
+    "stop": stop_command,
     "pause": pause,
     "resume": resume,
     "say": say,
@@ -241,13 +220,12 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "tools": tools,
     "key": key,
     "defaults": defaults,
-    "history": history,
+    "history": history_command,
     "load": load,
     "delete": delete,
-    "undo": undo,
+    "undo": undo_command,
     "mcp": mcp_command,
     "recover": recover_run,
 }
-NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text, where ``{x}`` and ``$x`` are not replaced by variables."""

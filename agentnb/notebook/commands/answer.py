@@ -13,7 +13,7 @@ from agentnb.advice import AnswerRun
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
 from agentnb.core.run.approvals import APPROVE, answerable_later
 from agentnb.display.texts.judged_call import question_text
-from agentnb.display.texts.labels import SHORT_ID, clean, first_line
+from agentnb.display.texts.labels import SHORT_ID, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
 from agentnb.display.texts.states import next_step
 from agentnb.errors import SettingsError
@@ -219,4 +219,4 @@ def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]]) -> str:
 
 
 def _question_line(question: WaitingOnUser) -> str:
-    return first_line(clean(question_text(question)), MAX_OF_A_QUESTION)
+    return first_line(question_text(question), MAX_OF_A_QUESTION)

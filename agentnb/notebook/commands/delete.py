@@ -41,7 +41,8 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
         return "\n".join(filter(None, ["No runs were deleted", kept]))
     runs = [run for family in chosen for run in family]
     size = file_size(sum(session.store.size(run.id) for run in runs))
-    subject = f"{pluralize(len(chosen), 'run')}{_nested_words(len(runs) - len(chosen))}"
+    nested = f" with {pluralize(len(runs) - len(chosen), 'nested run')}" if len(runs) > len(chosen) else ""
+    subject = f"{pluralize(len(chosen), 'run')}{nested}"
     lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{subject} in {session.store.shown_folder}, {size}")]
     if len(chosen) > MAX_SHOWN:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
@@ -124,7 +125,3 @@ def _fits(run: RunSummary, wanted: Wanted) -> bool:
 def has_failed(run: RunSummary) -> bool:
     """True if the run ended with an error or failed its task."""
     return run.status == "failed" or run.outcome == "failed"
-
-
-def _nested_words(count: int) -> str:
-    return f" with {pluralize(count, 'nested run')}" if count else ""

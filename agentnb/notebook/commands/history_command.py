@@ -16,6 +16,8 @@ from agentnb.display.markup import Html, words
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.magic_errors import split_words
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary, families
 
@@ -41,14 +43,10 @@ KINDS = [
 """Words that tab completion offers."""
 
 
-def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all ``wanted`` words and have every ``--tag``.
-
-    A leading number sets how many to show. ``--failed``: runs that a check, a label or their trace calls failed.
-    ``--nested``: each run is followed by its nested runs, and a match in one of them is enough.
-    """
-    most = DEFAULT_COUNT
-    with_nested = NESTED in wanted
+def history_command(session: Session, shell: Any, rest: str) -> None:
+    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all words, or those whose check failed"""
+    most, wanted = DEFAULT_COUNT, split_words(rest)
+    with_nested = NESTED in wanted  # a match in a nested run is enough
     outcome: Outcome | None = "failed" if FAILED in wanted else None
     tags, wanted = _tags([word for word in wanted if word not in (NESTED, FAILED)])
     if wanted and wanted[0].isdecimal():
@@ -68,7 +66,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
         title += f". {pluralize(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(summaries, title)
-    if getattr(shell, "kernel", None) is None:
+    if not has_kernel(shell):
         print(text)
         return
     html = history_html(summaries, title, lambda run_id: _open_run(session, run_id))
@@ -87,11 +85,6 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
         else:
             raise SettingsError("--tag needs a tag", "Write %agent history --tag WORD")
     return tags, others
-
-
-def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the summaries of top-level runs in the store, newest first."""
-    return (family[0] for family in families_known_here(session))
 
 
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
@@ -114,16 +107,11 @@ def _as_live(summary: RunSummary, run: Run) -> RunSummary:
 def _title(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
     title = list_title(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = (
-        any(summary.can_be_recovered for summary in summaries),
-        any(summary.can_be_answered for summary in summaries),
-    )
-    sentences = [
-        title,
-        *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
-        *(["Answer a run that is waiting for you: %agent answer ID TEXT"] if waiting else []),
-    ]
-    return ". ".join(sentences)
+    if any(summary.can_be_recovered for summary in summaries):
+        title += ". Resume an interrupted run: %agent recover ID"
+    if any(summary.can_be_answered for summary in summaries):
+        title += ". Answer a run that is waiting for you: %agent answer ID TEXT"
+    return title
 
 
 def _open_run(session: Session, run_id: str) -> Html:

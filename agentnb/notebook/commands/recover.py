@@ -37,6 +37,7 @@ from agentnb.notebook.variable_names import (
     unquote,
     words_of,
 )
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.gate_names import missing_gates, missing_subject, name_of_gate
 from agentnb.runtime.runs.orchestration import Orchestration
@@ -152,8 +153,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
     if not session.notebook:  # a terminal, or a kernel that does not know its notebook
         print(whose)
         return True
-    kernel = getattr(shell, "kernel", None)
-    if kernel is not None and not is_attended(kernel):
+    if has_kernel(shell) and not is_attended(shell):
         raise SettingsError(f"{whose}, not in {session.notebook}", f"To recover it here: %agent recover {run.id} {HERE_OPTION}")
     reply = input(f"{whose}. Recover it in {session.notebook}, with the functions defined here? [y/N] ")
     return reply.strip().lower() in ("y", "yes")

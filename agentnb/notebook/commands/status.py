@@ -84,16 +84,11 @@ def default_lines(session: Session, keys: Collection[str]) -> list[str]:
 
 def _left_behind(session: Session, newest_first: Sequence[RunSummary]) -> list[str]:
     """Return a line about the newest run in the store if its kernel died during the run."""
-    return [
-        clean(f"Run {run.id}{_elsewhere(session, run)} was interrupted. To resume it: %agent recover {run.id}")
-        for run in newest_first[:1]
-        if run.can_be_recovered
-    ]
-
-
-def _elsewhere(session: Session, one: RunSummary) -> str:
-    """Return the notebook in which the run was started, if it is not this one."""
-    return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
+    run = next(iter(newest_first), None)
+    if run is None or not run.can_be_recovered:
+        return []
+    elsewhere = f", started in {run.notebook}," if run.notebook not in ("", session.notebook) else ""
+    return [clean(f"Run {run.id}{elsewhere} was interrupted. To resume it: %agent recover {run.id}")]
 
 
 def _explain_setting(session: Session, key: str, value: str) -> str:

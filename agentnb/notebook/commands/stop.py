@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import continue_hint
@@ -22,8 +24,8 @@ MAX_LIVE = 10
 """Maximum live runs named; any others are counted."""
 
 
-def stop_command(session: Session, rest: str) -> str:
-    """Stop the newest run, the run with the id on the line, or all runs; report what has ended and what is still live."""
+def stop_command(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID | --all]: stop the newest run or experiment, the given one, or all, and keep their results"""
     chosen: list[LiveRun | Control] = (
         [*session.experiments(), *session.running()] if rest == ALL else [find_live(session, rest)]
     )
@@ -37,7 +39,7 @@ def stop_command(session: Session, rest: str) -> str:
     session.stop(runs, PATIENCE)
     lines = [f"Stopping experiment {control.id}. Run its cell again to complete the missing runs" for control in experiments]
     lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stop_lines(live, count)]
-    return "\n".join([*lines, *_still_live(session, chosen)])
+    print("\n".join([*lines, *_still_live(session, chosen)]))
 
 
 def find_live(session: Session, part_of_id: str) -> LiveRun | Control:
@@ -80,5 +82,5 @@ def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[
 def _name(live: LiveRun | Control) -> str:
     if isinstance(live, Control):
         return f"experiment {live.id}"
-    prompt = first_line(clean(live.run.prompt), MAX_PROMPT)
+    prompt = first_line(live.run.prompt, MAX_PROMPT)
     return f"{live.run_id} ({prompt})" if prompt else live.run_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from agentnb.advice import StopRun
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import SettingsError, StoreError
@@ -10,12 +12,12 @@ from agentnb.rerun.undo.undoing import has_file_changes, undo_run
 from agentnb.session.session import Session
 
 
-def undo_command(session: Session, rest: str) -> str:
-    """Undo the named run, or the newest run in this notebook that changed files; return a report."""
+def undo_command(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: restore the files that the newest run with such changes, or the given one, changed with write_file and edit_file"""
     run_id = session.store.find(rest) if rest else _newest(session)
     if run_id in [live.run_id for live in session.running()]:
         raise StoreError(f"Run {run_id} is running", StopRun(run_id, lead="Stop it first"))
-    return undo_text(undo_run(session.store, run_id))
+    print(undo_text(undo_run(session.store, run_id)))
 
 
 def undoable(session: Session) -> list[str]:

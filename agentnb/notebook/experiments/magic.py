@@ -6,8 +6,7 @@ from argparse import Namespace
 from concurrent.futures import Future
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+from IPython.core.magic import cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.errors import AgentnbError
@@ -17,20 +16,13 @@ from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.notebook.experiments.cell_body import experiment_of_cell
 from agentnb.notebook.experiments.progress_box import results_in
-from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parse_options
+from agentnb.notebook.magic_errors import SessionMagics, in_one_line, one_line_errors, parse_options
 from agentnb.notebook.variable_names import check_variable
-from agentnb.session.session import Session
 
 
 @magics_class
-class ExperimentMagics(Magics):
+class ExperimentMagics(SessionMagics):
     """The magic ``%%experiment``."""
-
-    shell: InteractiveShell
-
-    def __init__(self, shell: InteractiveShell, session: Session) -> None:
-        super().__init__(shell)
-        self.session = session
 
     @one_line_errors
     @magic_arguments("%experiment")

@@ -64,7 +64,7 @@ def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, A
         problem = f"{part} is of type {error}; agentnb does not run code to look up a tool"
         raise _unknown_tool(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
-        objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
+        objects = [f"{variable}.{part}" for variable, held in public(variables) if _is_a(held, value)]
         hint = f"Name it with an instance: {(objects or ['my_object.' + part])[0]}"
         raise _unknown_tool(name, f"{part} is a method of a class and needs an instance", hint) from None
     if attribute is MISSING:
@@ -76,7 +76,8 @@ def _unknown_tool(name: str, why: str, advice: Advised) -> UnknownTool:
     return UnknownTool(f"There is no tool {name!r}: {why}", advice)
 
 
-def _public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the variables whose names do not begin with an underscore. A running cell may add others meanwhile."""
     return [(name, value) for name, value in list(variables.items()) if not name.startswith("_")]
 
 
@@ -92,36 +93,32 @@ def static_attribute(value: Any, name: str) -> Any:
     """
     if _is_a(value, types.ModuleType):
         return _variables_of(value).get(name, MISSING)
-    attribute = inspect.getattr_static(value, name, MISSING)
-    if _is_a(value, type):
+    attribute, kind = inspect.getattr_static(value, name, MISSING), type(value)
+    if is_class := _is_a(value, type):
         if type(attribute) in (*METHODS, types.MethodDescriptorType):
             raise NeedsObject
-        return _of_class(attribute, value)
-    is_its_own = attribute is not inspect.getattr_static(type(value), name, MISSING)
-    return attribute if is_its_own else _bound(attribute, value)
-
-
-def _bound(held: Any, value: Any) -> Any:
-    """Return a class attribute as accessed through an object."""
-    if type(held) in METHODS:
-        return types.MethodType(held, value)
-    if type(held) is types.MethodDescriptorType:
-        return held.__get__(value)
-    return _of_slot(held, value) if type(held) is types.MemberDescriptorType else _of_class(held, type(value))
-
-
-def _of_class(held: Any, kind: type) -> Any:
-    """Return a class attribute as accessed through the class."""
-    if type(held) is types.ClassMethodDescriptorType:
-        return held.__get__(None, kind)
-    if type(held) in (staticmethod, classmethod):
-        function = held.__func__
-        if not _is_a(function, (*METHODS, types.BuiltinFunctionType)):  # a property, which `__get__` would run
+        kind = value
+    elif attribute is not inspect.getattr_static(kind, name, MISSING):
+        return attribute  # its own
+    if type(attribute) in (staticmethod, classmethod):
+        function = attribute.__func__
+        if type(function) not in (*METHODS, types.BuiltinFunctionType):  # a property, which `__get__` would run
             raise NeedsCode(type(function).__name__)
-        return function if type(held) is staticmethod else types.MethodType(function, kind)
-    if not _is_a(held, types.BuiltinFunctionType) and inspect.getattr_static(type(held), "__get__", MISSING) is not MISSING:
-        raise NeedsCode(type(held).__name__)
-    return held
+    elif not _is_bound_by_python(attribute, is_class=is_class):
+        has_code = inspect.getattr_static(type(attribute), "__get__", MISSING) is not MISSING
+        if has_code and not _is_a(attribute, types.BuiltinFunctionType):
+            raise NeedsCode(type(attribute).__name__)
+        return attribute
+    try:
+        return attribute.__get__(None if is_class else value, kind)
+    except AttributeError:  # an empty slot
+        return MISSING
+
+
+def _is_bound_by_python(attribute: Any, *, is_class: bool) -> bool:
+    """True if binding an attribute runs no code of its class; the slots of a class are only bound to its objects."""
+    of_objects = () if is_class else (*METHODS, types.MethodDescriptorType, types.MemberDescriptorType)
+    return type(attribute) in (types.ClassMethodDescriptorType, *of_objects)
 
 
 def _variables_of(module: types.ModuleType) -> dict[str, Any]:
@@ -129,13 +126,6 @@ def _variables_of(module: types.ModuleType) -> dict[str, Any]:
     slot: Any = vars(types.ModuleType)["__dict__"]
     variables: dict[str, Any] = slot.__get__(module)
     return variables
-
-
-def _of_slot(held: types.MemberDescriptorType, value: Any) -> Any:
-    try:
-        return held.__get__(value)
-    except AttributeError:
-        return MISSING
 
 
 def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
@@ -153,7 +143,7 @@ def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
         return []
     names = (
         f"{variable}.{name}"
-        for variable, value in _public(variables)
+        for variable, value in public(variables)
         if not _is_a(value, PLAIN) and _is_function(_attribute(value, name))
     )
     return [*islice(names, MAX_PROPOSED)]

@@ -17,7 +17,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
-from agentnb.display.lists.history_list import run_list_html
+from agentnb.display.lists.history_list import list_title, run_list_html
 from agentnb.display.markup import tag
 from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.states import is_going_on
@@ -28,12 +28,12 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
-from agentnb.notebook.commands.history_command import as_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.ipython_extension import session_of
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.panel_widgets import PanelWidgets
-from agentnb.notebook.widget_tools import error_words, view_bundle
+from agentnb.notebook.widget_tools import error_words, has_kernel, view_bundle
 from agentnb.notebook.worker_thread import Worker
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
@@ -65,7 +65,7 @@ def panel() -> Panel:
     shell: Any = get_ipython()
     if shell is None:
         raise SettingsError("The panel needs a notebook", "In Python: Agent(...).run_sync(PROMPT)")
-    if getattr(shell, "kernel", None) is None:
+    if not has_kernel(shell):
         raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
     existing: Panel | None = getattr(shell, PANEL, None)
@@ -131,7 +131,7 @@ class Panel:
             self._area.show(None)
             self._widgets.close()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_include_and_exclude: Any) -> dict[str, Any]:
         sentence = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
         plain = {"text/plain": sentence, "text/html": tag("p", "", sentence)}
         return view_bundle(self._widgets.whole) | plain if self.is_open else plain
@@ -207,13 +207,11 @@ class Panel:
 
     def _list_runs(self) -> None:
         self._seen = self._state()
-        summaries = list(islice(as_known_here(self._session), MAX_LISTED_RUNS))
+        summaries = [family[0] for family in islice(families_known_here(self._session), MAX_LISTED_RUNS)]
         self._used = [summary.model for summary in summaries]
         self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
-        cut = len(summaries) == MAX_LISTED_RUNS and count > sum(1 + summary.nested for summary in summaries)
-        newest = f", the newest {MAX_LISTED_RUNS}" if cut else ""
-        note = f"{pluralize(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        note = list_title(summaries, count=count, folder=self._session.store.shown_folder, most=MAX_LISTED_RUNS, wanted=())
         waiting = sum(summary.can_be_answered for summary in summaries)
         if waiting:
             which = "it" if waiting == 1 else "one"

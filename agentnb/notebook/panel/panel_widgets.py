@@ -9,7 +9,7 @@ from uuid import uuid4
 from traitlets import Dict, Unicode
 
 from agentnb.display.css import style_sheet
-from agentnb.notebook.widget_tools import STATIC, close, hear_while_busy, script
+from agentnb.notebook.widget_tools import STATIC, close, hear_while_busy, script, synced
 
 
 @cache
@@ -24,18 +24,18 @@ def _part_class() -> Any:
 
         _esm = script("document.js", "panel.js")
         _css = style_sheet() + (STATIC / "panel.css").read_text("utf-8")
-        part = Unicode().tag(sync=True)
-        offers = Dict().tag(sync=True)
-        chosen = Dict().tag(sync=True)
+        part = synced(Unicode)
+        offers = synced(Dict)
+        chosen = synced(Dict)
         """The current input, kept in case the page is reloaded. Only the browser writes it."""
-        html = Unicode().tag(sync=True)
-        selected = Unicode().tag(sync=True)
-        whole = Unicode().tag(sync=True)
+        html = synced(Unicode)
+        selected = synced(Unicode)
+        whole = synced(Unicode)
         """Id of the entire panel's model, which the page uses to find it in the notebook."""
-        remains = Unicode().tag(sync=True)
+        remains = synced(Unicode)
         """Content that the page shows instead if the kernel is gone."""
-        note = Unicode().tag(sync=True)
-        error = Unicode().tag(sync=True)
+        note = synced(Unicode)
+        error = synced(Unicode)
 
     return PanelPart
 

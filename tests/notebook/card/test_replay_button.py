@@ -46,13 +46,13 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     new_page = Page()
     monkeypatch.setattr(replay_button, "_widget_class", lambda: lambda: new_page)
 
-    def work() -> Any:
+    def work(name: str) -> Any:
         def do(job: Callable[[], object]) -> None:
             job()
 
         return SimpleNamespace(do=do)
 
-    monkeypatch.setattr(replay_button, "_worker", work)
+    monkeypatch.setattr(replay_button, "worker", work)
     return new_page
 
 

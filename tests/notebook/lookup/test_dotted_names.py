@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -264,6 +265,11 @@ def test_names_after_a_dot_are_completed(subtests: pytest.Subtests) -> None:
     }.items():
         with subtests.test(beginning):
             assert sorted(dotted_names(beginning, variables)) == sorted(names)
+
+
+def test_names_of_a_compiled_pattern_are_completed() -> None:
+    """Some of its methods are bound only with their class: without it, Python itself crashes."""
+    assert dotted_names("words.finditer", {"words": re.compile("a")}) == ["words.finditer"]
 
 
 def test_tools_remember_the_typed_name() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, tag, words
 from agentnb.display.parts.questions.address_view import link_html
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.later_calls import later_calls_html
@@ -97,7 +97,7 @@ def _opener(key: str, label: str, look: str = "") -> Html:
 
 def _panel(key: str, body: Html, **about: str) -> Html:
     """Return a fold that a button in the row opens; only then is its content requested from the kernel."""
-    return tag("details", "panel", tag("summary", ""), body, data_fold=key, **about)
+    return fold_tag("panel", "", "", body, data_fold=key, **about)
 
 
 def _reject(question: WaitingOnUser) -> Html:
@@ -129,10 +129,7 @@ def _field(question: WaitingOnUser) -> Html:
     kind = answer_form(question.schema).kind
     if kind == "number" and question.kind != "approval":
         return _number_field(question.schema)
-    return _text_field("Your answer, as JSON" if kind == "json" else "Your answer")
-
-
-def _text_field(label: str) -> Html:
+    label = "Your answer, as JSON" if kind == "json" else "Your answer"
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markdown.markdown import highlight_code
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
 from agentnb.display.texts.labels import cut
 from agentnb.display.texts.notebook_commands import in_notebook
@@ -30,7 +30,7 @@ def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -
     """Return the call that a question in a round concerns. The rest of a long part is in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
     notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
-    return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
+    return [*[tag("div", "question-text", note) for note in notes], *parts]
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:
@@ -45,20 +45,20 @@ def unread_note(question: WaitingOnUser) -> Html:
 
 def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, whole: bool) -> Html:
     is_titled = question.about is not None and part.kind in _TITLED
-    title = tag("div", "quiet", part.title) if part.title and not is_titled else NOTHING
+    heading = tag("div", "quiet", part.title) if part.title and not is_titled else NOTHING
     beginning = _beginning(part)
     if beginning == part.text or whole:
-        return tag("div", "question-part", title, _text(part))
+        return tag("div", "question-part", heading, _text(part))
     start = join_html(_text(part._replace(text=f"{beginning}…")))
     key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
-    summary = tag("summary", "", f"Show all {len(part.text):,} characters")
+    title = f"Show all {len(part.text):,} characters"
     look = "question-rest" + (f" rest-{part.kind}" if part.kind in _TO_READ else "")
     if live:
         container = tag("div", "", data_fill=key)
-        fold = tag("details", look, summary, container, data_fold=key, data_ask=FILL, data_round=str(index))
+        fold = fold_tag(look, "", title, container, data_fold=key, data_ask=FILL, data_round=str(index))
     else:
-        fold = tag("details", look, summary, _text(part, MAX_OF_A_QUESTION))
-    return tag("div", "question-part", title, start, fold)
+        fold = fold_tag(look, "", title, _text(part, MAX_OF_A_QUESTION))
+    return tag("div", "question-part", heading, start, fold)
 
 
 def _text(part: CallPart, most: int | None = None) -> Html:

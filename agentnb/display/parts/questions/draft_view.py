@@ -19,7 +19,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.questions.answer_controls import approval_controls
 from agentnb.display.parts.questions.schema_form import fields_html
 from agentnb.display.texts.labels import amount, dollars, pluralize
@@ -53,11 +53,11 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     is_open = asked.outcome == "open"
     is_asked = is_open and form.live and not form.over
     title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
-    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(record))
+    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], _edits(record))
     reach = reach_of(plan, specs)
     table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
-        decision_line = tag("div", "said", words(_by_words(record) or _draft_outcome(asked)))
+        decision_line = tag("div", "said", _by_words(record) or _draft_outcome(asked))
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, decision_line, nested, role="group", aria_label="A draft of a plan")
     parts = [head, _problem(asked), _reasoning(plan), table]
@@ -85,14 +85,14 @@ def _by_words(plan: PlanRecord) -> str:
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
-def _edits(record: PlanRecord) -> list[Html]:
-    return [tag("span", "quiet", f" · you changed it {pluralize(record.edits, 'time')}")] if record.edits else []
+def _edits(record: PlanRecord) -> Html:
+    return tag("span", "quiet", f" · you changed it {pluralize(record.edits, 'time')}") if record.edits else NOTHING
 
 
 def _problem(asked: AskedQuestion) -> Html:
     """Return why the most recent edit was refused."""
     problem = asked.question.problem
-    return tag("div", "field-error", words(problem), role="alert") if problem else NOTHING
+    return tag("div", "field-error", problem, role="alert") if problem else NOTHING
 
 
 def _reasoning(plan: PlanSpec) -> Html:
@@ -114,7 +114,7 @@ def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *,
 def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *, editable: bool) -> Html:
     step = plan.steps[place]
     number = str(step.number or place + 1)
-    description = tag("div", "", words(visible(step.description or step.type)))
+    description = tag("div", "", visible(step.description or step.type))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
     refused = _REFUSED if editable else NOTHING
     cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", description, _how(step, reach), refused, form)]
@@ -128,12 +128,12 @@ def _how(step: PlanStep, reach: Reach) -> Html:
     """Return the means of carrying out a step: a call with all its arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
     if reach == "executor":
-        return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
+        return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", tools))
     if reach in ("reply", ""):
         return tag("div", "draft-how", "A reply from the model" if reach == "reply" else f"There is no tool {tools}")
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
-    arguments = words(visible(", ".join(pairs)))
-    return tag("div", "draft-how", tag("code", "draft-code", words(step.tools[0]), "(", arguments, ")"))
+    arguments = visible(", ".join(pairs))
+    return tag("div", "draft-how", tag("code", "draft-code", step.tools[0], "(", arguments, ")"))
 
 
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
@@ -143,8 +143,7 @@ def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
     save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"), reset)
     about = {"data_do": STEP_FORM, "data_id": plan.id or "", "data_place": str(place)}
     body = fields_html(step_form(plan, place, specs), name, "The step, as JSON", [save], **about)
-    summary = tag("summary", "", f"Edit step {place + 1}")
-    return tag("details", "draft-edit", summary, body, data_fold=name)
+    return fold_tag("draft-edit", "", f"Edit step {place + 1}", body, data_fold=name)
 
 
 def _moves(plan: PlanSpec, place: int) -> Iterator[Html]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.questions import AskedQuestion, JudgedCall, WaitingOnUser
 from agentnb.core.run.approvals import decision
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.questions.address_view import address_html
 from agentnb.display.parts.questions.answer_controls import answer_controls
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
@@ -62,11 +62,10 @@ def _closed_html(asked: AskedQuestion, most: int | None) -> Html:
     folded below that line.
     """
     question = asked.question
-    if question.kind == "approval" and question.about is not None:
-        body = tag("div", "question-asked", words(question_text(question), most))
-        return tag("details", "question-closed", tag("summary", "", *_decision(asked, question.about, most)), body)
-    head = tag("div", "quiet", title_of(question, ASKED))
     body = tag("div", "question-asked", words(question_text(question), most))
+    if question.kind == "approval" and question.about is not None:
+        return fold_tag("question-closed", "", _decision(asked, question.about, most), body)
+    head = tag("div", "quiet", title_of(question, ASKED))
     listed = _listed_html(question, MAX_LISTED_OF_A_CLOSED_ONE)
     parts = [head, body, _address(question), listed, _answer(asked, most)]
     return tag("div", "question-closed", *parts, role="group", aria_label="A question for you")
@@ -79,14 +78,15 @@ def _answer(asked: AskedQuestion, most: int | None) -> Html:
     return tag("div", "quiet", answer_told(asked))
 
 
-def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list[Html]:
+def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> Html:
     """Return the decision about a call on one line, with later calls that it allows shown as code."""
     if asked.outcome != "answered":
-        return [words(answer_told(asked))]
+        return join_html(answer_told(asked))
     before, calls, after = decision_pieces(asked.question, about, asked.answer)
     kind, mark = ("good", "✓") if decision(asked.answer).approved else ("warn", "✗")
     code = tag("code", "", words(calls, most)) if calls else NOTHING
-    return [tag("span", kind, mark, aria_hidden="true"), words(f" {author(asked)} {before}", most), code, words(after, most)]
+    sign = tag("span", kind, mark, aria_hidden="true")
+    return join_html(sign, words(f" {author(asked)} {before}", most), code, words(after, most))
 
 
 def _address(question: WaitingOnUser) -> Html:

@@ -56,7 +56,7 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
         return tag("fieldset", "form-group", legend, _help(field), *inner)
     name = whole if field.key == WHOLE else "Other properties, as JSON" if field.is_others else cut(field.label, MAX_LABEL)
     needed = NOTHING if field.key == WHOLE else _is_needed(field)
-    label = tag("span", "form-label", words(name), needed)
+    label = tag("span", "form-label", name, needed)
     key = f"{FORM}:{question_id}:{field.key}"
     if field.kind == "choices":
         row = tag("div", "form-row", label, _boxes(field, key), role="group", aria_label=name)
@@ -103,7 +103,7 @@ def _help(field: FormField) -> Html:
     if field.may_be_null and field.is_required and field.kind != "json":
         notes.append("Empty for null")
     text = ". ".join(note.rstrip(".") for note in notes if note)
-    return tag("div", "form-help", words(text)) if text else NOTHING
+    return tag("div", "form-help", text) if text else NOTHING
 
 
 def _control(field: FormField, name: str, key: str) -> Html:
@@ -117,7 +117,7 @@ def _control(field: FormField, name: str, key: str) -> Html:
             "textarea",
             "field form-code",
             Html("\n"),
-            words(field.text),
+            field.text,
             rows=str(rows),
             spellcheck="false",
             placeholder=" ",

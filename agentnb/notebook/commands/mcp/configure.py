@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from typing import Any
 
 from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.frontend import asker
+from agentnb.notebook.magic_errors import split_words
 from agentnb.session.confirmed_servers import load_server_file
 from agentnb.session.session import Session
 from agentnb.tools.mcp.expansion import check_variables, secrets
@@ -37,7 +37,7 @@ _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compil
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
     """NAME COMMAND... | URL: configure a server, replacing one of the same name"""
-    server = _read(_words(rest))
+    server = _read(split_words(rest, is_secret=True))
     session.servers.configuration.add(server)
     print(clean(f"{server.name} is configured: {server.target}. Next: %%agent -t {PREFIX}{server.name}"))
     if secrets(server):
@@ -46,7 +46,7 @@ def add_command(session: Session, shell: Any, rest: str) -> None:
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
     """FILE: configure the servers of a file, yours or another program's, after showing it and asking"""
-    words = _words(rest)
+    words = split_words(rest, is_secret=True)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
     loaded = load_server_file(session.servers, words[0], asker(shell))
@@ -65,19 +65,12 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
 
 def remove_command(session: Session, shell: Any, rest: str) -> None:
     """NAME: forget a server that was added or loaded, and end its connection"""
-    words = _words(rest)
+    words = split_words(rest, is_secret=True)
     if len(words) != 1:
         raise SettingsError("Which server?", suggest_names("", session.servers.configuration.known) or "%agent mcp lists them")
     session.servers.configuration.remove(words[0])
     source = session.servers.configuration.source(words[0])
     print(clean(f"{words[0]} was removed" + (f". The {words[0]} from {source} remains" if source else "")))
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError as error:  # the line may contain a secret
-        raise SettingsError(f"{error} in this line", "Check the quotation marks and backslashes") from None
 
 
 def _read(typed: list[str]) -> MCPServer:

@@ -13,6 +13,7 @@ from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.commands.mcp.look import find_row
 from agentnb.notebook.frontend import ask_masked, asker
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.server_login import forget, in_lines, log_in
 from agentnb.session.session import Session
 from agentnb.tools.mcp.mcp_server import PREFIX
@@ -39,7 +40,7 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
     links = list[DisplayHandle]()
 
     def tell(words: str, address: WebAddress | None = None) -> None:
-        if address is None or getattr(shell, "kernel", None) is None:
+        if address is None or not has_kernel(shell):
             print(in_lines(words, address))
             return
         bundle = {"text/plain": in_lines(words, address), "text/html": login_html(words, address)}

@@ -13,6 +13,7 @@ from agentnb.display.lists.server_view import server_html, server_text
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
 from agentnb.display.markup import Html
 from agentnb.errors import SettingsError, suggest_similar
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.session.session import Session
@@ -102,7 +103,7 @@ def _hints(live: LiveServer, catalogue: Catalogue) -> list[str]:
 
 
 def _show(shell: Any, text: str, html: Html | None) -> None:
-    if html is None or getattr(shell, "kernel", None) is None:
+    if html is None or not has_kernel(shell):
         print(text)
         return
     display({"text/plain": text, "text/html": html}, raw=True)

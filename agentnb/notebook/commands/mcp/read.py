@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,9 @@ from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
 from agentnb.display.texts.labels import clean, cut, file_size, pluralize
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
+from agentnb.notebook.magic_errors import split_words
 from agentnb.notebook.variable_names import check_variable
+from agentnb.notebook.widget_tools import has_kernel
 from agentnb.session.session import Session
 from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.mcp.resources import Contents, contents_of, missing_arguments, prompt_text
@@ -89,10 +90,7 @@ def _argument(word: str) -> tuple[str, str]:
 
 def _line(text: str, shell: Any) -> _Line:
     """Return the words of the line, with each ``{x}`` replaced by the value of that variable."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise SettingsError(f"{error} in: {text}", "Check the quotation marks and backslashes") from error
+    words = split_words(text)
     out = _pop_out(words)
     expand: Callable[[str], str] = getattr(shell, "var_expand", str)
     return _Line([expand(word) for word in words], check_variable(out) if out else "")
@@ -117,7 +115,7 @@ def _show(content: Contents, shell: Any) -> None:
         _print(content.value)
         return
     kind = media_type(content.value)
-    if kind is not None and getattr(shell, "kernel", None) is not None:
+    if kind is not None and has_kernel(shell):
         display({kind: b64encode(content.value).decode(), "text/plain": _describe(content)}, raw=True)
         return
     print(f"{_describe(content)}. To get the bytes: -o VARIABLE")
