@@ -25,7 +25,7 @@ from agentnb.acp.agent_calls import (
     Kind,
     within,
 )
-from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.external_agent import ExternalAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds, denied_effects
@@ -91,7 +91,7 @@ class AcpModel:
 
     def __init__(
         self,
-        foreign: ForeignAgent,
+        foreign: ExternalAgent,
         work_dir: Path,
         tell_todos: Callable[[Todos], None],
         functions: Toolbox | None = None,

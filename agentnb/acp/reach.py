@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.external_agent import ExternalAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.run.approvals import AUTO, NEVER, READ_ONLY
@@ -43,7 +43,7 @@ def _effects(tools: Iterable[Tool]) -> frozenset[Effect]:
     return frozenset[Effect]().union(*[getattr(tool, "effects", None) or () for tool in tools])
 
 
-def check_holds(foreign: ForeignAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
+def check_holds(foreign: ExternalAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
     """Return a warning about actions taken without asking, or "", and whether to ask the person about the start.
 
     The person is asked if it is unknown whether the agent asks, unless they chose a mode of the agent or ``auto``.
@@ -67,7 +67,7 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions, denied: Mapping
     return f"{foreign.name} may write and execute without asking: {why}", False
 
 
-def _check_denied(foreign: ForeignAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
+def _check_denied(foreign: ExternalAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
     """Raise `SettingsError` if an effect is denied that the agent does not always ask about."""
     agent = foreign.known
     for text, effects in denied.items():
@@ -77,7 +77,7 @@ def _check_denied(foreign: ForeignAgent, denied: Mapping[str, frozenset[Effect]]
             raise SettingsError(problem, agent.sandbox or UNHELD)
 
 
-def _warn_of_auto(foreign: ForeignAgent) -> str:
+def _warn_of_auto(foreign: ExternalAgent) -> str:
     asked = foreign.known.asks_about
     approved, unasked = _nouns(asked), _nouns(set(NOUNS).difference(asked))
     reasons = [approved and f"auto approves {approved}", unasked and f"it does not always ask about {unasked}"]
@@ -98,7 +98,7 @@ def _doubt(agent: KnownAgent) -> str:
     return f"it is known to ask in {agent.tried}, but this is {program.version or 'an unknown version'}"
 
 
-def _how_to_hold(foreign: ForeignAgent) -> str:
+def _how_to_hold(foreign: ExternalAgent) -> str:
     agent = foreign.known
     if foreign.mode not in ("", agent.asks_in):
         return f"Omit --mode: it starts in {agent.asks_in}, where it asks" if agent.asks_in else "Omit --mode"
@@ -108,7 +108,7 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
     return f"Install that version: {agent.install.removesuffix('@latest')}{tried}"
 
 
-def check_cost(foreign: ForeignAgent) -> None:
+def check_cost(foreign: ExternalAgent) -> None:
     """Raise `SettingsError` if the agent does not report its cost, since no budget could then end its run."""
     if foreign.known.cost == "none":
         problem = f"{foreign.name} does not report its cost, so a budget cannot be enforced"

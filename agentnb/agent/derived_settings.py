@@ -146,12 +146,12 @@ def derive_settings(agent: AgentSettings) -> None:
 
 def _set_foreign(agent: AgentSettings) -> None:
     """Replace the model with an external agent. Raises `SettingsError` for a setting that cannot affect it."""
-    from agentnb.acp.foreign_agent import SHAPES_REQUESTS, EndWithTurn, ForeignAgent, check_reach
+    from agentnb.acp.external_agent import SHAPES_REQUESTS, EndWithTurn, ExternalAgent, check_reach
 
     derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
-    foreign = ForeignAgent.of(agent.acp, agent.mode)
-    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set explicitly
+    foreign = ExternalAgent.of(agent.acp, agent.mode)
+    if isinstance(agent.model, ExternalAgent):  # a copy: values derived for the original were not set explicitly
         foreign = replace(foreign, place=agent.model.place)
         same = [name for name, value in derived.items() if values[name] == value]
         values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}

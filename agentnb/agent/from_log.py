@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from agentnb.acp.foreign_agent import PROVIDER
+from agentnb.acp.external_agent import PROVIDER
 from agentnb.advice import GiveTools, SetModel, WriteGuidance
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import MODEL_FROM, NO_LIMIT, PERSON

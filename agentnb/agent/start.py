@@ -196,7 +196,7 @@ class AgentRun(PendingRun):
         dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuild(log.run)
         if self._foreign is not None:
-            return _ForeignLoop(self._foreign, lifecycle, builder, dispatch, bundle, self._todos, history)
+            return _ExternalLoop(self._foreign, lifecycle, builder, dispatch, bundle, self._todos, history)
         return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
@@ -246,7 +246,7 @@ class AgentRun(PendingRun):
         return before.conversation_todos if before is not None and self.own_board is None else ()
 
 
-class _ForeignLoop(Loop):
+class _ExternalLoop(Loop):
     """The loop for an external agent. The agent's processes end with the work."""
 
     def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:

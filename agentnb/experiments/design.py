@@ -70,11 +70,11 @@ class Design:
         effect = f"Minimum detectable effect: {describe_effect(self)} ({explain_ground(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
-        walls = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
-        walls += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
+        sandboxes = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
+        sandboxes += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
         hint = [*filter(None, [suggest_next(self)])]
         looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
-        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
+        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *sandboxes, *hint, *unseeded]
         return "\n".join(lines)
 
     @property

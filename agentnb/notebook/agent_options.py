@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentnb.acp.foreign_agent import PROVIDER, beyond_reach, check_reach, is_external
+from agentnb.acp.external_agent import PROVIDER, beyond_reach, check_reach, is_external
 from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import NO_LIMIT
@@ -53,7 +53,7 @@ def make_agent(
     if before is not None and is_external(before) and not (chosen.acp or chosen.model):
         chosen = replace(chosen, acp=before.model.removeprefix(f"{PROVIDER}:"))
     if chosen.acp:
-        return _foreign_agent(chosen, session, variables)
+        return _external_agent(chosen, session, variables)
     if chosen.mode:
         raise SettingsError("--mode needs an external agent", "Name the agent: --acp NAME --mode MODE")
     defaults, context = session.defaults, chosen.context.context
@@ -77,7 +77,7 @@ def make_agent(
     return agent, in_notebook(note)
 
 
-def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> tuple[Agent, str]:
+def _external_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> tuple[Agent, str]:
     """Return an external agent, and a note about the session's default limits that cannot be applied to it.
 
     An option that cannot be applied is refused only if it was chosen explicitly.

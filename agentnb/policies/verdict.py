@@ -19,7 +19,7 @@ from agentnb.core.todos import format_list, has_open, open_todos
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.bound_calls import unbind_call
-from agentnb.tools.tool import Inside
+from agentnb.tools.tool import CallServices
 
 MAX_LEVEL = 100
 """Maximum level of guidance; the built-in sets have three."""
@@ -87,7 +87,7 @@ class Interlude(msgspec.Struct, frozen=True):
 
     place: str
     """Path of the step to which its questions belong."""
-    work: Callable[[Inside, AskBetween], Awaitable[None]]
+    work: Callable[[CallServices, AskBetween], Awaitable[None]]
 
 
 Verdict: TypeAlias = Continue | Stop

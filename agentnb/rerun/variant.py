@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from agentnb import settings
-from agentnb.acp.foreign_agent import EndWithTurn
+from agentnb.acp.external_agent import EndWithTurn
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, extend_bundle, logged_extensions

@@ -39,7 +39,7 @@ now = datetime.now
 """Bound once, since every round and step calls it."""
 file_watchers: list[WeakMethod[Callable[[FileBefore], None]]] = []
 """Called, from any thread, before a call of a run in this process changes a file."""
-ROOM = FreeDisk()
+FREE_DISK = FreeDisk()
 ROOM_FOR_COPY = (
     "agentnb keeps copies so that changes can be undone. Check that the folder of the run log is writable and has free space"
 )
@@ -273,7 +273,9 @@ class EventLog:
                 self.seq += 1
                 self.run.apply(event)
                 self._untold = event
-            where, hint = ("", LEFT_ALONE) if error.filename else (f": {getattr(writer, 'path', 'a store of your own')}", ROOM)
+            where, hint = (
+                ("", LEFT_ALONE) if error.filename else (f": {getattr(writer, 'path', 'a store of your own')}", FREE_DISK)
+            )
             raise StoreError(f"The run log could not be written: {error}{where}", hint, run=self.run) from error
         return event
 

@@ -65,7 +65,7 @@ Schedule: TypeAlias = Callable[[Callable[[], None]], None]
 """Schedules a function on the event loop of the main thread; thread-safe."""
 
 
-class Inside(Protocol):
+class CallServices(Protocol):
     """Services of a run for its running calls."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
@@ -136,7 +136,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     work_dir: Path
     run_plain: CallSync
     asker: Asker | None = None
-    inside: Inside | None = None
+    inside: CallServices | None = None
     store_folder: Path | None = None
     """Folder of run logs (no built-in tool writes there), or None if there is no store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
@@ -170,14 +170,14 @@ class ToolContext(msgspec.Struct, frozen=True):
         `ToolFailed` if it fails or is not allowed; if the calling tool does not catch this, the model gets the error. Calls to
         tools that are not parallel-safe run one by one.
         """
-        return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
+        return await self._call_services().call(self.call_id, name, {} if arguments is None else arguments)
 
     def call_sync(self, name: str, arguments: JsonObject | None = None) -> ToolOutcome:
         """Like `call`, but for plain functions: blocks the thread until the call has ended.
 
         If this is the main thread, plain tools that are called meanwhile run in other threads.
         """
-        return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
+        return self._call_services().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
     async def run_code(self, code: Code, schedule: Schedule) -> ToolOutcome:
         """Run model-written code on the main thread; for tools whose purpose is to run such code.
@@ -186,7 +186,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         waits on the main thread, ``schedule`` runs the code between two cells. Raises `ToolFailed` if the main thread is
         unavailable.
         """
-        return await self._inside().run_code(self.call_id, code, schedule)
+        return await self._call_services().run_code(self.call_id, code, schedule)
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Start a nested run of an agent, a workflow or an orchestration, wait for its end and return it.
@@ -194,9 +194,9 @@ class ToolContext(msgspec.Struct, frozen=True):
         Its log is stored beside that of this run. The nested run shares the budget and the person of this run, and is paused
         and stopped with it. For async tools; plain ones write ``agent.run_sync(...)``.
         """
-        return await self._inside().start_run(runnable, prompt)
+        return await self._call_services().start_run(runnable, prompt)
 
-    def _inside(self) -> Inside:
+    def _call_services(self) -> CallServices:
         if self.inside is None:
             raise SettingsError("This tool was called outside a run", "Call the function itself")
         return self.inside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DEFAULT_LOOPS = 100
 """Default maximum number of times that a step runs within one loop."""
-AT_ONCE = 8
+MAX_PARALLEL_ITEMS = 8
 """Default maximum number of items that a `MapStep` processes in parallel."""
 DEFAULT_PLANS = 50
 """Default maximum number of plans in one run."""

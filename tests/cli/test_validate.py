@@ -7,7 +7,7 @@ from shell_calls import EXAMPLES, RUNS, Call, lines_of, module, written
 
 from agentnb.advice import in_words
 from agentnb.cli.shell_commands import SHELL
-from agentnb.runtime.event_log import ROOM
+from agentnb.runtime.event_log import FREE_DISK
 
 WARNS = """agents: {judge: {instruction: Judge.}}
 workflow:
@@ -83,4 +83,4 @@ def test_hints_are_usable_in_a_shell(cli: Call) -> None:
 
 
 def test_full_disk_message_in_a_shell_does_not_mention_cells() -> None:
-    assert in_words([ROOM], SHELL) == "Free some disk space"
+    assert in_words([FREE_DISK], SHELL) == "Free some disk space"

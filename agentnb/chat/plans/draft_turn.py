@@ -24,7 +24,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.policies.verdict import AskBetween, Continue, Interlude
 from agentnb.runtime.run_end import Suspended
-from agentnb.tools.tool import Inside
+from agentnb.tools.tool import CallServices
 
 
 class DraftTurn:
@@ -45,7 +45,7 @@ class DraftTurn:
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None
 
-    async def _settle(self, plan_id: str, inside: Inside, ask: AskBetween) -> None:
+    async def _settle(self, plan_id: str, inside: CallServices, ask: AskBetween) -> None:
         """Ask about a draft until it is approved, declined or changed; run it once approved."""
         run, problem = inside.run, ""
         while (draft := drafts_of(run)[plan_id]).is_open:
@@ -73,7 +73,7 @@ class DraftTurn:
         else:
             await self._execute(draft, inside, run.plans[plan_id].by or _who_answered(run))
 
-    async def _execute(self, draft: PlanRecord, inside: Inside, by: str) -> None:
+    async def _execute(self, draft: PlanRecord, inside: CallServices, by: str) -> None:
         with inside.held(), shown_calls_allowed(draft, inside, by):
             try:
                 await self._execution.run(draft, inside, by=by)

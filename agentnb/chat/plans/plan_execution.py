@@ -27,7 +27,7 @@ from agentnb.policies.gates import Block, Gate
 from agentnb.policies.gates.call_count import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
-from agentnb.tools.tool import Inside
+from agentnb.tools.tool import CallServices
 
 CALLS = "calls"
 """Key for the number of tool calls in a step's output; hidden from models."""
@@ -42,7 +42,7 @@ class PlanExecution(NamedTuple):
     max_tool_calls: int
     max_seconds: float | None
 
-    async def run(self, record: PlanRecord, inside: Inside, *, by: str, call_id: str = "") -> dict[str, Any]:
+    async def run(self, record: PlanRecord, inside: CallServices, *, by: str, call_id: str = "") -> dict[str, Any]:
         """Run a plan, or resume one that a dead process began, and return its result.
 
         ``call_id``: the call whose tool runs it; empty if it runs between rounds.
@@ -111,7 +111,7 @@ def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
     }
 
 
-def _shift(inside: Inside, ended: Run, call_id: str) -> None:
+def _shift(inside: CallServices, ended: Run, call_id: str) -> None:
     """Shift the run to the context that a step of the plan has shifted to."""
     run: Run = inside.run
     context = contexts_of_log(run).canonical(ended.context_type)
@@ -127,7 +127,7 @@ def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
 
 
 @contextmanager
-def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator[None]:
+def shown_calls_allowed(record: PlanRecord, inside: CallServices, by: str) -> Iterator[None]:
     """Allow the plan's fully specified calls while it runs; if the run is suspended, they remain allowed."""
     plan = spec_of(record)
     reach = reach_of(plan, plan_specs(inside))
@@ -147,11 +147,11 @@ def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator
             inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
-def _granted_ids(inside: Inside) -> set[str]:
+def _granted_ids(inside: CallServices) -> set[str]:
     return {grant.grant_id for grant in inside.run.grants}
 
 
-def plan_specs(inside: Inside) -> list[ToolSpec]:
+def plan_specs(inside: CallServices) -> list[ToolSpec]:
     """Return the tools that a plan's steps may call, as shown to a model."""
     return specs_of_plans(tool.spec for tool in inside.tools)
 

@@ -37,7 +37,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import ModelError
 from agentnb.models.model import Model
 from agentnb.tools.signature import refused_arguments
-from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
+from agentnb.tools.tool import CallServices, ToolContext, ToolOutcome, failure
 
 NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
 """Error codes of calls that refer to a draft."""
@@ -78,7 +78,7 @@ class PlanTool:
             else ToolOutcome(True, (Text(msgspec.json.encode(result).decode()),), result)
         )
 
-    async def _make_and_run(self, asked: PlanRequest, inside: Inside, call_id: str) -> dict[str, Any] | ToolOutcome:
+    async def _make_and_run(self, asked: PlanRequest, inside: CallServices, call_id: str) -> dict[str, Any] | ToolOutcome:
         run: Run = inside.run
         plan_id = next((record.id for record in run.plans.values() if record.call_id == call_id), "")  # by a dead process
         if not plan_id:
@@ -103,7 +103,7 @@ class PlanTool:
         by = "reviewer" if asked.mode == REVIEW else "model"
         return await self._execution.run(run.plans[plan_id], inside, by=by, call_id=call_id)
 
-    async def _make(self, asked: PlanRequest, inside: Inside, call_id: str) -> CheckedPlan:
+    async def _make(self, asked: PlanRequest, inside: CallServices, call_id: str) -> CheckedPlan:
         run: Run = inside.run
         tools, rules = plan_specs(inside), rules_of_run(run)
         intent = asked.intent(run.context_type, run.entity, run.conversation, run.id)
@@ -117,7 +117,7 @@ class PlanTool:
                 break
         return checked
 
-    async def _review(self, asked: PlanRequest, record: PlanRecord, inside: Inside, call_id: str) -> None:
+    async def _review(self, asked: PlanRequest, record: PlanRecord, inside: CallServices, call_id: str) -> None:
         """Have a plan reviewed, unless a dead process already did; if the review fails, the configured verdict applies."""
         if record.reviews:
             return
@@ -132,7 +132,7 @@ class PlanTool:
         verdict, notes = review or (self._review_failed, notes)
         inside.record(PlanReviewed, plan_id=record.id, verdict=verdict, notes=notes, failed=review is None)
 
-    async def _run_draft(self, asked: PlanRequest, inside: Inside, call_id: str) -> dict[str, Any] | ToolOutcome:
+    async def _run_draft(self, asked: PlanRequest, inside: CallServices, call_id: str) -> dict[str, Any] | ToolOutcome:
         run: Run = inside.run
         drafts = drafts_of(run)
         draft = drafts.get(asked.plan_id)
@@ -161,7 +161,7 @@ def _refusal(draft: PlanRecord) -> ToolOutcome | None:
     return None
 
 
-def _close_earlier(inside: Inside, plan_id: str) -> None:
+def _close_earlier(inside: CallServices, plan_id: str) -> None:
     """Close earlier drafts of this run; the person is asked about the newest one."""
     for record in [*inside.run.plans.values()]:
         if is_draft(record) and record.is_open and record.id != plan_id:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.acp.foreign_agent import is_external
+from agentnb.acp.external_agent import is_external
 from agentnb.core.log.events import (
     AnyEvent,
     CommandReceived,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentnb.acp.foreign_agent import is_external
+from agentnb.acp.external_agent import is_external
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.external_agent import ExternalAgent
 from agentnb.acp.installed import find_installed
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import encodable
@@ -143,7 +143,7 @@ def folder_problems(
     if foreign and executor != "kernel":
         yield f"Variant {foreign[0][0]}: external agents run in their own processes. Leave executor out"
     for name, _, model in foreign:
-        assert isinstance(model, ForeignAgent), "an agent with acp has an external agent as its model"
+        assert isinstance(model, ExternalAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:
@@ -164,7 +164,7 @@ def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]
             yield f"folder={str(records)!r} is inside {folder!r}, a task's folder; logs would change it. {ELSEWHERE}"
 
 
-def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
+def _problem_of(agent: ExternalAgent, *, outside_sandbox: bool) -> str:
     if find_installed(agent.known) is None:
         advice = agent.known.install or f"put {agent.known.command[0]} on the PATH"
         return f"{agent.name} is not installed. Install it: {advice}"

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from agentnb.acp.foreign_agent import PROVIDER
+from agentnb.acp.external_agent import PROVIDER
 from agentnb.core.messages import ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import works_in_steps

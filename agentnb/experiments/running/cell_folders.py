@@ -13,7 +13,7 @@ from typing import Any
 import msgspec.structs
 
 from agentnb.acp import bridge
-from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.external_agent import ExternalAgent
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
@@ -71,7 +71,7 @@ class CellFolders:
     def confine(self, agent: Agent) -> Agent:
         """Return a copy of an external agent that runs in these folders."""
         foreign = agent.used_model
-        assert isinstance(foreign, ForeignAgent), "an agent with acp has an external agent as its model"
+        assert isinstance(foreign, ExternalAgent), "an agent with acp has an external agent as its model"
         return replace(agent, model=replace(foreign, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:

@@ -32,7 +32,7 @@ TICK = 0.1
 """Seconds between pieces of a log."""
 LOOK = 10
 """Number of ticks between checks of whether the experiment has been stopped."""
-HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
+OWN_VERSIONS = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
 """Versions that must be the same in the kernel and in each worker, because functions are sent as code."""
 
 
@@ -105,8 +105,8 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
     Possible problems: different versions, a missing tool, key or model, or an undefined MCP server, since workers have no
     configuration.
     """
-    if versions != HERE:
-        return f"it has {HERE}, but the kernel has {versions}"
+    if versions != OWN_VERSIONS:
+        return f"it has {OWN_VERSIONS}, but the kernel has {versions}"
     try:
         work = _work(data)
         for variant in work.variants:

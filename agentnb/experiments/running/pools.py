@@ -21,7 +21,7 @@ from agentnb.experiments.results.rows import LOST
 from agentnb.experiments.running.cell_work import CellRun, Job, Work, error_line, row_of_death
 from agentnb.experiments.running.dask_cluster import GONE, DaskCluster
 from agentnb.experiments.running.engine import Executor
-from agentnb.experiments.running.pool_worker import HERE, CellResult, problem_here, run_cell_here
+from agentnb.experiments.running.pool_worker import OWN_VERSIONS, CellResult, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.experiments.running.streamed_logs import Piece, StreamedLogs
@@ -136,7 +136,7 @@ class InPool:
     async def _check(self) -> None:
         """Ask the workers whether they are able to run cells."""
         self._data = to_bytes(self._work, "The experiment")
-        arguments = (self._data, HERE, self._spending.limit)
+        arguments = (self._data, OWN_VERSIONS, self._spending.limit)
         if self._dask is not None:
             problems = await asyncio.to_thread(self._dask.begin, *arguments)
         else:

@@ -68,16 +68,16 @@ def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _rows(results: Results) -> list[list[str]]:
-    walls = {name: [results.sandboxes.get(name, "")] if results.sandboxes else [] for name in results.variants}
+    sandboxes = {name: [results.sandboxes.get(name, "")] if results.sandboxes else [] for name in results.variants}
     if results.is_covered:
-        return [[name, f"{len(results.of(name)):,}", *walls[name]] for name in results.variants]
+        return [[name, f"{len(results.of(name)):,}", *sandboxes[name]] for name in results.variants]
     means = results.means()
     cells = []
     for name in results.variants:
         rows = results.of(name)
         completed = sum(row.is_completed for row in rows)
         cost = total_money(row.cost for row in rows)
-        cells.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
+        cells.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *sandboxes[name]])
     return cells
 
 

@@ -1,6 +1,7 @@
 """The actions of a card, by the name in the browser's message.
 
-Each action takes the run and the message, does its work, and returns the requested HTML, if any. Actions outside `AT_ONCE` may
+Each action takes the run and the message, does its work, and returns the requested HTML, if any. Actions outside
+`IMMEDIATE_ACTIONS` may
 take a moment, so they do not run on the thread that receives messages. Actions in `DRAWN` take longer as the history grows, and
 must not hold up the run either.
 """
@@ -133,7 +134,7 @@ CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
 """The changes to a draft that a single button makes."""
 
 
-AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
+IMMEDIATE_ACTIONS: dict[str, Callable[[LiveRun, Message], None]] = {
     "stop": lambda live, message: live.stop("the Stop button"),
     "pause": lambda live, message: live.pause(),
     "resume": lambda live, message: live.resume(),
@@ -163,7 +164,7 @@ DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
 }
 """Actions that draw on request. A run may be read from any thread, because its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], object]] = {
-    **AT_ONCE,
+    **IMMEDIATE_ACTIONS,
     **DRAWN,
     DRAFT: _change_draft,
     STEP_FORM: _save_step,

@@ -23,7 +23,7 @@ from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html, tag
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
-from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES
+from agentnb.notebook.card.actions import ACTIONS, DRAWN, IMMEDIATE_ACTIONS, NOTES
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
@@ -271,7 +271,7 @@ class CardView:
             self._folds[str(message.get("key"))] = bool(message.get("open"))
         elif do == "details":
             card_settings().details = bool(message.get("open"))
-        elif do in AT_ONCE:
+        elif do in IMMEDIATE_ACTIONS:
             self._do(message)
         elif do in DRAWN:
             worker("agentnb-cards").do(partial(self._do, message))

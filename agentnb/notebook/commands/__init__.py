@@ -9,7 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
-from agentnb.acp.foreign_agent import is_external
+from agentnb.acp.external_agent import is_external
 from agentnb.acp.installed import acp_command
 from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON

@@ -18,7 +18,7 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.questions.question_book import asked_by_tools, since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools import tool_errors
-from agentnb.tools.tool import Inside, ToolOutcome
+from agentnb.tools.tool import CallServices, ToolOutcome
 
 PATIENCE = 0.15
 """Seconds that a cancelled run has to clean up before it ends without waiting for tasks that ignore the cancellation."""
@@ -49,7 +49,7 @@ class Dispatch:
         self.suspending = ""
         """Reason for the suspension in progress, or empty."""
 
-    def services(self) -> Inside:
+    def services(self) -> CallServices:
         """Return the run's services for work done outside tool calls."""
         self._calls.inside.loop = asyncio.get_running_loop()
         return self._calls.inside

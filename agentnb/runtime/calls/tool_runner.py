@@ -18,7 +18,7 @@ from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.threads import is_cancelling, is_running, time_limit
 from agentnb.tools import tool_errors
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
+from agentnb.tools.tool import CallServices, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ToolRun(msgspec.Struct, frozen=True):
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, context: RunContext, gate: PermissionGate, inside: Inside, tool_seconds: float | None) -> None:
+    def __init__(self, context: RunContext, gate: PermissionGate, inside: CallServices, tool_seconds: float | None) -> None:
         """``tool_seconds``: as for `ToolCalls`."""
         self._context = context
         self._elicitation = context.elicitation

@@ -30,7 +30,7 @@ from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
 from agentnb.runtime.threads import Work, is_cancelling, is_running, running_loop, wait_until_over
-from agentnb.tools.tool import Inside, Tool, asker_name
+from agentnb.tools.tool import CallServices, Tool, asker_name
 
 T = TypeVar("T")
 NOBODY = (
@@ -274,7 +274,7 @@ class CallElicitor(CallClock):
     _over = False
     _is_of_parent = False
     """True if the call was made in the process from which this one was forked."""
-    inside: Inside | None = None
+    inside: CallServices | None = None
     """Receives the output of the call, or None outside tool calls."""
     tool: Tool | None = None
     """Tool of the call, or None outside tool calls."""

@@ -11,7 +11,7 @@ from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import suggest_names, suggest_similar
 from agentnb.tools.mcp.wire_names import registry_name
-from agentnb.workflow.defaults import AT_ONCE
+from agentnb.workflow.defaults import MAX_PARALLEL_ITEMS
 from agentnb.workflow.form.fields import Fields, SourceMap, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.step_ids import BRANCHES, Named
@@ -269,7 +269,7 @@ class StepReader:
         value = value.strip() if isinstance(value, str) else value
         if step is None or over is None:
             return None
-        return MapStep(**common, over=value, step=step, max_concurrency=at_once or AT_ONCE)
+        return MapStep(**common, over=value, step=step, max_concurrency=at_once or MAX_PARALLEL_ITEMS)
 
     def _workflow(self, fields: Fields, common: dict[str, Any], file: str) -> Step:
         return WorkflowStep(**common, file=file, prompt=fields.text("prompt"), inputs=fields.mapping("inputs") or {})

@@ -11,7 +11,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from agentnb.core.step_retry import ONCE, Retry
-from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
+from agentnb.workflow.defaults import DEFAULT_LOOPS, MAX_PARALLEL_ITEMS
 from agentnb.workflow.form.problems import Problem
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
@@ -141,7 +141,7 @@ class MapStep(StepSpec):
     over: Any
     """A template whose value is a list, or the list itself."""
     step: Step
-    max_concurrency: int = AT_ONCE
+    max_concurrency: int = MAX_PARALLEL_ITEMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

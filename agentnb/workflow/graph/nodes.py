@@ -12,7 +12,7 @@ import msgspec
 
 from agentnb.runtime.steps.attempt import StepTerms
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
+from agentnb.workflow.defaults import DEFAULT_LOOPS, MAX_PARALLEL_ITEMS
 from agentnb.workflow.form.workflow_spec import AgentStep, HumanStep, WorkflowStep
 
 HANDLER = ".onError"
@@ -84,7 +84,7 @@ class Each(msgspec.Struct, frozen=True, kw_only=True):
     item_name: str = ""
     """Variable with the item."""
     node: Node
-    most: int | None = AT_ONCE
+    most: int | None = MAX_PARALLEL_ITEMS
     """Maximum parallel items, or None for no limit."""
     wait: Await | None = None
 

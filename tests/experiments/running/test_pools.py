@@ -26,7 +26,7 @@ from agentnb.experiments.results.experiment_folder import ROWS, Memory
 from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.engine import InKernel
-from agentnb.experiments.running.pool_worker import HERE, CellResult, problem_here
+from agentnb.experiments.running.pool_worker import OWN_VERSIONS, CellResult, problem_here
 from agentnb.experiments.running.pools import InPool
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.runtime.host.host import Host, use_host
@@ -130,9 +130,10 @@ def test_incapable_workers_are_named_before_the_first_cell(
     finally:
         settings.forget_key("PLANT_KEY")
     assert (
-        problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, but the kernel has agentnb 0.0.1, Python 2.7"
+        problem_here(b"", "agentnb 0.0.1, Python 2.7", None)
+        == f"it has {OWN_VERSIONS}, but the kernel has agentnb 0.0.1, Python 2.7"
     )
-    assert problem_here(b"no work", HERE, None).startswith("it cannot read the experiment: UnpicklingError")
+    assert problem_here(b"no work", OWN_VERSIONS, None).startswith("it cannot read the experiment: UnpicklingError")
 
 
 @pytest.mark.slow("a process that dies")

@@ -35,7 +35,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignAgent:
+class ExternalAgent:
     """An external agent in the role of a model, before its run."""
 
     agent: str
@@ -51,7 +51,7 @@ class ForeignAgent:
             raise SettingsError("External agents need the package agent-client-protocol, which is not installed", advice)
 
     @classmethod
-    def of(cls, word: str, mode: str = "") -> ForeignAgent:
+    def of(cls, word: str, mode: str = "") -> ExternalAgent:
         """Parse ``NAME`` or ``NAME:MODEL``. Raises `SettingsError`."""
         agent, _, model = word.partition(":")
         return cls(agent, model, mode)
