@@ -21,7 +21,7 @@ from agentnb.acp.agent_calls import (
     KINDS_BY_NAME,
     REJECT_ONCE,
     UNKNOWN_KIND,
-    ForeignCall,
+    ExternalCall,
     Kind,
     within,
 )
@@ -87,11 +87,11 @@ class AcpModel:
     """A run's conversation with an agent. Created for one run; `close` ends the agent's process."""
 
     seconds_to_end = SECONDS_TO_STOP
-    """Maximum seconds that `close` takes."""
+    """Maximum seconds that the end of its process takes."""
 
     def __init__(
         self,
-        foreign: ExternalAgent,
+        external: ExternalAgent,
         work_dir: Path,
         tell_todos: Callable[[Todos], None],
         functions: Toolbox | None = None,
@@ -103,8 +103,8 @@ class AcpModel:
         conversation is continued (this run itself if it ``is_recovered``).
         """
         self._before, self._is_recovered = before, is_recovered
-        self._foreign, self._agent, self.name, self.agent = foreign, foreign.known, foreign.name, foreign.agent
-        self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
+        self._external, self._agent, self.name, self.agent = external, external.known, external.name, external.agent
+        self._work_dir, self._model, self._mode = work_dir, external.model, external.mode or external.known.asks_in
         self._session: Session | None = None
         self.start: Literal["free", "to_ask", "asked"] = "free"
         """Permission to start the agent: not needed, still to be asked for, or asked for."""
@@ -124,7 +124,7 @@ class AcpModel:
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
         """Shell for the agent's terminal commands, or None if the person provided none."""
         self._served = () if self._shell is None else Shell.tool_names
-        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
+        self.tools = ExternalToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
         self.tools.servers = () if functions is None else functions.servers
         self.folder: WatchedFolder
         """The working folder; set by `begin`."""
@@ -132,18 +132,18 @@ class AcpModel:
         """The run, as in its log; set by `begin`."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
-        self._calls: list[ForeignCall] = []
+        self._calls: list[ExternalCall] = []
         """Calls of the last reply."""
 
     def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
         """Return a warning about actions taken without asking and settings without effect. Raises `SettingsError`."""
         if has_budget:
-            check_cost(self._foreign)
+            check_cost(self._external)
         if self._shell is not None and not self._agent.terminals:
             problem = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(problem, "Omit it, or use an agent that lets agentnb run its commands, such as kimi")
         self.denied = denied_effects(permissions, self.tools.of_kinds)
-        warning, asks = check_holds(self._foreign, permissions, self.denied)
+        warning, asks = check_holds(self._external, permissions, self.denied)
         self.start = "to_ask" if asks else "free"
         hidden = f"{self.name} does not offer the notebook's functions to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
@@ -219,7 +219,7 @@ class AcpModel:
         if self._session is not None and self._held and self._session.settings.mode not in self._asking_modes:
             self.end_turn()
 
-    def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
+    def _reply_with_calls(self, session: Session, calls: list[ExternalCall], pieces: Pieces) -> Reply:
         self._calls = calls
         spent = Usage(cost=self._spending.cost_since(session.cost, ends_turn=False))
         message = Message("assistant", (*pieces.parts, *[call.take() for call in calls]))
@@ -244,7 +244,7 @@ class AcpModel:
             error, _, _ = reply.message.text.strip().partition("\n")
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
-    def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
+    def _notices_of(self, rejected: Iterable[ExternalCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
         """Yield warnings about rejected calls of the last reply that ran or ended the turn anyway and, at the end of
         the turn, about calls that were announced but never made.
         """
@@ -272,7 +272,7 @@ class AcpModel:
         arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
         return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
-    def _reject(self) -> list[ForeignCall]:
+    def _reject(self) -> list[ExternalCall]:
         """Reject the calls of the last reply that are still unanswered, and return all calls that were not allowed."""
         for call in self._calls:
             call.reject()
@@ -284,7 +284,7 @@ class AcpModel:
         ``tools``: notebook functions and MCP server tools; they are offered to the agent, except those that its terminals
         replace.
         """
-        agent, environment = self._agent, self._foreign.place
+        agent, environment = self._agent, self._external.place
         if environment is not None:
             agent = await asyncio.to_thread(environment.around, agent)
         is_walled = (
@@ -333,11 +333,11 @@ class AcpModel:
         if (call := self._call_of(call_id)) is not None:
             call.reject()
 
-    def call_within(self, call_id: str) -> ForeignCall | None:
+    def call_within(self, call_id: str) -> ExternalCall | None:
         """Return the call with this id, else the agent's call within which this one is made, or None."""
         return self._call_of(call_id) or within.get()
 
-    def _call_of(self, call_id: str) -> ForeignCall | None:
+    def _call_of(self, call_id: str) -> ExternalCall | None:
         return None if self._session is None else self._session.calls.get(call_id)
 
     def remembered_words(self, call_id: str) -> str:
@@ -413,7 +413,7 @@ def _block(part: Text | Image) -> JsonObject:
     return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}
 
 
-class ForeignTool:
+class ExternalTool:
     """One of the agent's tools: running a call means letting the agent run it, and waiting for the end."""
 
     parallel_safe = True
@@ -461,7 +461,7 @@ class ForeignTool:
         words = () if call is None or self._model.denied else tuple(filter(None, call.options_of(ALLOW_ALWAYS)))
         return (self._model.agent, words) if words else ("", ())
 
-    def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
+    def _refusal(self, call: ExternalCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot be run, or None."""
         if call.tool_call is None or arguments != redact(call.tool_call).arguments:
             return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
@@ -526,13 +526,13 @@ def _unused(arguments: Any, context: ToolContext) -> None:
     """Handler that is never called."""
 
 
-class ForeignToolbox(Toolbox):
+class ExternalToolbox(Toolbox):
     """The person's functions, and a tool for each kind of call that an agent makes, since it does not list its own tools."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         self._model, self._functions = model, (*functions,)
         super().__init__([FunctionAtDoor(model, tool) for tool in self._functions])
-        self.of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        self.of_kinds: dict[str, Tool] = {name: ExternalTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
         """Tools for the agent's own calls, by name."""
         self._start = AgentStart(model)
         for name in (*self.of_kinds, START):
@@ -544,7 +544,7 @@ class ForeignToolbox(Toolbox):
         for more.
         """
         more = [tool for tool in (*tools, *hidden) if tool.spec.name != FIND_TOOLS]
-        toolbox = ForeignToolbox(self._model, [*self._functions, *more])
+        toolbox = ExternalToolbox(self._model, [*self._functions, *more])
         toolbox.servers = self.servers
         return toolbox
 

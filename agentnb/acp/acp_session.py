@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
-from agentnb.acp.agent_calls import KINDS, UNKNOWN_KIND, ForeignCall, own_fields, within
+from agentnb.acp.agent_calls import KINDS, UNKNOWN_KIND, ExternalCall, own_fields, within
 from agentnb.acp.agent_process import AgentProcess
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
@@ -35,7 +35,7 @@ from agentnb.tools.builtin.files.write_file import write_file
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
-Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[JsonObject]]
+Work: TypeAlias = Callable[[ExternalCall, ToolContext], Awaitable[JsonObject]]
 """Does work that the agent has requested, in the context of the surrounding call, and returns the answer."""
 
 PROTOCOL = 1
@@ -59,7 +59,7 @@ OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "t
 class Session:
     """An agent's process and its conversation. Used on one event loop.
 
-    `next` returns the events of a turn: deltas of its text, then the `ForeignCall` objects that are ready, then its
+    `next` returns the events of a turn: deltas of its text, then the `ExternalCall` objects that are ready, then its
     end.
     """
 
@@ -93,15 +93,15 @@ class Session:
         self.is_in_turn = False
         """True while a turn is running, or until its end has been read."""
         self._is_cancelled = False
-        self._items: deque[ReplyDelta | list[ForeignCall]] = deque()
+        self._items: deque[ReplyDelta | list[ExternalCall]] = deque()
         """Deltas to return, and calls that ended before later deltas or calls came, in order of arrival."""
         self._news = asyncio.Event()
         self._wakes_at = 0.0
         """Time of the latest timer for `next`, by the event loop's clock."""
-        self.calls: dict[str, ForeignCall] = {}
+        self.calls: dict[str, ExternalCall] = {}
         """All calls of the session by id, since agents also report on finished calls."""
-        self._unfinished: list[ForeignCall] = []
-        self._announced: dict[str, ForeignCall] = {}
+        self._unfinished: list[ExternalCall] = []
+        self._announced: dict[str, ExternalCall] = {}
         """Calls that are not in a reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
         self.settings = AgentSettings()
@@ -237,7 +237,7 @@ class Session:
         cost, self.cost = self.cost, None
         return cost
 
-    async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
+    async def next(self, until: float | None = None) -> ReplyDelta | list[ExternalCall] | Mapping[str, Any] | None:
         """Return the next delta, or else the ready calls, or else the end of the turn; None at the time ``until``, or if there
         are settings changes to read.
 
@@ -267,7 +267,7 @@ class Session:
                 return None
             await self._news.wait()
 
-    def _take_ready(self) -> list[ForeignCall]:
+    def _take_ready(self) -> list[ExternalCall]:
         """Return the announced calls that are ready, and stop listing them as announced."""
         ready = [call for call in self._announced.values() if call.is_ready]
         for call in ready:
@@ -280,7 +280,7 @@ class Session:
         if any(call.end.is_set() for call in self._announced.values()):
             self._items.append(self._take_ready())
 
-    def take_unmade(self) -> list[ForeignCall]:
+    def take_unmade(self) -> list[ExternalCall]:
         """Return announced calls that the agent neither ran nor asked about, and stop listing them as announced."""
         unmade = [*self._announced.values()]
         self._announced.clear()
@@ -345,9 +345,9 @@ class Session:
             case kind:
                 self.unknown.take(kind, {} if kind in UNUSED else update)
 
-    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
+    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ExternalCall:
         call_id = str(update.get("toolCallId"))
-        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id, self._work_dir))
+        call = self.calls.get(call_id) or self._begin_call(ExternalCall(call_id, self._work_dir))
         call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
@@ -360,22 +360,22 @@ class Session:
             self._announced.setdefault(call.id, call)
         return call
 
-    def _begin_call(self, call: ForeignCall) -> ForeignCall:
+    def _begin_call(self, call: ExternalCall) -> ExternalCall:
         self._begin_round()
         self.calls[call.id] = self._announced[call.id] = call
         self._unfinished.append(call)
         return call
 
-    def _open_calls(self) -> list[ForeignCall]:
+    def _open_calls(self) -> list[ExternalCall]:
         """Return the calls that have not ended, in order; searching all calls would take longer as the history grows."""
         self._unfinished = [call for call in self._unfinished if not call.end.is_set()]
         return self._unfinished
 
-    def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
+    def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ExternalCall:
         """Make a call on behalf of the agent; the run judges it like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
-        call = self._begin_call(ForeignCall(unguessable, self._work_dir, function))
+        call = self._begin_call(ExternalCall(unguessable, self._work_dir, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         self._judge_within(call)
@@ -433,7 +433,7 @@ class Session:
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
-    def _judge_within(self, call: ForeignCall) -> None:
+    def _judge_within(self, call: ExternalCall) -> None:
         """Nest a ready call in a running one, if any: the loop waits for the running call and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
@@ -441,7 +441,7 @@ class Session:
         if running:
             self._run_within(call, running[-1])
 
-    def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
+    def _run_within(self, call: ExternalCall, outer: ExternalCall) -> None:
         del self._announced[call.id]
         tool_call, context = call.take(), outer.context.result()
 
@@ -462,7 +462,7 @@ class Session:
     async def _write(self, params: Mapping[str, Any]) -> JsonObject:
         path, text = _text_of(params, "path"), _text_of(params, "content")
 
-        async def write(call: ForeignCall, context: ToolContext) -> JsonObject:
+        async def write(call: ExternalCall, context: ToolContext) -> JsonObject:
             written = await write_file(context, path, text)
             call.close("completed", written)
             return {}
@@ -474,7 +474,7 @@ class Session:
         if self._is_missing(path):  # not a call: kimi checks for instruction files whenever it reads or writes
             raise RequestError.resource_not_found(path)
 
-        async def read(call: ForeignCall, context: ToolContext) -> JsonObject:
+        async def read(call: ExternalCall, context: ToolContext) -> JsonObject:
             lines = StringIO(redact(await read_file(context, path)))
             text = "".join(islice(lines, first, None if limit is None else first + limit))
             call.close("completed", text)
@@ -496,7 +496,7 @@ class Session:
         except ToolRefused as refused:
             raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
 
-        async def run(call: ForeignCall, context: ToolContext) -> JsonObject:
+        async def run(call: ExternalCall, context: ToolContext) -> JsonObject:
             terminal_id, terminal = await self._terminals.open(context, command.whole, params.get("outputByteLimit"))
             call.terminal = terminal
             if call.is_own:

@@ -65,11 +65,11 @@ _FIELDS: tuple[tuple[str, str, type], ...] = (
 """Fields of a message about a call: attribute, name in the message, and type."""
 
 
-within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
+within: ContextVar[ExternalCall | None] = ContextVar("within", default=None)
 """The nested call that agentnb is making for the agent inside a running call."""
 
 
-class ForeignCall:
+class ExternalCall:
     """A call made by the agent, from its announcement to its end."""
 
     always = ""

@@ -120,7 +120,7 @@ def beyond_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_
 def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
     """Raise `SettingsError` for a setting of an `Agent` that has no effect on external agents; see `beyond_reach`."""
     for name in beyond_reach(given, settings):
-        agent, leave_out = f"{PROVIDER}:{given['acp']}", "omit acp to run one of agentnb's own agents"
+        agent, leave_out = f"{PROVIDER}:{given['acp']}", "name a model in place of acp to run one of agentnb's own agents"
         problem, how = f"{name} does not reach {agent}, which builds its requests itself", f"Omit {name}"
         if name == "on_limit":
             problem = f"on_limit={FINAL_ANSWER!r} does not reach {agent}, because agentnb cannot stop its tool calls"

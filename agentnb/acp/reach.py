@@ -43,7 +43,7 @@ def _effects(tools: Iterable[Tool]) -> frozenset[Effect]:
     return frozenset[Effect]().union(*[getattr(tool, "effects", None) or () for tool in tools])
 
 
-def check_holds(foreign: ExternalAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
+def check_holds(external: ExternalAgent, permissions: Permissions, denied: Mapping[str, frozenset[Effect]]) -> tuple[str, bool]:
     """Return a warning about actions taken without asking, or "", and whether to ask the person about the start.
 
     The person is asked if it is unknown whether the agent asks, unless they chose a mode of the agent or ``auto``.
@@ -51,37 +51,37 @@ def check_holds(foreign: ExternalAgent, permissions: Permissions, denied: Mappin
     not ask.
     """
     if not RUNS_HERE:
-        raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
-    is_ordered = foreign.mode not in ("", foreign.known.asks_in)
-    why = f"it does not ask for permission in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
+        raise SettingsError(f"{external.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
+    is_ordered = external.mode not in ("", external.known.asks_in)
+    why = f"it does not ask for permission in its mode {external.mode}" if is_ordered else _doubt(external.known)
     if not why:
-        _check_denied(foreign, denied)
-        return _warn_of_auto(foreign) if permissions.mode.is_auto and foreign.place is None else "", False
+        _check_denied(external, denied)
+        return _warn_of_auto(external) if permissions.mode.is_auto and external.place is None else "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
     held += [text for text, effects in denied.items() if effects and text not in held]
     if held:
-        raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
+        raise SettingsError(f"{', '.join(held)} would have no effect on {external.name}: {why}", _how_to_hold(external))
     if not is_ordered and not permissions.mode.is_auto:
         return "", True
-    return f"{foreign.name} may write and execute without asking: {why}", False
+    return f"{external.name} may write and execute without asking: {why}", False
 
 
-def _check_denied(foreign: ExternalAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
+def _check_denied(external: ExternalAgent, denied: Mapping[str, frozenset[Effect]]) -> None:
     """Raise `SettingsError` if an effect is denied that the agent does not always ask about."""
-    agent = foreign.known
+    agent = external.known
     for text, effects in denied.items():
         if unasked := effects.difference(agent.asks_about):
             mode = f" in its mode {agent.asks_in}" if agent.asks_in else ""
-            problem = f"{text} would not hold for {foreign.name}, which does not always ask about {_nouns(unasked)}{mode}"
+            problem = f"{text} would not hold for {external.name}, which does not always ask about {_nouns(unasked)}{mode}"
             raise SettingsError(problem, agent.sandbox or UNHELD)
 
 
-def _warn_of_auto(foreign: ExternalAgent) -> str:
-    asked = foreign.known.asks_about
+def _warn_of_auto(external: ExternalAgent) -> str:
+    asked = external.known.asks_about
     approved, unasked = _nouns(asked), _nouns(set(NOUNS).difference(asked))
     reasons = [approved and f"auto approves {approved}", unasked and f"it does not always ask about {unasked}"]
-    return f"You are not asked about calls of {foreign.name}: {'; '.join(filter(None, reasons))}"
+    return f"You are not asked about calls of {external.name}: {'; '.join(filter(None, reasons))}"
 
 
 def _nouns(effects: Iterable[Effect]) -> str:
@@ -98,9 +98,9 @@ def _doubt(agent: KnownAgent) -> str:
     return f"it is known to ask in {agent.tried}, but this is {program.version or 'an unknown version'}"
 
 
-def _how_to_hold(foreign: ExternalAgent) -> str:
-    agent = foreign.known
-    if foreign.mode not in ("", agent.asks_in):
+def _how_to_hold(external: ExternalAgent) -> str:
+    agent = external.known
+    if external.mode not in ("", agent.asks_in):
         return f"Omit --mode: it starts in {agent.asks_in}, where it asks" if agent.asks_in else "Omit --mode"
     if not agent.asks:
         return "Run another agent, or omit these options: agentnb asks you before it starts"
@@ -108,8 +108,8 @@ def _how_to_hold(foreign: ExternalAgent) -> str:
     return f"Install that version: {agent.install.removesuffix('@latest')}{tried}"
 
 
-def check_cost(foreign: ExternalAgent) -> None:
+def check_cost(external: ExternalAgent) -> None:
     """Raise `SettingsError` if the agent does not report its cost, since no budget could then end its run."""
-    if foreign.known.cost == "none":
-        problem = f"{foreign.name} does not report its cost, so a budget cannot be enforced"
+    if external.known.cost == "none":
+        problem = f"{external.name} does not report its cost, so a budget cannot be enforced"
         raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or ignore the cost: unpriced=True")

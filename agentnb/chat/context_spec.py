@@ -103,8 +103,9 @@ class ContextSpec:
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         items = (value,) if isinstance(value, str) else value
-        texts = tuple(items) if isinstance(items, Iterable) and not isinstance(items, Mapping) else (None,)
-        if not all(isinstance(text, str) and text.strip() for text in texts):
+        is_list = isinstance(items, Iterable) and not isinstance(items, Mapping)
+        texts = tuple(items) if is_list else ()
+        if not is_list or not all(isinstance(text, str) and text.strip() for text in texts):
             raise self._wrong(f"{key}={value!r} is not a list of strings")
         return texts
 

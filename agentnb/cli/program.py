@@ -52,8 +52,8 @@ def _run_command(argv: list[str]) -> str | Outcome:
         )
     arguments = _parser().parse_args(argv)
     do: Callable[[], str | Outcome] = partial(arguments.do, arguments)
-    reads_input = getattr(arguments, "no_input", False) or getattr(arguments, "prompt", None) == STDIN
-    return with_consent(do, ask if is_at_terminal() and not reads_input else None)
+    is_silent = getattr(arguments, "no_input", False) or getattr(arguments, "prompt", None) == STDIN
+    return with_consent(do, ask if is_at_terminal() and not is_silent else None)
 
 
 class _Parser(ArgumentParser):

@@ -45,7 +45,10 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
 
 
 def fold_tag(kind: str, title_kind: str, title: str, *body: str, **attributes: str | bool | None) -> Html:
-    """Return an element that expands below its title. The classes of both, and the attributes, are those of `tag`."""
+    """Return an element that expands below its title.
+
+    ``kind``, ``title_kind``: classes of the fold and of its title; attributes as in `tag`.
+    """
     return tag("details", kind, tag("summary", title_kind, title), *body, **attributes)
 
 

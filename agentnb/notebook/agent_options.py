@@ -11,6 +11,7 @@ from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import NO_LIMIT
 from agentnb.agent.extension import Extension
+from agentnb.agent.from_log import is_trusted
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook
@@ -51,6 +52,9 @@ def make_agent(
     option is invalid.
     """
     if before is not None and is_external(before) and not (chosen.acp or chosen.model):
+        if not is_trusted(before):  # a log from elsewhere starts no program
+            problem = f"The run to continue used {before.model}, and its log is not yours"
+            raise SettingsError(problem, "Name the agent: --acp NAME, or a model: -m MODEL")
         chosen = replace(chosen, acp=before.model.removeprefix(f"{PROVIDER}:"))
     if chosen.acp:
         return _external_agent(chosen, session, variables)

@@ -25,7 +25,7 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.results.recorded_arms import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, synced, view_bundle
+from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, synced_trait, view_bundle
 from agentnb.notebook.worker_thread import worker
 from agentnb.store.run_labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
@@ -273,16 +273,16 @@ def _widget_class() -> Any:
 
         _esm = script("document.js", "label.js")
         _css = style_sheet() + (STATIC / "label.css").read_text("utf-8")
-        html = synced(Unicode)
-        told = synced(Unicode)
-        error = synced(Unicode)
-        key = synced(Unicode)
+        html = synced_trait(Unicode)
+        told = synced_trait(Unicode)
+        error = synced_trait(Unicode)
+        key = synced_trait(Unicode)
         """Id of the widget's model, which the page uses to find the widget in the notebook."""
-        remains = synced(Unicode)
+        remains = synced_trait(Unicode)
         """Content that the page shows instead if the kernel is gone."""
-        words = synced(List, Unicode())
-        place = synced(Int)
-        chosen = synced(Int)
+        words = synced_trait(List, Unicode())
+        place = synced_trait(Int)
+        chosen = synced_trait(Int)
         """The label of the displayed run, counted from 1; 0 if it has none."""
 
     return LabelWidget

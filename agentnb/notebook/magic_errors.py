@@ -29,7 +29,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class SessionMagics(Magics):
-    """Magics of a session, whose errors are one line each."""
+    """Base of magics that use a session."""
 
     shell: InteractiveShell
 

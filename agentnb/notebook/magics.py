@@ -151,8 +151,8 @@ class AgentMagics(SessionMagics):
         metavar="RUN",
         nargs="?",
         const="",
-        help="continue the conversation and the model of a run: a variable that holds one, or an id; by default the run in the "
-        "variable of -o, or else the last one. Specify tools and guidance again",
+        help="continue the conversation and the model or external agent of a run: a variable that holds one, or an id; by "
+        "default the run in the variable of -o, or else the last one. Specify tools, guidance and --mode again",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a tag for finding the run; repeatable")
     @argument(

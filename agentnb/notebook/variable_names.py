@@ -21,7 +21,7 @@ from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, suggest_names
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
-from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, public, typed_names
+from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, public_variables, typed_names
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.builtin_names import Groups, near_tools, tools_of, tools_of_word
@@ -46,7 +46,7 @@ def unquote(name: str | None) -> str:
 
 def names_of(variables: Mapping[str, Any], fits: Callable[[Any], bool]) -> list[str]:
     """Return the names of public notebook variables whose values satisfy ``fits``."""
-    return [name for name, value in public(variables) if fits(value)]
+    return [name for name, value in public_variables(variables) if fits(value)]
 
 
 def is_kind(kind: type[Any]) -> Callable[[Any], bool]:
@@ -142,7 +142,7 @@ def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mappin
 
 
 def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
-    values = (variables.get(name), *(value for _, value in public(variables)))
+    values = (variables.get(name), *(value for _, value in public_variables(variables)))
     return (value for value in values if callable(value) and not isinstance(value, type))
 
 
@@ -243,7 +243,7 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
     """Return a run's MCP servers, if variables here hold them with the same name and the same command or address."""
     logged = servers_of_log(run.settings)
-    values = [server for _, value in public(variables) for server in _flat(value)]
+    values = [server for _, value in public_variables(variables) for server in _flat(value)]
     servers = [
         server
         for server in values
@@ -327,5 +327,5 @@ def _may_be_tool(value: Any) -> bool:
 def variable_holding(shown: object, usual: str) -> str:
     """Return a notebook variable that holds the value, the usual one if several do, or else a word to replace."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in public(variables) if value is shown]
+    names = [name for name, value in public_variables(variables) if value is shown]
     return usual if usual in names else next(iter(names), usual.upper())

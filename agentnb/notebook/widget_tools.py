@@ -30,7 +30,7 @@ def script(*names: str, **constants: Any) -> str:
     return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
-def synced(kind: type[TraitType[Any, Any]], *inner: Any) -> Any:
+def synced_trait(kind: type[TraitType[Any, Any]], *inner: Any) -> Any:
     """Return a trait of a widget whose value the kernel and the page share."""
     return kind(*inner).tag(sync=True)
 

@@ -51,6 +51,8 @@ from agentnb.store.store import Store
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard
 
+MAX_EXPERIMENTS = 5
+"""Number of newest experiments that `all_experiments` returns even if they have ended."""
 MAX_RESUMABLE = 50
 """Maximum number of stored runs searched for grants, newest first."""
 SWEEP = 2
@@ -185,8 +187,9 @@ class Session:
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def all_experiments(self) -> list[Control]:
-        """Return the experiments of this kernel, newest first, including those that have ended."""
-        return self._experiments[::-1]
+        """Return the experiments of this kernel, newest first; ended ones only among the last five."""
+        latest = self._experiments[::-1]
+        return [one for place, one in enumerate(latest) if place < MAX_EXPERIMENTS or not one.progress.is_over]
 
     def interrupted_ids(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""

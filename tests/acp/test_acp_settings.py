@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, GuidanceSet
+from agentnb import Agent, GuidanceSet, Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.session.session import Session
@@ -58,6 +58,8 @@ def test_continued_run_keeps_its_external_agent(fake: Callable[..., Agent]) -> N
     assert agent.model_name == before.model == "acp:fake"
     agent, _ = make_agent(AgentOptions(model="simulated:chatty"), Session(), {}, before)
     assert agent.model_name == "simulated:chatty"
+    with pytest.raises(SettingsError, match=r"used acp:fake, and its log is not yours\. Name the agent: --acp NAME"):
+        make_agent(AgentOptions(), Session(), {}, Run.from_events(before.events))
 
 
 def test_missing_package_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Store
-from agentnb.acp.agent_calls import ForeignCall
+from agentnb.acp.agent_calls import ExternalCall
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.rerun.undo.undoing import undo_run
@@ -71,13 +71,13 @@ def test_file_is_read_during_the_call_that_names_it(
 
 def test_only_open_calls_are_searched(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    covers = ForeignCall.covers
+    covers = ExternalCall.covers
 
-    def noting(call: ForeignCall, kind: str, subject: str) -> bool:
+    def noting(call: ExternalCall, kind: str, subject: str) -> bool:
         looked_at.append(call.id)
         return covers(call, kind, subject)
 
-    monkeypatch.setattr(ForeignCall, "covers", noting)
+    monkeypatch.setattr(ExternalCall, "covers", noting)
     fake().run_sync("unasked unasked through a.txt", approve="auto")
     assert {*looked_at} == {"call-3"}
 

@@ -13,7 +13,7 @@ from asserted_sentences import Snapshot
 from msgspec.structs import replace
 
 from agentnb import Agent, replay
-from agentnb.acp.agent_calls import ForeignCall
+from agentnb.acp.agent_calls import ExternalCall
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.turn_record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
@@ -77,7 +77,7 @@ def test_streamed_arguments_are_checked_only_when_complete(fake: Make) -> None:
 
 def test_unreadable_permission_request_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
-    monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
+    monkeypatch.setattr(ExternalCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 

@@ -52,7 +52,7 @@ RESULTS = "results"
 
 
 _Prepared: TypeAlias = tuple[Callable[[RunOptions], LiveRun], list[str]]
-"""How to run a checked file, and the paths of its steps, for the progress bar."""
+"""The function that starts a checked file, and the paths of its steps, for the progress bar."""
 
 
 def execute(args: Namespace) -> Outcome:

@@ -11,7 +11,7 @@ from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone
 from agentnb.display.texts.labels import duration, first_line, pluralize
-from agentnb.display.texts.run_figures import meta
+from agentnb.display.texts.run_figures import meta, work_words
 from agentnb.display.texts.states import chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
@@ -120,5 +120,5 @@ def run_line_html(run: Run, told: str) -> Html:
 
 
 def _line(run_id: str, run: Run) -> str:
-    words = [f"{MARKS[tone(run)]} {chip(run)}", *meta(run)[:2]]
+    words = [f"{MARKS[tone(run)]} {chip(run)}", *work_words(run)]
     return "  ".join([*words, first_line(run.prompt, MAX_PROMPT_CHARACTERS), run_id])

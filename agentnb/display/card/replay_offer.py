@@ -28,4 +28,9 @@ def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
     if not is_offered(run):
         return None
     by, stored = invocation_of(run), "" if is_foreign(run) else clean(short_id(run.id))
-    return ReplayRun(lead="Show what guidance would have changed", run=stored, variable=variable or by.out or USUAL_OUT, by=by)
+    return ReplayRun(
+        lead="Show what guidance would have changed",
+        run=stored,
+        variable=variable or by.out or USUAL_OUT,
+        by=None if is_foreign(run) else by,
+    )

@@ -14,7 +14,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.parts.tool_results import as_text
-from agentnb.display.texts.call_labels import by_name
+from agentnb.display.texts.call_labels import arguments_by_name
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
@@ -66,7 +66,7 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
         for compaction in run_round.compactions:
             yield len(compaction.compacted.text) if compaction.compacted else 0, MAX_OF_A_TEXT
         for record in run_round.records:
-            for value in by_name(record.call.arguments).values():
+            for value in arguments_by_name(record.call.arguments).values():
                 yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():
                 yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL

@@ -210,7 +210,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
-    lines = [f"{name}: {as_text(value)}" for name, value in call_labels.by_name(record.call.arguments).items()]
+    lines = [f"{name}: {as_text(value)}" for name, value in call_labels.arguments_by_name(record.call.arguments).items()]
     return tuple([labels.first_line(line, MAX_IN_LINE) for line in lines])
 
 

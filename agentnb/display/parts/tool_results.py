@@ -18,7 +18,7 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
-from agentnb.display.texts.call_labels import by_name, state
+from agentnb.display.texts.call_labels import arguments_by_name, state
 from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
@@ -72,7 +72,7 @@ def arguments_html(record: CallRecord, form: Form, where: str = "") -> Html:
     access = _way_to(record, form, in_record(where, "call.arguments"))
     if form.live and record.result is None:  # no button yet: its content would soon be out of date
         access = access._replace(live=False, most=max(access.most, MAX_WHILE_RUNNING))
-    return join_html(*[_argument(name, value, access) for name, value in by_name(record.call.arguments).items()])
+    return join_html(*[_argument(name, value, access) for name, value in arguments_by_name(record.call.arguments).items()])
 
 
 def is_pictured(record: CallRecord) -> bool:

@@ -60,14 +60,14 @@ def arguments(record: CallRecord, most: int) -> str:
     return argument_words(record.call.arguments, most)
 
 
-def by_name(arguments: Any) -> dict[str, Any]:
+def arguments_by_name(arguments: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, even if the model sent something other than an object."""
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def argument_words(arguments: Any, most: int) -> str:
     """Return arguments of any kind on one line, as ``name=JSON``."""
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name(arguments).items())
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in arguments_by_name(arguments).items())
     return first_line(", ".join(pairs), most)
 
 

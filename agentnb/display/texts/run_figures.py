@@ -26,8 +26,7 @@ from agentnb.display.texts.states import has_ended, rounds_words, steps_words
 
 def meta(run: Run) -> list[str]:
     """Return the validity of the output, rounds, calls, todos, time, usage and model, in a few words each."""
-    calls = call_words(run, *call_counts(outer_calls(run)), "tool call")
-    parts = [part for part in (output_words(run), rounds_words(run), steps_words(run), calls) if part]
+    parts = [*filter(None, [output_words(run)]), *work_words(run)]
     if run.failed_calls and kind_of_counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
@@ -38,6 +37,12 @@ def meta(run: Run) -> list[str]:
     return [*parts, *usage_parts(run), *filter(None, [clean(run.model)])]
 
 
+def work_words(run: Run) -> list[str]:
+    """Return its rounds, steps and tool calls, in a few words each."""
+    calls = call_words(run, *call_counts(outer_calls(run)), "tool call")
+    return [part for part in (rounds_words(run), steps_words(run), calls) if part]
+
+
 def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
     """Return the number of calls to tools other than todo lists, and the number of todo updates."""
     roles = [record.role for record in records]
@@ -46,8 +51,9 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
 
 
 def call_words(run: Run, calls: int, updates: int, noun: str = "call") -> str:
-    """Return a phrase such as ``4 calls and 6 todo updates``; calls that made plans are in `steps_words`."""
-    calls -= len({plan.call_id for plan in run.plans.values() if plan.call_id})
+    """Return a phrase such as ``4 calls and 6 todo updates``; calls that made plans are not counted."""
+    if made := {plan.call_id for plan in run.plans.values()}:
+        calls -= sum(record.call.id in made for record in outer_calls(run))
     return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 

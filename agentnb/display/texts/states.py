@@ -25,7 +25,7 @@ from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
-from agentnb.core.plans.plan_steps import CALL, steps_of
+from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.run.approvals import ended_at_question
@@ -119,10 +119,10 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
 
     ``hears``: whether a reply is streaming; ``position``: position in a plan that a nested run is executing.
     """
-    current = state_of(run)
-    if current.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
-        return PLAN_WAITS
     if run.status != "running":
+        current = state_of(run)
+        if current.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
+            return PLAN_WAITS
         label = state_words(current)
         return f"{label} by you" if label == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else label
     if run.agent_state == "waiting_on_user":
@@ -255,7 +255,7 @@ def rounds_words(run: Run) -> str:
 def steps_words(run: Run) -> str:
     """Return ``3 steps``, ``2 plans`` for a run of a planner, or ``1 plan of 2 steps`` for a run in rounds that ran one."""
     if run.rounds:
-        sizes = [len(steps_of(plan.plan, plan.id)) for plan in run.plans.values() if plan.id in run.step_records]
+        sizes = [len(plan.plan.get("steps") or ()) for plan in run.plans.values() if plan.id in run.step_records]
         return f"{pluralize(len(sizes), 'plan')} of {pluralize(sum(sizes), 'step')}" if sizes else ""
     first = next(iter(run.step_records.values()), None)
     if run.plans or (first is not None and first.agent == EXECUTION):  # a plan without a planner is not proposed

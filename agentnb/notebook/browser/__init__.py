@@ -20,7 +20,7 @@ from agentnb.notebook.browser.browser_widget import make_widget
 from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.lookup.dotted_names import public
+from agentnb.notebook.lookup.dotted_names import public_variables
 from agentnb.notebook.widget_tools import close, error_words, has_kernel
 from agentnb.notebook.worker_thread import worker
 
@@ -106,7 +106,7 @@ class Browser:
         if self._place is None:
             return ""
         variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-        for name, value in public(variables):
+        for name, value in public_variables(variables):
             if value is self.runs or value is self:
                 return f"{name}[{self._place}]" if value is self.runs else f"{name}.runs[{self._place}]"
         return f"runs[{self._place}]"

@@ -10,7 +10,7 @@ from traitlets import Unicode
 
 from agentnb.display.css import style_sheet
 from agentnb.display.lists.browser import OPENED
-from agentnb.notebook.widget_tools import STATIC, hear_while_busy, script, synced
+from agentnb.notebook.widget_tools import STATIC, hear_while_busy, script, synced_trait
 
 _SOURCES = ("document.js", "tools.js", "browser_view.js", "browser.js")
 """The scripts that make up the widget's module, joined in this order."""
@@ -28,7 +28,7 @@ def _widget_class() -> Any:
 
         _esm = script(*_SOURCES, OPENED=OPENED)
         _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
-        key = synced(Unicode)
+        key = synced_trait(Unicode)
         """Part of a class name by which the page finds the saved form."""
 
     return BrowserWidget

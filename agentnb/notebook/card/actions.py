@@ -1,9 +1,8 @@
 """The actions of a card, by the name in the browser's message.
 
 Each action takes the run and the message, does its work, and returns the requested HTML, if any. Actions outside
-`IMMEDIATE_ACTIONS` may
-take a moment, so they do not run on the thread that receives messages. Actions in `DRAWN` take longer as the history grows, and
-must not hold up the run either.
+`IMMEDIATE_ACTIONS` may take a moment, so they do not run on the thread that receives messages. Actions in `DRAWN` take longer
+as the history grows, and must not hold up the run either.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import is_offered
 from agentnb.display.css import style_sheet
 from agentnb.display.texts.labels import clean
-from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script, synced
+from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script, synced_trait
 from agentnb.notebook.worker_thread import worker
 from agentnb.rerun.replay import replay
 
@@ -81,7 +81,7 @@ def _widget_class() -> Any:
 
         _esm = script("document.js", "replay.js")
         _css = style_sheet()
-        runs = synced(List, Unicode())
+        runs = synced_trait(List, Unicode())
         """The ids of the runs with a button."""
 
     return ReplayWidget

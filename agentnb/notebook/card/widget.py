@@ -12,7 +12,7 @@ from traitlets import Unicode
 
 from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.css import style_sheet
-from agentnb.notebook.widget_tools import close, hear_while_busy, script, synced
+from agentnb.notebook.widget_tools import close, hear_while_busy, script, synced_trait
 
 _SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "question_form.js", "card.js")
 """The scripts that make up the widget's module, joined in this order: a module sent as text cannot import another file."""
@@ -26,9 +26,9 @@ def _widget_class() -> Any:
     class CardWidget(anywidget.AnyWidget):
         _esm = script(*_SOURCES, INLINE=inline_styles())
         _css = style_sheet()
-        key = synced(Unicode)
+        key = synced_trait(Unicode)
         """The id of the widget's model, which the page uses to find the widget in the notebook."""
-        remains = synced(Unicode)
+        remains = synced_trait(Unicode)
         """HTML that the page shows and saves if the kernel dies, since nothing can be requested then."""
 
     return CardWidget

@@ -188,7 +188,7 @@ def _shorten_below_card(view: object, error: AgentnbError, run: Run) -> AgentnbE
 
 def _first_sentence(reason: str) -> str:
     """Return the first sentence of a reason on one line, without its full stop."""
-    line = first_line(" ".join(redact(reason).split()), MAX_OF_A_REASON)
+    line = first_line(redact(reason), MAX_OF_A_REASON)
     match = _FIRST_SENTENCE.match(line)
     return (match.group() if match else line).rstrip(".")
 

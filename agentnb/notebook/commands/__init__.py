@@ -68,7 +68,7 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """Show what is running, or how the last run ended"""
+    """Show experiments and what is running, or how the last run ended"""
     print("\n".join(status_lines(session)))
 
 

@@ -39,7 +39,7 @@ def key_verdict(words: Sequence[str]) -> str:
             raise (
                 _shown_key_error()
                 if _may_be_a_key(option)
-                else SettingsError("%agent key has no option {word}", suggest_names(option, OPTIONS))
+                else SettingsError("%agent key has no such option", suggest_names(option, OPTIONS))
             )
     for word in more:
         raise SettingsError(f"Write --{word}") if f"--{word}" in OPTIONS else _shown_key_error()

@@ -11,7 +11,7 @@ from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.notebook.lookup.dotted_names import public
+from agentnb.notebook.lookup.dotted_names import public_variables
 from agentnb.notebook.variable_names import tool_names
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
@@ -49,7 +49,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
             f"%agent permissions {verb} needs a rule", f"For example: %agent permissions {verb} bash(git status *)"
         )
     if verb == "allow":
-        values = [value for _, value in public(variables) if not isinstance(value, str)]
+        values = [value for _, value in public_variables(variables) if not isinstance(value, str)]
         session.allow_always(rule, (*tool_names(variables), *values))
     done = [*_withdraw(session, rule)] if verb == "withdraw" else []
     return "\n".join([*done, *_lines(session)])

@@ -22,7 +22,7 @@ ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have en
 
 
 def status_lines(session: Session) -> list[str]:
-    """Return lines about what is running or how the last run ended, suspended runs, and the session's remaining budget."""
+    """Return lines about experiments, what is running or how the last run ended, suspended runs, and the remaining budget."""
     runs = [live.run for live in session.running()]
     if not runs and session.has_run and not session.experiments():
         runs = [session.last_run()]

@@ -19,7 +19,7 @@ from agentnb.experiments.running.control import Control, Progress
 from agentnb.experiments.views.progress_view import lost_html, progress_html, progress_parts, progress_text
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import Cell
-from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, hear_while_busy, script, synced
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, hear_while_busy, script, synced_trait
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.25
@@ -49,9 +49,9 @@ def _widget_class() -> Any:
     class ExperimentWidget(anywidget.AnyWidget):
         _esm = script("document.js", "experiment.js")
         _css = style_sheet()
-        key = synced(Unicode)
+        key = synced_trait(Unicode)
         """The id of the widget's model, which the page uses to find the widget in the notebook."""
-        frame = synced(Dict)
+        frame = synced_trait(Dict)
         """The content shown: ``parts``; ``saved``, which the page writes if no update of its output arrives; ``over``."""
 
     return ExperimentWidget

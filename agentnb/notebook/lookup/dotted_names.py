@@ -64,7 +64,7 @@ def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, A
         problem = f"{part} is of type {error}; agentnb does not run code to look up a tool"
         raise _unknown_tool(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
-        objects = [f"{variable}.{part}" for variable, held in public(variables) if _is_a(held, value)]
+        objects = [f"{variable}.{part}" for variable, held in public_variables(variables) if _is_a(held, value)]
         hint = f"Name it with an instance: {(objects or ['my_object.' + part])[0]}"
         raise _unknown_tool(name, f"{part} is a method of a class and needs an instance", hint) from None
     if attribute is MISSING:
@@ -76,7 +76,7 @@ def _unknown_tool(name: str, why: str, advice: Advised) -> UnknownTool:
     return UnknownTool(f"There is no tool {name!r}: {why}", advice)
 
 
-def public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def public_variables(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the variables whose names do not begin with an underscore. A running cell may add others meanwhile."""
     return [(name, value) for name, value in list(variables.items()) if not name.startswith("_")]
 
@@ -143,7 +143,7 @@ def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
         return []
     names = (
         f"{variable}.{name}"
-        for variable, value in public(variables)
+        for variable, value in public_variables(variables)
         if not _is_a(value, PLAIN) and _is_function(_attribute(value, name))
     )
     return [*islice(names, MAX_PROPOSED)]

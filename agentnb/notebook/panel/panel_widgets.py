@@ -9,7 +9,7 @@ from uuid import uuid4
 from traitlets import Dict, Unicode
 
 from agentnb.display.css import style_sheet
-from agentnb.notebook.widget_tools import STATIC, close, hear_while_busy, script, synced
+from agentnb.notebook.widget_tools import STATIC, close, hear_while_busy, script, synced_trait
 
 
 @cache
@@ -24,18 +24,18 @@ def _part_class() -> Any:
 
         _esm = script("document.js", "panel.js")
         _css = style_sheet() + (STATIC / "panel.css").read_text("utf-8")
-        part = synced(Unicode)
-        offers = synced(Dict)
-        chosen = synced(Dict)
+        part = synced_trait(Unicode)
+        offers = synced_trait(Dict)
+        chosen = synced_trait(Dict)
         """The current input, kept in case the page is reloaded. Only the browser writes it."""
-        html = synced(Unicode)
-        selected = synced(Unicode)
-        whole = synced(Unicode)
+        html = synced_trait(Unicode)
+        selected = synced_trait(Unicode)
+        whole = synced_trait(Unicode)
         """Id of the entire panel's model, which the page uses to find it in the notebook."""
-        remains = synced(Unicode)
+        remains = synced_trait(Unicode)
         """Content that the page shows instead if the kernel is gone."""
-        note = synced(Unicode)
-        error = synced(Unicode)
+        note = synced_trait(Unicode)
+        error = synced_trait(Unicode)
 
     return PanelPart
 

@@ -214,8 +214,8 @@ def test_key_in_the_key_command_is_refused_without_repeating_it(subtests: pytest
 
 def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> None:
     for line, expected in [
-        ("anthropic --keyrin", "%agent key has no option {word}. Did you mean --keyring?"),
-        ("anthropic --x", "%agent key has no option {word}. Available: --keyring, --forget."),
+        ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
+        ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
         ("anthropic forget", "Write --forget"),
         ("--forget", "Which key? Write: %agent key anthropic"),
         ("antropic", "That is not the name of a key. Did you mean anthropic?"),
