@@ -31,7 +31,11 @@ ALLOWED = {
     "experiments/planning/variants.py": ["_variant: Agent"],  # of what was written in Python, or marked by who read a file
     "experiments/search/proposals.py": ["proposer_agent: Agent"],  # as the person names it
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was
-    "notebook/agent_options.py": ["_external_agent: Agent", "make_agent: Agent"],  # of what was typed, or of `choose_model`
+    "notebook/agent_options.py": [
+        "_external_agent: Agent",
+        "make_agent: Agent",
+        "make_agent: is_trusted",
+    ],  # of what was typed, or of `choose_model`
     "notebook/commands/models_command.py": ["provider_models: endpoint_of"],  # of what was typed
     "rerun/fork.py": ["_model: logged_model", "pending_of: Agent"],
     "session/choice.py": ["choose_model: logged_model"],
