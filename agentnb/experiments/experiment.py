@@ -88,7 +88,7 @@ class Experiment:
     only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or any object with its `submit`, or a Dask
-    client, with ``places`` concurrent runs. ``budget``: US dollars for all runs; a run starts only if the active runs cannot
+    client, with ``places`` concurrent runs. ``budget``: US dollars for all runs; no run starts while the active ones may
     use it up. ``approve``: decides about calls that need permission; by default ``never``, or ``auto`` for external agents,
     which run inside bubblewrap unless ``outside_sandbox`` is set. ``aa``: allow variants with equal content, to measure the
     effect of chance. ``check_seconds``: time limit for each check of a run; if it is exceeded, the check's value is unknown.

@@ -101,7 +101,14 @@ class AgentMagics(SessionMagics):
         metavar="MODEL",
         help="provider:model, or a variable that holds a model; %%agent models lists the names",
     )
-    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
+    @argument(
+        "-t",
+        "--tools",
+        metavar="TOOL",
+        action="append",
+        nargs="+",
+        help="functions in the notebook, lists of them, built-in tools such as files and shell, or mcp:NAME",
+    )
     @argument(
         "-g",
         "--guidance",
@@ -180,7 +187,7 @@ class AgentMagics(SessionMagics):
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
         ``{{ name }}`` in the text is replaced by that variable. Stop in the card and Kernel > Interrupt end the run and the
         cell, and keep the results so far; --continue continues at that point, also after a limit. Options you omit come from
-        %agent defaults, where limits can be set for all cells; none, such as --budget none, means no limit.
+        %agent defaults, where limits can be set for all cells; a limit of none, such as --budget none, is no limit.
         """
         options = parse_options(AgentMagics.agent_cell, line)
         cell = cell.replace("\r\n", "\n")

@@ -202,7 +202,7 @@ class Replay:
         text = "The run would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(round_ for round_ in self.rounds if round_.caught_by)
-            text += f"; a failure could have been caught in round {self.caught_at}: {', '.join(first.caught_by)}"
+            text += f"; a failure could have been caught in round {self.caught_at}: the replay {', '.join(first.caught_by)}"
         return f"{text}."
 
     @property

@@ -124,8 +124,8 @@ _WORDS: dict[Difference, str] = {
     "text": "the texts differ",
     "results": "the same calls have different results",
     "calls": "the calls differ",
-    "only_a": "only in a",
-    "only_b": "only in b",
+    "only_a": "b has no such round",
+    "only_b": "a has no such round",
 }
 
 

@@ -47,6 +47,7 @@ REFUSED: Fact = (
 )
 
 
+BLOCKED = {"status": "stopped", "stop_reason": "blocked"}
 NOT_THERE = "the text is not in conf.yaml\nRead it"
 
 
@@ -171,10 +172,13 @@ def test_valid_output_is_said_and_is_no_check() -> None:
 def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) -> None:
     key, own = e.RunError("KeyRefused", "no", (SetKey("ANTHROPIC_API_KEY", lead="Enter another key"),)), "The traceback is in x"
     check, go_on = f"To check the next one, for example: {CHECK}", "Continue: %%agent --continue"
+    opened = "%agent todos open ID, then %%agent --continue"
     cases = {
         "not checked": (ended(), check),
         "passed": (ended(assessment=PASSED), ""),
         "a rejected call": (ended(DENIED, facts=REJECTED_CALL), go_on),
+        "blocked by a rule": (ended(DENIED, **BLOCKED), f"Allow the call, then continue: {opened}"),
+        "blocked by the person": (ended(DENIED, facts=REJECTED_CALL, **BLOCKED), f"Continue: {opened}"),
         "a failed call": (ended("tool_error"), ""),
         "a refused key": (failed(key), "Enter another key: %agent key anthropic. Then continue: %%agent --continue"),
         "an own model": (failed(e.RunError("E", "no", as_advice(own), traceback="f()")), f"{own}. {go_on}"),

@@ -339,7 +339,9 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
             name, rejection = first_line(record.call.name, 60), _rejection(run, record)
             lines = record.result.text.split("\n")
             words = next((line for line in lines if line.strip() and not line.isupper()), lines[0])  # not the line "STDERR:"
-            error = first_line(rejection or words.strip(), MAX_EXPLAINED).rstrip(".:")
+            error = first_line(rejection or words.strip().partition(". ")[0], MAX_EXPLAINED).rstrip(
+                ".:"
+            )  # the rest advises the model
             call = f"{name} {arguments(record, MAX_OF_A_CALL)}".rstrip()
             yield f"{call} in {position}. {error}" if rejection else f"{name} in {position} ({error})"
 
@@ -429,7 +431,17 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     if works_in_steps(run):
         step = step_to_rerun(run)
         return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead="Continue")
+    lead = "Allow the call, then continue" if _needs_permission(run) else "Continue"
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead=lead)
+
+
+def _needs_permission(run: Run) -> bool:
+    """True if todos are blocked because a rule or a mode, not the person, denied a call."""
+    results = [
+        (record, record.result) for run_round in run.rounds for record in run_round.records if run.stop_reason == "blocked"
+    ]
+    denied = [record for record, result in results if result is not None and result.error_code == DENIED]
+    return bool(denied) and not _rejection(run, denied[-1])
 
 
 def continue_command(run: Run) -> str:

@@ -193,7 +193,7 @@ class Results:
         suffix = (
             "" if self.look.is_last else f"; {pluralize(remaining, 'task')} not run, and not needed if a difference is shown"
         )
-        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
+        return f"{self.look} as planned: only p below {self.look.level:.2g} would show a difference{suffix}"
 
     @property
     def _about_answers(self) -> str:

@@ -246,7 +246,7 @@ def _difference(comparison: Comparison, analysis: Difference) -> str:
         parts.append(format_p(analysis.p_value))
     else:
         family = pluralize(comparison.family, "comparison")
-        alone = f"unadjusted: the interval and {format_p(analysis.p_value)}"
+        alone = f"unadjusted {format_p(analysis.p_value)}; the interval is not adjusted"
         parts.append(f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {family} ({alone})")
     return ", ".join(parts)
 

@@ -58,7 +58,7 @@ def progress_parts(progress: Progress, variable: str = "") -> dict[str, str]:
 
 def progress_text(progress: Progress, variable: str = "") -> str:
     """Return the progress on one line."""
-    results = f". Results: {variable}" if variable and progress.is_over else ""
+    results = f". The results are in {variable}" if variable and progress.is_over else ""
     return clean(f"Experiment {progress.id}: {progress_line(progress)}{results}")
 
 

@@ -93,7 +93,7 @@ def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[--now] TEXT: send the running agent a message for its next round; --now ends the turn of an external agent for it"""
+    """[--now] TEXT: send the running agent a message for its next round; --now interrupts an external agent to deliver it"""
     live = session.current()
     if not rest:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
