@@ -45,7 +45,7 @@ OPTIONS: dict[str, ExtensionOption] = {
         plans_of,
     ),
     EXPECT: ExtensionOption(
-        'conditions for the finished run, such as "loops == 0" "todos_closed"; if one fails, the cell raises an error; repeatable',
+        'conditions for the finished run, such as "loops == 0" "todos_closed"; if one fails, the cell raises; repeatable',
         lambda settings: expectations_extension(settings["texts"]),
         "TEXT",
         lambda texts: {"texts": texts},

@@ -126,10 +126,9 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
         if isinstance(verdict, Deny):
             return deny(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
-            name = getattr(unbind_call(gate), "__name__", type(gate).__name__)
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None"
             hint = "approvals= of an Ask is a tuple" if isinstance(verdict, Ask) else hint
-            raise SettingsError(f"The gate {name} returned {verdict!r}, which is not a verdict", hint)
+            raise SettingsError(f"The gate {unbind_call(gate)!r} returned {verdict!r}, which is not a verdict", hint)
         if first is None or (isinstance(first, Allow) and isinstance(verdict, FirmAsk)):
             first = verdict
     return first if isinstance(first, Ask) else None
