@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from agentnb.core.log.run_tags import TASK_TAG, find_tag
 from agentnb.detect.presets import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name, findings
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
-TASK_TAG = "task:"
-"""Prefix of the tag that names the task of a run."""
 RESAMPLES = 500
 MIN_UNITS = 6
 
@@ -140,7 +139,7 @@ def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[Ru
     ends = []
     for run in runs:
         first_round = min([finding.last + 1 for finding in findings(run, preset) if finding.family in families], default=None)
-        unit = next((tag for tag in run.tags if tag.startswith(TASK_TAG)), run.id)
+        unit = find_tag(run.tags, TASK_TAG) or run.id
         ends.append(_end(unit, len(run.rounds), first_round, is_completed=run.status == "completed"))
     return [end for end in ends if end.round]
 

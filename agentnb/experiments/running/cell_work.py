@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec.structs
 
 from agentnb.agent.agent import Agent
+from agentnb.core.log.run_tags import TASK_TAG, VARIANT_TAG
 from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.detect.run import Run
@@ -23,13 +24,11 @@ from agentnb.experiments.planning.experiment_tasks import ExperimentTask, prompt
 from agentnb.experiments.planning.run_folders import WORK_DIR, is_foreign, names_folder
 from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
-from agentnb.experiments.results.recorded_arms import TASK_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.experiments.running.cell_folders import CellFolders, cell_folders
 from agentnb.models.model import Model
 from agentnb.models.seeds import with_seed
 from agentnb.models.transport.connections import CallLimits
-from agentnb.plots.experiments.arms import VARIANT_TAG
 from agentnb.policies.run_limits import LIMITS
 from agentnb.rerun.fork import fork
 from agentnb.runtime.budget import Spending
