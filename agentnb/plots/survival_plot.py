@@ -7,11 +7,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.log.run_tags import TASK_TAG, find_tag
+from agentnb.core.messages import pluralize
 from agentnb.detect.presets import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name, findings
 from agentnb.interchange.files import load_traces
-from agentnb.plots.drawing.plot_style import INK, amounts, empty, finish, panels, plot_style, pluralize, round_axis, short
+from agentnb.plots.drawing.plot_style import INK, amounts, empty, finish, panels, plot_style, round_axis, short
 from agentnb.plots.drawing.several import SIGNS
 from agentnb.plots.drawing.sources import about
 from agentnb.plots.experiments.arms import MAX_CURVES, is_comparison, omission_note, rows_by_variant, runs_by_tag

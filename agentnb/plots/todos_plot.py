@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.core.run.fold import todo_changes, todos_at_start
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
@@ -22,7 +23,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     whole_ticks,
 )
 from agentnb.plots.drawing.several import Curve, draw_curves

@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from agentnb.core.log.run_tags import VARIANT_TAG, find_tag
+from agentnb.core.messages import pluralize
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import load_traces
-from agentnb.plots.drawing.plot_style import distinct, pluralize
+from agentnb.plots.drawing.plot_style import distinct
 from agentnb.plots.drawing.several import SIGNS
 from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.log.run_tags import task_means
+from agentnb.core.messages import pluralize
 from agentnb.errors import SettingsError
 from agentnb.plots.drawing.plot_style import (
     AXES_PIXELS,
@@ -19,7 +20,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     short,
 )
 from agentnb.plots.experiments.arms import one_comparison
