@@ -108,8 +108,8 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     was detected, each time one round longer, and ``severity`` is the latest.
     """
     rows = [
-        {**one._asdict(), "round": one.made + 1, "first": one.first + 1, "last": one.last + 1}
-        for one in detections(run, presets)
+        {**detection._asdict(), "round": detection.made + 1, "first": detection.first + 1, "last": detection.last + 1}
+        for detection in detections(run, presets)
     ]
     return frame_from_rows(rows, COLUMNS)
 

@@ -113,8 +113,8 @@ _HIDDEN: list[Column[Run]] = [
     Column("replies", "str", _replies, "", ""),
     Column("state", "str", lambda run: json_of(state_of(run)), "", ""),
 ]
-_WITH_HIDDEN = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, *_HIDDEN])
-"""Also columns for `_without_copies` and `_with_labels`."""
+_WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS, *_HIDDEN])
+"""The table with hidden columns, which `_without_copies` and `_with_labels` read and drop."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from agentnb.errors import StoreError
 from agentnb.experiments.planning.check_time import run_checks
 from agentnb.experiments.planning.experiment_checks import Check
 from agentnb.experiments.planning.experiment_tasks import ExperimentTask, prompt_of
-from agentnb.experiments.planning.run_folders import WORK_DIR, is_foreign, names_folder
+from agentnb.experiments.planning.run_folders import WORK_DIR, names_folder, runs_external_agent
 from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.rows import Redone, Row, row_of
@@ -62,11 +62,11 @@ class Work:
 
     def approve_of(self, variant: Variant) -> Approve | str:
         """Return the approver of a variant's calls. For an external agent, the sandbox replaces approval."""
-        return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
+        return self.approve or (AUTO if runs_external_agent(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
         """True if the run has its own folders, as it always does if a variant is an external agent."""
-        return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
+        return names_folder(row) or any(runs_external_agent(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that identify the cell."""
