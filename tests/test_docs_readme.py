@@ -13,7 +13,7 @@ import pytest
 
 from agentnb.core.questions import AskedQuestion, JudgedCall, WaitingOnUser
 from agentnb.core.run.rounds import NOT_RUN
-from agentnb.detect.run_ends import STATES
+from agentnb.detect.run_states import STATES
 from agentnb.display.texts.states import ENDED, LIMIT_WORDS
 from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS
 

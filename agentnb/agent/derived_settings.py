@@ -105,7 +105,7 @@ def derive_settings(agent: AgentSettings) -> None:
     """Validate the settings of an agent, and set the values derived from them. Raises `SettingsError` or `InvalidTool`."""
     _check_kinds(agent)
     if agent.acp:
-        _set_foreign(agent)
+        _set_external(agent)
     elif agent.mode:
         raise SettingsError("mode applies only to external agents", 'Name the agent, too: Agent(acp="NAME", mode="MODE")')
     elif agent.model == "":
@@ -144,19 +144,19 @@ def derive_settings(agent: AgentSettings) -> None:
     _set(agent, "guidance_texts", words.as_texts)
 
 
-def _set_foreign(agent: AgentSettings) -> None:
+def _set_external(agent: AgentSettings) -> None:
     """Replace the model with an external agent. Raises `SettingsError` for a setting that cannot affect it."""
     from agentnb.acp.external_agent import SHAPES_REQUESTS, EndWithTurn, ExternalAgent, check_reach
 
     derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
-    foreign = ExternalAgent.of(agent.acp, agent.mode)
+    external = ExternalAgent.of(agent.acp, agent.mode)
     if isinstance(agent.model, ExternalAgent):  # a copy: values derived for the original were not set explicitly
-        foreign = replace(foreign, place=agent.model.place)
+        external = replace(external, place=agent.model.place)
         same = [name for name, value in derived.items() if values[name] == value]
         values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
     check_reach(values)
-    for name, value in {"model": foreign, **derived}.items():
+    for name, value in {"model": external, **derived}.items():
         _set(agent, name, value)
 
 

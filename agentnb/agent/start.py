@@ -96,7 +96,7 @@ class AgentRun(PendingRun):
         """All tools of the run, including the todo tool."""
         self.server_tools = self.toolbox.servers
         self._model: Model | None = None
-        self._foreign: AcpModel | None = None
+        self._external: AcpModel | None = None
         """The conversation with an external agent, if one does the work."""
         self._context_prompt: str | None = None
         super().__init__(options, is_fork=is_fork, **resumed)
@@ -127,11 +127,11 @@ class AgentRun(PendingRun):
         if self.agent.acp:
             from agentnb.acp.acp_model import AcpModel
 
-            foreign: Any = self.agent.used_model
+            external: Any = self.agent.used_model
             before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan
             is_same = self.recovered is not None
-            foreign_model = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
-            self._model = self._foreign = foreign_model
+            external_model = AcpModel(external, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
+            self._model = self._external = external_model
         else:
             self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
@@ -140,7 +140,7 @@ class AgentRun(PendingRun):
     def _assemble(self) -> Life:
         """Return the factory of the run's coroutine; an external agent's process ends with the run."""
         life = super()._assemble()
-        return life if self._foreign is None else partial(_close_after, life, self._foreign)
+        return life if self._external is None else partial(_close_after, life, self._external)
 
     @property
     def context_prompt(self) -> str:
@@ -154,9 +154,9 @@ class AgentRun(PendingRun):
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget requires a price that is unknown."""
         self.toolbox.check_usable()
         has_budget = self.context.budget.has_limit()
-        if self._foreign is not None:
+        if self._external is not None:
             may_cost = has_budget and not self.agent.unpriced
-            if warning := self._foreign.check(self.context.elicitation.permissions, has_budget=may_cost):
+            if warning := self._external.check(self.context.elicitation.permissions, has_budget=may_cost):
                 self.context.warnings = (*self.context.warnings, (warning, ""))
         elif has_budget:
             assert self._model is not None, "it is made first"
@@ -168,12 +168,12 @@ class AgentRun(PendingRun):
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)
         assert self._model is not None, "it is made first"
-        if self._foreign is not None:
+        if self._external is not None:
             context.elicitation.wait_while_paused = lifecycle.wait_while_paused
-            lifecycle.end_turn = self._foreign.end_turn
+            lifecycle.end_turn = self._external.end_turn
         # A run keeps its own history setting until its end, regardless of the resuming agent.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
-        toolbox = self.toolbox if self._foreign is None else self._foreign.tools
+        toolbox = self.toolbox if self._external is None else self._external.tools
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         handlers = merge_part(agent.extensions, "virtual_tools")
@@ -195,8 +195,8 @@ class AgentRun(PendingRun):
             context.servers.serve(tools)
         dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuild(log.run)
-        if self._foreign is not None:
-            return _ExternalLoop(self._foreign, lifecycle, builder, dispatch, bundle, self._todos, history)
+        if self._external is not None:
+            return _ExternalLoop(self._external, lifecycle, builder, dispatch, bundle, self._todos, history)
         return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
@@ -249,25 +249,25 @@ class AgentRun(PendingRun):
 class _ExternalLoop(Loop):
     """The loop for an external agent. The agent's processes end with the work."""
 
-    def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
-        super().__init__(foreign, lifecycle, *parts)
-        self._foreign = foreign
-        lifecycle.patience += foreign.seconds_to_end
+    def __init__(self, external: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
+        super().__init__(external, lifecycle, *parts)
+        self._external = external
+        lifecycle.patience += external.seconds_to_end
 
     async def work(self) -> Stop:
         """Run the loop, and compare the working directory before and after all of the agent's processes."""
-        await self._foreign.begin(self._lifecycle.context)
+        await self._external.begin(self._lifecycle.context)
         try:
             return await super().work()
         finally:
-            await self._foreign.end(self._log)
+            await self._external.end(self._log)
 
 
-async def _close_after(life: Life, foreign: AcpModel) -> Run:
+async def _close_after(life: Life, external: AcpModel) -> Run:
     try:
         return await life()
     finally:
-        await foreign.close()
+        await external.close()
 
 
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:

@@ -150,6 +150,11 @@ def visible(text: str) -> str:
     return encodable(text).translate(_UNSEEN)
 
 
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``3 rounds`` or ``1 round``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def as_shown(text: str) -> str:
     """Return the text as a terminal shows it: only the final version of a line that is rewritten with carriage returns,
     such as a progress bar.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def frame_of(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str | None]) -> pd.DataFrame:
+def frame_from_rows(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str | None]) -> pd.DataFrame:
     """Return a table of these columns of the rows. ``kinds``: the dtype of each column; None takes that of its values."""
     import pandas as pd
 

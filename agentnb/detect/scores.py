@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.detector import Finding
-from agentnb.detect.frames import frame_of
+from agentnb.detect.frames import frame_from_rows
 from agentnb.detect.intervals import Share, auc, f1_interval, wilson
 from agentnb.detect.presets.preset_registry import DEFAULT, NAIVE
 from agentnb.detect.run import Run
@@ -201,4 +201,5 @@ _WORDS, _COUNTS = (
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in [*rows, {}][0]}
-    return frame_of(rows, {name: None if name == "value" else kind for name, kind in kinds.items()})  # of the threshold's type
+    # the value has the threshold's type
+    return frame_from_rows(rows, {name: None if name == "value" else kind for name, kind in kinds.items()})

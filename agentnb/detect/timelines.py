@@ -9,7 +9,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
-from agentnb.detect.frames import frame_of
+from agentnb.detect.frames import frame_from_rows
 from agentnb.detect.presets.preset_registry import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name, detectors_of
@@ -108,10 +108,10 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     was detected, each time one round longer, and ``severity`` is the latest.
     """
     rows = [
-        {**one._asdict(), "round": one.made + 1, "first": one.first + 1, "last": one.last + 1}
-        for one in detections(run, presets)
+        {**detection._asdict(), "round": detection.made + 1, "first": detection.first + 1, "last": detection.last + 1}
+        for detection in detections(run, presets)
     ]
-    return frame_of(rows, COLUMNS)
+    return frame_from_rows(rows, COLUMNS)
 
 
 def _merge(name: str, findings: Iterable[Finding]) -> list[Detection]:

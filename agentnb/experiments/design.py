@@ -70,12 +70,12 @@ class Design:
         effect = f"Minimum detectable effect: {describe_effect(self)} ({explain_ground(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
-        sandboxes = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
-        sandboxes += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
+        folder_lines = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
+        folder_lines += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
         hint = [*filter(None, [suggest_next(self)])]
         looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
-        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *sandboxes, *hint, *unseeded]
-        return "\n".join(lines)
+        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect]
+        return "\n".join([*lines, *looks, *folder_lines, *hint, *unseeded])
 
     @property
     def price(self) -> float:

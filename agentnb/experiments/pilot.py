@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
+from agentnb.core.log.run_tags import values_by_task
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.results.values import cell_values, differences_of
 from agentnb.experiments.statistics.power import (
@@ -15,7 +16,6 @@ from agentnb.experiments.statistics.power import (
     estimate_components,
     estimate_intraclass_correlation,
 )
-from agentnb.plots.experiments.arms import values_by_task
 
 
 @dataclass(frozen=True, slots=True)

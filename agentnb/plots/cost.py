@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.plots.drawing.plot_style import (
     BLUE,
@@ -21,7 +22,6 @@ from agentnb.plots.drawing.plot_style import (
     first_bars,
     panels,
     plot_style,
-    pluralize,
     stack,
 )
 from agentnb.plots.drawing.sources import about

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from agentnb.core.messages import pluralize
 from agentnb.detect.presets import DEFAULT
 from agentnb.detect.run_detectors import Detectors
 from agentnb.detect.timelines import Detection
@@ -24,7 +25,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     round_axis,
 )
 from agentnb.plots.drawing.sources import about, one_run

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.detect.guidance_rules import CELLS
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.plots.drawing.plot_style import (
@@ -22,7 +23,6 @@ from agentnb.plots.drawing.plot_style import (
     first_bars,
     panels,
     plot_style,
-    pluralize,
     stack,
 )
 from agentnb.plots.drawing.sources import about

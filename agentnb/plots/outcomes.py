@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from agentnb.core.log.outcome import SOURCES
+from agentnb.core.messages import pluralize
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.plots.drawing.plot_style import (
     BLUE,
@@ -13,7 +14,6 @@ from agentnb.plots.drawing.plot_style import (
     WHITE,
     Look,
     empty,
-    pluralize,
 )
 from agentnb.plots.drawing.run_bars import RunBar, draw_run_bars
 from agentnb.plots.drawing.sources import about

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agentnb.core.messages import pluralize
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.interchange.files import RunSource
-from agentnb.plots.drawing.plot_style import empty, finish, panels, plot_style, pluralize, whole_ticks
+from agentnb.plots.drawing.plot_style import empty, finish, panels, plot_style, whole_ticks
 from agentnb.plots.drawing.sources import about, one_run
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.plots.drawing.plot_style import (
     BLUE,
     MAX_BARS,
@@ -17,7 +18,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
 )
 from agentnb.plots.drawing.sources import check_columns
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from agentnb.core.log.run_tags import TASK_TAG, find_tag
+from agentnb.core.messages import pluralize
 from agentnb.detect.presets import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name, findings
 from agentnb.interchange.files import load_traces
-from agentnb.plots.drawing.plot_style import INK, amounts, empty, finish, panels, plot_style, pluralize, round_axis, short
+from agentnb.plots.drawing.plot_style import INK, amounts, empty, finish, panels, plot_style, round_axis, short
 from agentnb.plots.drawing.several import SIGNS
 from agentnb.plots.drawing.sources import about
 from agentnb.plots.experiments.arms import MAX_CURVES, is_comparison, omission_note, rows_by_variant, runs_by_tag
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
-TASK_TAG = "task:"
-"""Prefix of the tag that names the task of a run."""
 RESAMPLES = 500
 MIN_UNITS = 6
 
@@ -140,7 +140,7 @@ def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[Ru
     ends = []
     for run in runs:
         first_round = min([finding.last + 1 for finding in findings(run, preset) if finding.family in families], default=None)
-        unit = next((tag for tag in run.tags if tag.startswith(TASK_TAG)), run.id)
+        unit = find_tag(run.tags, TASK_TAG) or run.id
         ends.append(_end(unit, len(run.rounds), first_round, is_completed=run.status == "completed"))
     return [end for end in ends if end.round]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentnb.plots.drawing.plot_style import BLUE, GREEN, VERMILLION, amounts, empty, finish, panels, plot_style, pluralize
+from agentnb.core.messages import pluralize
+from agentnb.plots.drawing.plot_style import BLUE, GREEN, VERMILLION, amounts, empty, finish, panels, plot_style
 from agentnb.plots.drawing.sources import check_columns
 
 if TYPE_CHECKING:

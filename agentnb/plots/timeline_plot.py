@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from agentnb.core.messages import pluralize
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
 from agentnb.plots.drawing.plot_spans import (
@@ -45,7 +46,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     round_axis,
     whole_ticks,
 )

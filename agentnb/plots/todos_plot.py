@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.core.run.fold import todo_changes, todos_at_start
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
@@ -22,7 +23,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     whole_ticks,
 )
 from agentnb.plots.drawing.several import Curve, draw_curves
@@ -88,11 +88,11 @@ def changes(run: Run) -> list[Change]:
 
 def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
     """Return the number of open todos after each round, from the first round with a list."""
-    return _carry_on({change.round: change.open for change in found}, len(run.rounds))
+    return _fill_forward({change.round: change.open for change in found}, len(run.rounds))
 
 
-def _carry_on(values: Mapping[int, float], last: int) -> dict[int, float]:
-    """Return the value of each round up to the last; a round without one has that of the round before it."""
+def _fill_forward(values: Mapping[int, float], last: int) -> dict[int, float]:
+    """Return a value for each round up to the last; gaps repeat the previous value."""
     first = next(iter(values))
     current, carried = values[first], {}
     for number in range(first, last + 1):
@@ -102,7 +102,7 @@ def _carry_on(values: Mapping[int, float], last: int) -> dict[int, float]:
 
 def _draw_one(axes: Axes, run: Run, history: list[Change]) -> list[object]:
     values = after_rounds(run, history)
-    totals = _carry_on({change.round: change.total for change in history}, len(run.rounds))
+    totals = _fill_forward({change.round: change.total for change in history}, len(run.rounds))
     (total_line,) = axes.plot(
         list(values),
         list(totals.values()),

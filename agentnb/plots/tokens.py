@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
@@ -22,7 +23,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     round_axis,
 )
 from agentnb.plots.drawing.several import Curve, draw_curves

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.run.rounds import NOT_RUN, CallRecord
 from agentnb.detect.run import Run
@@ -25,7 +26,6 @@ from agentnb.plots.drawing.plot_style import (
     first_bars,
     panels,
     plot_style,
-    pluralize,
     stack,
 )
 from agentnb.plots.drawing.sources import about

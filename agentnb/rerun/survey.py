@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
-from agentnb.detect.frames import frame_of
+from agentnb.detect.frames import frame_from_rows
 from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name
@@ -197,4 +197,4 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
         name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64"
         for name in rows[0]
     }
-    return frame_of(rows, kinds)
+    return frame_from_rows(rows, kinds)

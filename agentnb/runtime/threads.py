@@ -253,7 +253,9 @@ def is_running(task: asyncio.Task[Any] | None) -> bool:
 
 
 def is_cancelling() -> bool:
-    """True if the current task is being cancelled; otherwise, code in it has raised the cancellation itself."""
+    """True if the current task is being cancelled, or outside a task; otherwise, code in it has raised the
+    cancellation itself.
+    """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

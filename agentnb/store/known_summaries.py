@@ -21,7 +21,7 @@ from agentnb.store.summaries import RunSummary
 
 T = TypeVar("T")
 FILE = "summaries.json"
-LAYOUT = 5
+LAYOUT = 6
 """Increased when the file's format changes."""
 MANY = 50
 """Minimum number of new summaries for which the file is written: reading fewer takes less time than writing it."""

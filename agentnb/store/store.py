@@ -126,7 +126,7 @@ class Store:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to a writable folder") from error
         try:
             run = _run_of(events, str(path), Run.from_events)
-            _check_goes_on(run)
+            _check_resumable(run)
             run.set_consent(file.is_own)
             return file, run
         except BaseException:
@@ -351,7 +351,8 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
         raise TooDeep(source) from error
 
 
-def _check_goes_on(run: Run) -> None:
+def _check_resumable(run: Run) -> None:
+    """Raise `SettingsError` if the run has ended."""
     if not run.should_continue:
         problem = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
         raise SettingsError(problem, how_to_continue(run, stored=run.id))

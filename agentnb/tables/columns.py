@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import msgspec
-
 from agentnb.core.run.rounds import WITHOUT_RESULT, CallRecord
 from agentnb.core.schema.counts import LARGEST
 from agentnb.detect.run import Run
@@ -86,9 +84,7 @@ def table_of(rows: Sequence[R], columns: Mapping[str, tuple[str, Callable[[R], A
     """Return a DataFrame with these columns, each given by its dtype and a function of the row."""
     import pandas as pd
 
-    return pd.DataFrame(
-        {name: pd.Series([value(row) for row in rows], dtype=dtype) for name, (dtype, value) in columns.items()}
-    )
+    return pd.DataFrame({name: column_of([value(row) for row in rows], dtype) for name, (dtype, value) in columns.items()})
 
 
 def column_of(values: list[Any], dtype: str) -> pd.Series:
@@ -99,11 +95,6 @@ def column_of(values: list[Any], dtype: str) -> pd.Series:
         return pd.Series(values, dtype=dtype)
     except OverflowError:
         return pd.Series([None if type(value) is int and abs(value) > LARGEST else value for value in values], dtype=dtype)
-
-
-def json_of(value: Any) -> str:
-    """Return plain data as JSON text."""
-    return msgspec.json.encode(value).decode()
 
 
 def number_of(index: int | None) -> int | None:

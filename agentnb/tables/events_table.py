@@ -12,8 +12,9 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import encode
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import by_round, fold_events
+from agentnb.core.schema.json_schema import json_of
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, json_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 

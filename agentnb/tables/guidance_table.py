@@ -61,12 +61,12 @@ def _rows(run: Run) -> Iterator[Row]:
             yield Row(run, current.index, item, verdict, *counts)
 
 
-def _verdicts(one: WorkflowRound) -> Iterator[tuple[int, str, Guidance, Followed]]:
+def _verdicts(current: WorkflowRound) -> Iterator[tuple[int, str, Guidance, Followed]]:
     """Yield each item of guidance with its position, kind and verdict: unknown in a round that was cut off."""
-    for position, guidance in enumerate(one.guidance):
+    for position, guidance in enumerate(current.guidance):
         kind = "cell" if guidance.cell in CELLS else guidance.cell
-        is_judged = position < len(one.followed)
-        yield position, kind, guidance, one.followed[position] if is_judged else Followed(None, "the round did not end")
+        is_judged = position < len(current.followed)
+        yield position, kind, guidance, current.followed[position] if is_judged else Followed(None, "the round did not end")
 
 
 TABLE = Table("guidance", COLUMNS, _rows)

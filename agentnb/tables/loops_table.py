@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.core.log.events import AnyEvent, LoopDetected, RoundFinished
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.run.rounds import WorkflowRound, is_blocked
+from agentnb.core.schema.json_schema import json_of
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, json_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 

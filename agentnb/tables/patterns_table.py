@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from agentnb.core.log.outcome import Assessment, deciding_assessment
 from agentnb.core.run.inner_calls import all_calls
+from agentnb.core.schema.json_schema import json_of
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, json_of, success_of, table
+from agentnb.tables.columns import Column, columns_of, success_of, table
 from agentnb.tables.folders import frame_of
 from agentnb.tables.loops_table import find_loops
 from agentnb.tables.table_values import Table

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import fold_events
+from agentnb.core.schema.json_schema import json_of
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, json_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.former_columns import with_former_columns
 from agentnb.tables.table_values import Table

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.run.fold import todo_changes, todos_at_start
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
+from agentnb.core.schema.json_schema import json_of
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, json_of, success_of
+from agentnb.tables.columns import Column, columns_of, success_of
 from agentnb.tables.context_windows import context_window
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table

@@ -11,12 +11,13 @@ import msgspec
 from agentnb.core.log.outcome import Assessment, deciding_assessment
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.schema.json_schema import json_of
 from agentnb.core.todos import has_open, open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import RunState, end_word, state_of
+from agentnb.detect.run_states import RunState, end_word, state_of
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, count_or_unknown, json_of, success_of
+from agentnb.tables.columns import Column, columns_of, count_or_unknown, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.model_call_rows import model_calls
 from agentnb.tables.table_values import Table
@@ -112,8 +113,8 @@ _HIDDEN: list[Column[Run]] = [
     Column("replies", "str", _replies, "", ""),
     Column("state", "str", lambda run: json_of(state_of(run)), "", ""),
 ]
-_WITH_HIDDEN = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, *_HIDDEN])
-"""Also columns for `_without_copies` and `_with_labels`."""
+_WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS, *_HIDDEN])
+"""The table with hidden columns, which `_without_copies` and `_with_labels` read and drop."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -15,8 +15,9 @@ from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.run.timeline import Tool, timeline
 from agentnb.core.schema.counts import LARGEST
+from agentnb.core.schema.json_schema import json_of
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import Column, columns_of, json_of, success_of
+from agentnb.tables.columns import Column, columns_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.table_values import Table
 

@@ -41,6 +41,7 @@ REJECTED_CALL: list[Fact] = [
     (e.QuestionAnswered, {"question_id": "q1", "answer": {"deny": "the other file"}}),
 ]
 SUBSTITUTED: list[Fact] = [(w.StepStarted, {"step": "prices"}), (w.StepFinished, {"step": "prices", "error": "No answer"})]
+SUBSTITUTED_TOO: list[Fact] = [(kind, fields | {"step": "report"}) for kind, fields in SUBSTITUTED]
 REFUSED: Fact = (
     e.ErrorRaised,
     {"error": e.RunError("AuthenticationError", "the server refused the key (401)"), "where": "model"},
@@ -100,7 +101,8 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         "Done, 1 call rejected",
         'First rejected call: edit_file path="a.py" in round 1. You rejected it: “the other file”.',
     ),
-    "a step with a substitute": (ended(facts=SUBSTITUTED), "warn", "Done, 1 step substituted", ""),
+    "a step with a substitute": (ended(facts=SUBSTITUTED), "warn", "Done, 1 step used a substitute", ""),
+    "steps with substitutes": (ended(facts=SUBSTITUTED + SUBSTITUTED_TOO), "warn", "Done, 2 steps used substitutes", ""),
     "a substitute after a failed call": (
         ended("tool_error", facts=SUBSTITUTED),
         "warn",

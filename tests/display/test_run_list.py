@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentnb.detect.run_ends import STATES
+from agentnb.detect.run_states import STATES
 from agentnb.display.lists.history_list import run_list_html
 from agentnb.store.summaries import RunSummary
 

@@ -36,10 +36,15 @@ def test_overwritten_line_is_kept_in_its_final_form(subtests: pytest.Subtests) -
         "ends with a return": ("1%\r2%\r", "2%\r"),
         "windows": ("a\r\nb\r\n", "a\nb\n"),
         "only returns": ("\r\r", "\r\r"),
+        "two returns before a text": ("\r\rb", "b"),
+        "two returns before a line break": ("\r\r\n", "\n"),
     }
     for name, (text, expected) in cases.items():
         with subtests.test(name):
             assert as_shown(text) == expected
+            output = Output()
+            output.write(text)
+            assert output.text == expected
     assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
 
 

@@ -46,7 +46,7 @@ def test_lists_and_cards_use_the_same_word_per_status(tmp_path: Path, subtests: 
             store, [write("one", "two"), start(1)], complete(1), *["All is done.\n[WORKFLOW_COMPLETE]"] * 3
         ),
         "Limit reached: 2 rounds": ran(store, *[[ToolCall("look", {}, f"c{n}")] for n in range(3)], max_rounds=2),
-        "Done, 1 step substituted": Workflow.from_yaml(
+        "Done, 1 step used a substitute": Workflow.from_yaml(
             "workflow:\n  - {type: agent, name: a, on_error: {continue: none}}", agents={"a": Agent(ScriptedModel([]))}
         ).run_sync("go", store=store, show=False),
         "Limit reached: 1 tool call": ran(store, *[[ToolCall("look", {}, f"c{n}")] for n in range(3)], max_tool_calls=1),

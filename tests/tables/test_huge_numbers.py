@@ -13,6 +13,7 @@ from property_settings import AT_NIGHT
 from agentnb import load_trace, tables
 from agentnb.errors import TraceError
 from agentnb.store.summaries import summary
+from agentnb.tables.columns import table_of
 
 HUGE = (10**30, -(10**30))
 LOGS = Path(__file__).parents[1] / "store" / "older_logs"
@@ -67,6 +68,10 @@ def test_numbers_too_large_for_a_column_break_no_table(log: str, subtests: pytes
             for table in tables.NAMES:
                 getattr(tables, table)(run)
             assert summary(data.splitlines(keepends=True), "interrupted").id == run.id
+
+
+def test_declared_columns_omit_numbers_that_are_too_large() -> None:
+    assert table_of([1, *HUGE], {"n": ("Int64", int)})["n"].isna().tolist() == [False, True, True]
 
 
 def test_guidance_with_an_impossible_level_is_refused(tmp_path: Path) -> None:

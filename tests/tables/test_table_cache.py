@@ -178,11 +178,11 @@ tables.runs(sys.argv[1], cache=True)
 def test_process_death_while_writing_keeps_the_previous_cache(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     check(tmp_path, "runs")
-    before = index_of(tmp_path, "runs_with_replies").read_bytes()
+    before = index_of(tmp_path, "runs_with_hidden").read_bytes()
     log_of(tmp_path, "r-2")
     died = subprocess.run([sys.executable, "-c", DYING, str(tmp_path)], check=False)
     assert died.returncode == 7
-    assert index_of(tmp_path, "runs_with_replies").read_bytes() == before
+    assert index_of(tmp_path, "runs_with_hidden").read_bytes() == before
     check(tmp_path, "runs")
 
 

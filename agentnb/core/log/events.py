@@ -474,7 +474,7 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     todos_open: bool | None = None
     """True if any todos are open, or None if the log is from an earlier version."""
     failed_calls: Count | None = None
-    """Number of failed calls of the model and of steps, or None if the log is from an earlier version."""
+    """Number of tool calls, by the model and by steps, that failed, or None if the log is from an earlier version."""
     blocked_calls: Count = 0
     """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False

@@ -403,7 +403,7 @@ class RunFacts:
     # Usage
 
     counters: Counters = _read("_counters", "Counts of calls and spending; read-only.")
-    failed_calls: int = _read("_counters.failed_calls", "Number of failed tool calls and failed steps.")
+    failed_calls: int = _read("_counters.failed_calls", "Number of tool calls, by the model and by steps, that failed.")
     blocked_calls: int = _read("_counters.blocked_calls", "Number of calls refused by a gate, a limit or the person.")
     calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
     calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")

@@ -48,21 +48,21 @@ class RowDetector(RoundDetector):
     """Counts consecutive rounds, and reports ``times`` or more of them. Any message from the person ends the streak."""
 
     def __init__(self, times: int | Ladder = 3, severity: Severity = "stop") -> None:
-        self._ladder = ladder_of(times, severity)
+        self.times, self.severity = ladder_of(times, severity), severity
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
         """End the streak."""
         self._count = 0
 
-    def _count_round(self, one: WorkflowRound, words: str, evidence: Any = None) -> tuple[Finding, ...]:
+    def _count_round(self, current: WorkflowRound, words: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Add a round to the streak, starting one if necessary. ``words``: the finding's, with {} for the streak's length."""
         if not self._count:
-            self._first = one.index
+            self._first = current.index
         self._count += 1
-        if (severity := severity_at(self._ladder, self._count)) is None:
+        if (severity := severity_at(self.times, self._count)) is None:
             return NOTHING
-        return self.finding(self._first, one.index, severity, words.format(self._count), evidence)
+        return self.finding(self._first, current.index, severity, words.format(self._count), evidence)
 
 
 class WindowDetector(RoundDetector):
@@ -90,7 +90,7 @@ def severity_at(ladder: Ladder, count: int) -> Severity | None:
 
 def ladder_of(at: Ladder | int, severity: Severity) -> dict[int, Severity]:
     """Return thresholds with their severities; a bare number is a single threshold."""
-    return {at: severity} if isinstance(at, int) else dict(at)
+    return dict(at) if isinstance(at, Mapping) else {at: severity}
 
 
 def is_new_input(message: Message, last: str) -> bool:

@@ -68,7 +68,7 @@ class RoundsWithErrors(RowDetector):
         self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False
     ) -> None:
         super().__init__(times, severity)
-        self.times, self.failed, self.silent = self._ladder, failed, silent
+        self.failed, self.silent = failed, silent
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""

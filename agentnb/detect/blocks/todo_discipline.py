@@ -27,7 +27,6 @@ class TalkWithOpenTodos(RowDetector):
 
     def __init__(self, times: int | Ladder = 3, severity: Severity = "nudge") -> None:
         super().__init__(times, severity)
-        self.times = self._ladder
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
@@ -47,7 +46,7 @@ class PlanningOnly(RowDetector):
 
     def __init__(self, most: int = 3, severity: Severity = "nudge") -> None:
         super().__init__(most + 1, severity)
-        self.most, self.severity = most, severity
+        self.most = most
 
     def check_round(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, TodosChanged
@@ -49,8 +50,10 @@ class Default:
         """The arguments of its rules, by rule name."""
         rules = (*self._rules, self._near, self._reopened)
         return {
-            rule_detector.rule: {name: value for name, value in vars(rule_detector).items() if not name.startswith("_")}
-            for rule_detector in rules
+            detector.rule: {
+                name: value for name, value in vars(detector).items() if name in signature(type(detector)).parameters
+            }
+            for detector in rules
         }
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:

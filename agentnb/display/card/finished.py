@@ -9,7 +9,7 @@ from agentnb.advice import Command, pieces
 from agentnb.core.messages import Image
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import NOT_CHECKED
+from agentnb.detect.run_states import NOT_CHECKED
 from agentnb.display.card.replay_offer import replay_offer
 from agentnb.display.card.transcript import Transcript
 from agentnb.display.card.workflow_card import steps_html, steps_title

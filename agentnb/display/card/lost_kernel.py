@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from agentnb.advice import RecoverRun, pieces
-from agentnb.detect.run_ends import STATES
+from agentnb.detect.run_states import STATES
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.css import inline_css, inline_style, rules
 from agentnb.display.markup import Html, fold_tag, tag

@@ -6,7 +6,7 @@ from collections import Counter
 from time import perf_counter
 
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import STATES
+from agentnb.detect.run_states import STATES
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, fold_tag, tag
 from agentnb.display.parts.head import MARKS, chip_html, marked_html, tone

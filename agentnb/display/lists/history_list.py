@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
-from agentnb.detect.run_ends import RunState
+from agentnb.detect.run_states import RunState
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag
 from agentnb.display.parts.head import listed_state_html, tone_of
@@ -15,7 +15,7 @@ from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
 """Maximum runs of a list that can be opened, since these are saved in the notebook. The rest are lines of text."""
-WIDTH, WIDTH_WITH_OUTCOME = 26, 44
+WIDTH, WIDTH_WITH_OUTCOME = 32, 44
 """Width, in characters, of a state and of a state with an outcome in a line of text."""
 MAX_NOTEBOOK = 60
 """Maximum characters shown of a notebook's name in a list."""

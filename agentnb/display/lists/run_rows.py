@@ -13,7 +13,7 @@ from agentnb.core.log.event import Status
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import STATES
+from agentnb.detect.run_states import STATES
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
 from agentnb.display.texts.labels import first_line

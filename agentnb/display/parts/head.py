@@ -9,7 +9,7 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import RunState, completion, kind_of_counted_calls, state_of
+from agentnb.detect.run_states import RunState, completion, kind_of_counted_calls, state_of
 from agentnb.display.markup import NOTHING, Html, fold_tag, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals

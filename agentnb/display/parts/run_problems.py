@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import kind_of_counted_calls, state_of
+from agentnb.detect.run_states import kind_of_counted_calls, state_of
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import pluralize, short_id

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from agentnb.core.messages import encodable
+from agentnb.core.messages import pluralize as pluralize  # noqa: PLC0414  # for all displays
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Terminal escapes and bidirectional marks, because text from models and tools must not control a display."""
@@ -40,11 +41,6 @@ def first_line(text: str, most: int) -> str:
     """Return the first words of a text of any length, on one line without control characters."""
     line = " ".join(clean(text[: most + MAX_READ]).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
-
-
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``3 rounds`` or ``1 round``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def times(count: int) -> str:

@@ -9,7 +9,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import kind_of_counted_calls, state_of
+from agentnb.detect.run_states import kind_of_counted_calls, state_of
 from agentnb.display.texts.labels import (
     FIGURE_SPACE,
     amount,

@@ -33,7 +33,7 @@ from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PE
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.detect.run_ends import PLAN_REJECTED, STATES, RunState, end_word, kind_of_counted_calls, state_of
+from agentnb.detect.run_states import PLAN_REJECTED, STATES, RunState, end_word, kind_of_counted_calls, state_of
 from agentnb.display.texts.call_labels import arguments, state
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook

@@ -33,7 +33,7 @@ ELSEWHERE = "Name a folder elsewhere, or leave folder out"
 LOOSEN = "Or give it full access to this machine: outside_sandbox=True"
 
 
-def is_foreign(work: Agent | Workflow) -> TypeGuard[Agent]:
+def runs_external_agent(work: Agent | Workflow) -> TypeGuard[Agent]:
     """True if the variant runs an external agent."""
     return isinstance(work, Agent) and bool(work.acp)
 
@@ -137,18 +137,18 @@ def folder_problems(
 
     ``works``: agents and workflows of the variants, by name; ``records``: the folder of rows and logs.
     """
-    foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
+    external = [(name, work, work.used_model) for name, work in works.items() if runs_external_agent(work)]
     if type(outside_sandbox) is not bool:
         yield f"outside_sandbox={outside_sandbox!r}: give True or False"
-    if foreign and executor != "kernel":
-        yield f"Variant {foreign[0][0]}: external agents run in their own processes. Leave executor out"
-    for name, _, model in foreign:
+    if external and executor != "kernel":
+        yield f"Variant {external[0][0]}: external agents run in their own processes. Leave executor out"
+    for name, _, model in external:
         assert isinstance(model, ExternalAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:
         yield from _problems_of_records(records, {str(row[WORK_DIR]) for row in rows if names_folder(row)})
-    if foreign or any(map(names_folder, rows)):
+    if external or any(map(names_folder, rows)):
         if executor not in ("kernel", "processes"):
             yield f'{WORK_DIR}: a pool does not share your folders. Use executor="processes", or leave it out'
         for name, work in works.items():
@@ -178,4 +178,4 @@ def _problem_of(agent: ExternalAgent, *, outside_sandbox: bool) -> str:
 
 def sandboxes(works: Mapping[str, Agent | Workflow], *, outside_sandbox: bool) -> dict[str, str]:
     """Return the sandbox of each external agent, by variant."""
-    return {name: OUTSIDE if outside_sandbox else INSIDE for name, work in works.items() if is_foreign(work)}
+    return {name: OUTSIDE if outside_sandbox else INSIDE for name, work in works.items() if runs_external_agent(work)}

@@ -11,7 +11,7 @@ from agentnb.agent.agent_settings import AgentSettings
 from agentnb.agent.extension import without_model
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, suggest_names
 from agentnb.experiments.planning.content_hash import content_hash, content_of_agent, content_of_workflow, source_of
-from agentnb.experiments.planning.run_folders import HOME, folder_content, is_foreign
+from agentnb.experiments.planning.run_folders import HOME, folder_content, runs_external_agent
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
@@ -110,7 +110,7 @@ def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
 
 def forked_changes(variant: Variant) -> list[str]:
     """Return the settings that a variant changes although they cannot be changed in a fork of a recorded run."""
-    changes = [name for name in variant.changes or (["acp"] if is_foreign(variant.work) else []) if name not in FORKED]
+    changes = [name for name in variant.changes or (["acp"] if runs_external_agent(variant.work) else []) if name not in FORKED]
     return [*changes, *(["prompt"] if variant.template is not None else [])]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from agentnb.core.log.run_tags import TASK_TAG, VARIANT_TAG, find_tag
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -12,10 +13,6 @@ from agentnb.experiments.planning.experiment_checks import Check, read_checks
 from agentnb.experiments.results.judged_rows import bench_of, judge_recorded
 from agentnb.experiments.results.rows import Row, row_of
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.experiments.arms import VARIANT_TAG, find_tag
-
-TASK_TAG = "task:"
-"""Prefix of the tag that names a run's task."""
 
 
 class RecordedArms(NamedTuple):

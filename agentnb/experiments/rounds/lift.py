@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.detect.agent_runs import works_in_steps
-from agentnb.detect.frames import frame_of
+from agentnb.detect.frames import frame_from_rows
 from agentnb.detect.intervals import Share, difference, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.scores import share_columns
@@ -263,4 +263,4 @@ FORMER = {"followed": "share", "followed_low": "share_low", "followed_high": "sh
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return with_former_columns(frame_of(rows, COLUMNS), FORMER)
+    return with_former_columns(frame_from_rows(rows, COLUMNS), FORMER)

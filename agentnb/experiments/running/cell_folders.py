@@ -70,18 +70,18 @@ class CellFolders:
 
     def confine(self, agent: Agent) -> Agent:
         """Return a copy of an external agent that runs in these folders."""
-        foreign = agent.used_model
-        assert isinstance(foreign, ExternalAgent), "an agent with acp has an external agent as its model"
-        return replace(agent, model=replace(foreign, place=self))
+        external = agent.used_model
+        assert isinstance(external, ExternalAgent), "an agent with acp has an external agent as its model"
+        return replace(agent, model=replace(external, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:
         """Return the command and environment of an external agent. Raises `SettingsError` if no sandbox is available."""
         env = {**agent.env, "HOME": str(self.home), **({agent.home: str(self.home)} if agent.home else {})}
         keys = tuple([name for name in agent.keys if name != agent.home])
-        words = self._walls(agent.command) if self.is_in_sandbox else []
+        words = self._sandbox_prefix(agent.command) if self.is_in_sandbox else []
         return msgspec.structs.replace(agent, command=(*words, *agent.command), env=env, keys=keys, sign_in=SIGN_IN)
 
-    def _walls(self, command: tuple[str, ...]) -> list[str]:
+    def _sandbox_prefix(self, command: tuple[str, ...]) -> list[str]:
         view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec.structs
 
 from agentnb.agent.agent import Agent
+from agentnb.core.log.run_tags import TASK_TAG, VARIANT_TAG
 from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.detect.run import Run
@@ -20,16 +21,14 @@ from agentnb.errors import StoreError
 from agentnb.experiments.planning.check_time import run_checks
 from agentnb.experiments.planning.experiment_checks import Check
 from agentnb.experiments.planning.experiment_tasks import ExperimentTask, prompt_of
-from agentnb.experiments.planning.run_folders import WORK_DIR, is_foreign, names_folder
+from agentnb.experiments.planning.run_folders import WORK_DIR, names_folder, runs_external_agent
 from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
-from agentnb.experiments.results.recorded_arms import TASK_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.experiments.running.cell_folders import CellFolders, cell_folders
 from agentnb.models.model import Model
 from agentnb.models.seeds import with_seed
 from agentnb.models.transport.connections import CallLimits
-from agentnb.plots.experiments.arms import VARIANT_TAG
 from agentnb.policies.run_limits import LIMITS
 from agentnb.rerun.fork import fork
 from agentnb.runtime.budget import Spending
@@ -63,11 +62,11 @@ class Work:
 
     def approve_of(self, variant: Variant) -> Approve | str:
         """Return the approver of a variant's calls. For an external agent, the sandbox replaces approval."""
-        return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
+        return self.approve or (AUTO if runs_external_agent(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
         """True if the run has its own folders, as it always does if a variant is an external agent."""
-        return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
+        return names_folder(row) or any(runs_external_agent(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that identify the cell."""

@@ -64,6 +64,10 @@ class Progress:
 ProgressWatcher: TypeAlias = Callable[[Progress], object]
 
 
+def _none_waiting() -> int:
+    return 0
+
+
 @dataclass(slots=True)
 class Control:
     """Accepts pause and stop requests from any thread, and informs its watchers of each finished cell."""
@@ -73,7 +77,7 @@ class Control:
     cost_expected: float | None = None
     budget: float | None = None
     watchers: list[ProgressWatcher] = field(default_factory=list)
-    waiting: Callable[[], int] = lambda: 0
+    waiting: Callable[[], int] = _none_waiting
     """Returns the number of submitted cells that have not started."""
     _done: int = 0
     _done_here: int = 0
@@ -170,7 +174,7 @@ class Control:
         """Record the end of the experiment."""
         is_whole = self._done >= self.total and not self.is_stopping
         self._state = "done" if is_whole else "budget" if spent and not self.is_stopping else "stopped"
-        self.waiting, self._stop = int, None  # a session keeps the control, and need not keep the runs
+        self.waiting, self._stop = _none_waiting, None  # a session keeps the control, and need not keep the runs
         self._tell()
 
     def _count(self, row: Row) -> None:

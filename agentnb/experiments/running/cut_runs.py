@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentnb.agent.agent import Agent
+from agentnb.core.log.run_tags import find_tag
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.experiment_tasks import ExperimentTask
@@ -10,7 +11,6 @@ from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.experiment_folder import ExperimentFolder, Records
 from agentnb.experiments.running.cell_work import CELL_TAG, POOL_TAG, Job, Resumable, Work
-from agentnb.plots.experiments.arms import find_tag
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from agentnb.core.log.run_tags import task_means
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.search.acceptance import find_regressions, look_at
@@ -24,7 +25,6 @@ from agentnb.experiments.search.search_cells import SearchCells
 from agentnb.experiments.search.split import Split
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.plots.experiments.arms import task_means
 
 T = TypeVar("T")
 

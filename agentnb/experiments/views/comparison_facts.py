@@ -44,7 +44,7 @@ class Fact(NamedTuple):
     meaning: str = ""
     """Explanation of the number."""
     place: Literal["open", "drawn", "folded"] = "open"
-    """Whether it is folded away; a ``drawn`` one only on a page, whose sentence or picture shows it."""
+    """``open``: always shown. ``drawn``: folded on a page, where a sentence or picture shows it. ``folded``: always folded."""
 
 
 class Estimate(NamedTuple):
@@ -140,7 +140,7 @@ def _verdict(comparison: Comparison) -> str:
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
-        if _is_none(analysis):
+        if _is_zero(analysis):
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return (
             f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
@@ -160,12 +160,12 @@ def _ground(comparison: Comparison) -> str:
     completed = comparison.of_completed
     if not isinstance(completed, Difference):
         return " The difference rests on runs that hit a limit or failed: too few pairs completed."
-    if _is_none(completed):
+    if _is_zero(completed):
         return " Among completed runs there is no difference: it all comes from runs that hit a limit or failed."
     return " Without the runs that hit a limit or failed, this is not shown."
 
 
-def _is_none(analysis: Difference) -> bool:
+def _is_zero(analysis: Difference) -> bool:
     """True if no task differs."""
     return analysis.interval is None and format_difference(analysis.value) == "0"
 

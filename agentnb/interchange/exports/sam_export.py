@@ -175,7 +175,7 @@ class _Messages:
 
 
 def _pictures(whole: Message | ToolResult) -> dict[str, Any]:
-    """Return the field with the contents of what has an image."""
+    """Return the ``contentParts`` field if there is an image; otherwise empty."""
     if not any(isinstance(part, Image) for part in whole.parts):
         return {}
     return {"contentParts": content_parts(part for part in whole.parts if isinstance(part, Text | Image))}

@@ -66,7 +66,7 @@ def value_at(value: Any, *names: str) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, and any other value as the only item of one."""
+    """Return a list unchanged; wrap any other value in a list."""
     return value if isinstance(value, list) else [value]
 
 

@@ -221,7 +221,7 @@ class Observation:
         results = {result.call_id: result for result in self._results_since}
         failed: dict[int, str] = {}
         for move in self._moves:
-            came = _results_of(move.message, results)
+            came = [result for result in _results_of(move.message, results) if result.error_code != DUPLICATE]
             if _all_failed(came):
                 failed[move.place] = f"{', '.join(dict.fromkeys(result.name for result in came))} {failure_word(came)}"
             elif came:
@@ -293,8 +293,9 @@ def steps_of(plan: tuple[PlanItem, ...], tools: Arguments) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=64)  # a plan is read again in each round
-def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[tuple[str, Sequence[str]], ...]) -> tuple[Step, ...]:
-    items = ((item.title.rstrip("."), tuple(calls_of(item, dict(tools)))) for item in plan)
+def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Step, ...]:
+    arguments = dict(tools)
+    items = ((item.title.rstrip("."), tuple(calls_of(item, arguments))) for item in plan)
     return tuple([Step(title, calls) for title, calls in items if calls])
 
 
@@ -311,13 +312,13 @@ def failure_word(results: Iterable[ToolResult]) -> str:
 
 
 def _results_of(message: Message, results: Mapping[str, ToolResult]) -> list[ToolResult]:
-    """Return the results of a message's calls other than todo calls and blocked duplicates."""
-    came = (results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL)
-    return [result for result in came if result.error_code != DUPLICATE]
+    """Return the results of a message's calls other than todo calls."""
+    return [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
 
 
 def _all_failed(results: Sequence[ToolResult]) -> bool:
-    return bool(results) and all(result.is_error for result in results)
+    """Return whether there are results, and each is a failure other than a blocked duplicate."""
+    return bool(results) and all(result.is_error and result.error_code != DUPLICATE for result in results)
 
 
 def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,7 +22,7 @@ _LIKE_A_CALL = re.compile(r"\s*[^\W\d][\w.]*\s*\(")
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
-Arguments: TypeAlias = Mapping[str, Sequence[str]]
+Arguments: TypeAlias = Mapping[str, tuple[str, ...]]
 """The argument names of each tool, in order: what is needed to parse calls."""
 
 

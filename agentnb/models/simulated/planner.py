@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.messages import ToolCall, ToolResult, pluralize
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.observation import Observation, failure_word
@@ -91,7 +91,7 @@ def last_words(observation: Observation) -> str:
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
-        text = f"Done: {_count_text(len(observation.made), 'step')}, as reported above."
+        text = f"Done: {pluralize(len(observation.made), 'step')}, as reported above."
     else:
         text = report(
             len(observation.made), len(observation.failed), observation.results, observation.left_out, observation.tools
@@ -107,7 +107,7 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 def _list(observation: Observation) -> Move:
     """Add the steps as todos; append them if the list already has entries."""
     titles = [short_title(step.title) for index, step in enumerate(observation.steps) if index not in observation.own]
-    text = f"First I write down what there is to do, {_count_text(len(titles), 'step')}."
+    text = f"First I write down what there is to do, {pluralize(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
         return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
     todos = [{"id": index + 1, "title": title, "status": "not-started"} for index, title in enumerate(titles)]
@@ -212,17 +212,13 @@ def _names(tools: Iterable[ToolSpec]) -> str:
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str], tools: Iterable[ToolSpec]) -> str:
     """Return the final answer: the number of steps, the tools' results, and the items left out."""
     which = f" ({failed} {failure_word(results).removeprefix('was ')})" if failed else ""
-    lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
+    lines = [f"Done: {pluralize(steps, 'step')}{which}, {pluralize(len(results), 'tool call')}."]
     names = [f"{result.name} {failure_word([result])}" if result.is_error else result.name for result in results]
     lines += [f"{name}:{_as_markdown(_short(result))}" for name, result in zip(names, results, strict=True)]
     if left_out:
         why = f"Left out, because it is not a call of one of my tools ({_names(tools)}) with literal arguments:"
         lines += [why, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _as_markdown(text: str) -> str:

@@ -248,11 +248,6 @@ def whole_ticks(first: int, last: int, most: int = 15) -> list[int]:
     return [first, *(at for at in multiples if at - first >= step / 2)]
 
 
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: ``3 runs``, ``1 run``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 @cache
 def _drawable() -> frozenset[int]:
     """Return the code points that the font has in both weights."""

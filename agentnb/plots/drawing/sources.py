@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentnb.core.messages import pluralize
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.plot_style import clean, pluralize, short
+from agentnb.plots.drawing.plot_style import clean, short
 
 
 def one_run(source: RunSource, plot: str) -> Run:

@@ -6,18 +6,17 @@ Results and comparisons are recognized by their attributes, since plots do not i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from statistics import fmean
 from typing import Any, NamedTuple, cast
 
+from agentnb.core.log.run_tags import VARIANT_TAG, find_tag
+from agentnb.core.messages import pluralize
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import load_traces
-from agentnb.plots.drawing.plot_style import distinct, pluralize
+from agentnb.plots.drawing.plot_style import distinct
 from agentnb.plots.drawing.several import SIGNS
 from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
 
-VARIANT_TAG = "variant:"
-"""Prefix of the tag that names a run's variant."""
 UNTAGGED = "(no variant)"
 COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
@@ -94,11 +93,6 @@ def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return {name or (UNTAGGED if len(groups) > 1 else ""): group for name, group in groups.items()}
 
 
-def find_tag(tags: Iterable[str], prefix: str) -> str:
-    """Return the text after this prefix in the first tag that has it; empty if no tag has it."""
-    return next((tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)), "")
-
-
 def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] | None:
     if is_results(source):
         results = cast("ResultsLike", source)
@@ -112,20 +106,6 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
         arms.setdefault(comparison.a, (comparison.rows_a, comparison))
         arms.setdefault(comparison.b, (comparison.rows_b, comparison))
     return arms
-
-
-def values_by_task(rows: Iterable[ArmRow], name: str) -> dict[str, list[float]]:
-    """Return the known values of a check or measure by task."""
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        if (value := row.value(name)) is not None:
-            values.setdefault(row.task, []).append(value)
-    return values
-
-
-def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
-    """Return the mean of a check or measure for each task that has a known value."""
-    return {task: fmean(values) for task, values in values_by_task(rows, name).items()}
 
 
 def measure_of(costs: Collection[float | None]) -> str:

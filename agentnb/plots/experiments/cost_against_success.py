@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.log.run_tags import task_means
+from agentnb.core.messages import pluralize
 from agentnb.detect.intervals import Share, mean_interval
 from agentnb.errors import SettingsError
 from agentnb.plots.cost import dollars
-from agentnb.plots.drawing.plot_style import WHITE, amounts, distinct, empty, finish, panels, plot_style, pluralize
-from agentnb.plots.experiments.arms import COST, MARKED, TOKENS, UNITS, is_results, measure_of, task_means
+from agentnb.plots.drawing.plot_style import WHITE, amounts, distinct, empty, finish, panels, plot_style
+from agentnb.plots.experiments.arms import COST, MARKED, TOKENS, UNITS, is_results, measure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

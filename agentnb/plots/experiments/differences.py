@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from agentnb.core.messages import pluralize
 from agentnb.errors import SettingsError
 from agentnb.plots.drawing.plot_style import (
     BLUE,
@@ -22,7 +23,6 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
 )
 from agentnb.plots.experiments.arms import UNITS, comparisons_of, tasks_range
 from agentnb.plots.experiments.protocols import ComparisonLike, Comparisons

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentnb.core.log.run_tags import task_means
+from agentnb.core.messages import pluralize
 from agentnb.errors import SettingsError
 from agentnb.plots.drawing.plot_style import (
     AXES_PIXELS,
@@ -18,10 +20,9 @@ from agentnb.plots.drawing.plot_style import (
     finish,
     panels,
     plot_style,
-    pluralize,
     short,
 )
-from agentnb.plots.experiments.arms import one_comparison, task_means
+from agentnb.plots.experiments.arms import one_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.messages import pluralize
 from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.plots.cost import dollars
-from agentnb.plots.drawing.plot_style import amounts, empty, finish, plot_style, pluralize, round_axis, stacked_panels
+from agentnb.plots.drawing.plot_style import amounts, empty, finish, plot_style, round_axis, stacked_panels
 from agentnb.plots.experiments.arms import COST, TOKENS, measure_of, omission_note, runs_by_variant, signs_of
 from agentnb.tables.model_call_rows import model_calls
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from agentnb.core.log.run_tags import TaskRow
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
 
 
-class ArmRow(Protocol):
+class ArmRow(TaskRow, Protocol):
     """A finished run of a variant."""
-
-    @property
-    def task(self) -> str:
-        """Id of its task."""
 
     @property
     def cluster_key(self) -> tuple[bool, str]:
@@ -43,9 +40,6 @@ class ArmRow(Protocol):
     @property
     def tokens(self) -> int | None:
         """Tokens sent and received, or None if unknown."""
-
-    def value(self, name: str, /) -> float | None:
-        """Return the value of a check or measure, or None if unknown."""
 
 
 class ComparisonLike(Protocol):

@@ -171,6 +171,8 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum runs of a node within one loop."""
     max_plans: int = 0
     """Maximum plans of all its planners together."""
+    handles_failure_at_once: bool = False
+    """True if a failed step is handled before the next begins, as it may end the plan; otherwise after all steps."""
     output: tuple[str, ...] = ()
     """Result of the run: see `agentnb.workflow.form.workflow_spec.WorkflowSpec`."""
 

@@ -62,7 +62,9 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
         results.append(await ask_question(call, "plan", plan.id or "plan", plan.question))
         hands.is_cut = bool(plan.steps)
     else:
-        await call.walk(compile_plan(plan, call.path, hands.known, call.tools), hands)
+        graph = compile_plan(plan, call.path, hands.known, call.tools)
+        hands.handles_failure_at_once = graph.handles_failure_at_once
+        await call.walk(graph, hands)
         results += await hands.end()
     if hands.is_cut:
         call.warn_without_planner(plan.id)
@@ -127,6 +129,7 @@ class _Hands:
         self._seen = 0
         """Number of these results that are already in the window; it is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(earlier)}
+        self.handles_failure_at_once = False
         self.is_cut = False
         """True if a question replaced steps."""
 
@@ -147,7 +150,7 @@ class _Hands:
         if result is None:
             return
         self._taken[position] = self._outputs[position] = result
-        if execution.node.abort and result["error"] not in _NO_FAILURES:
+        if self.handles_failure_at_once and result["error"] not in _NOT_FAILED:
             execution.is_last = await self._call.handle_failure(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
@@ -157,7 +160,8 @@ class _Hands:
     async def end(self) -> list[StepResult]:
         """Return the new results in plan order."""
         results = [self._taken[position] for position in sorted(self._taken)]
-        if failed := next((result for result in results if result["error"] not in _NO_FAILURES), None):  # no handler runs twice
+        # a planner's failures are already handled
+        if failed := next((result for result in results if result["error"] not in _NOT_FAILED), None):
             await self._call.handle_failure(failed["name"], failed["error"])
         return results
 
@@ -244,8 +248,8 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
     Fail: _Hands._fail,
     Prompt: _Hands._prompt,
 }
-_NO_FAILURES = (None, DUPLICATE)
-"""Errors of results whose step has not failed: also that of a blocked repeat."""
+_NOT_FAILED = (None, DUPLICATE)
+"""Errors that do not count as a failed step: none, and a blocked repeat."""
 
 
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:

@@ -66,11 +66,10 @@ def compile_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: To
                 after=tuple(map(str, awaited[position])) if is_chat else (),
                 is_beside=is_beside,
                 jumps=end if isinstance(does, (Abort, Ask)) else (),
-                abort=not is_chat,  # a failure may end the plan before its next step
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
-    return Graph(where="plan", nodes=tuple(nodes))
+    return Graph(where="plan", nodes=tuple(nodes), handles_failure_at_once=not is_chat)
 
 
 def _does_nothing(step: PlanStep) -> bool:
@@ -120,7 +119,7 @@ def number_of(step: PlanStep, position: int) -> int:
 
 
 def lasting_ids(plan: PlanSpec) -> list[str]:
-    """Return the ids by which a step has an earlier execution's result; a planner numbers the steps of each plan anew."""
+    """Return the ids under which earlier executions stored the steps' results; empty for a planner's steps without an id."""
     return result_ids(plan) if plan.form == "chat" else [step.id or "" for step in plan.steps]
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 from run_builder import Calls
 
@@ -11,7 +15,7 @@ from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall
 from agentnb.detect import presets
-from agentnb.detect.blocks import RepeatedCall
+from agentnb.detect.blocks import Monologue, PlanningOnly, RepeatedCall, RepeatedThought
 from agentnb.errors import SettingsError
 
 Tell = Callable[[int], Calls]
@@ -270,6 +274,21 @@ def test_deepeval_preset_weighs_calls_texts_and_cycles() -> None:
     found = story.found("deepeval")
     assert [(one.rule, one.last) for one in found] == [("loop_score", 7)]
     assert found[0].evidence == {"calls": 0.0, "texts": 0.0, "cycles": 1.0}
+
+
+def test_threshold_is_any_number_or_a_ladder(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, list[str]]] = {
+        "numpy": (np.int64(3), ["monologue"]),
+        "decimal": (3.0, ["monologue"]),
+        "never": (math.inf, []),
+        "ladder": ({2: "nudge", 3: "stop"}, ["monologue"]),
+    }
+    for name, (times, found) in cases.items():
+        with subtests.test(name):
+            assert replies(3).rules(partial(Monologue, times)) == found
+    assert PlanningOnly(math.inf).times == {math.inf: "nudge"}  # type: ignore[arg-type, comparison-overlap]
+    for detector in (Monologue(2), RepeatedThought(2)):
+        assert (detector.times, detector.severity) == ({2: "stop"}, "stop")
 
 
 def test_goose_denies_calls_beyond_its_limit() -> None:

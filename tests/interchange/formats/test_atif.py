@@ -8,7 +8,7 @@ from typing import Any
 from benchmark_files import FILES, calls, loaded, recorded, results, runs_of, said
 
 from agentnb import load_trace, load_traces
-from agentnb.core.messages import Thinking
+from agentnb.core.messages import Text, Thinking
 
 SAMPLE = FILES / "atif/research.json"
 
@@ -97,6 +97,13 @@ def test_late_unanswered_calls_are_placed_by_their_timestamps(tmp_path: Path) ->
     assert [one.id for one in calls(run)] == ["a", "b", "c"]
     assert [code for _, code in results(run)] == ["lost", None, "lost"]
     assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 5)
+
+
+def test_blank_thinking_is_not_a_part(tmp_path: Path) -> None:
+    steps = [{"source": "agent", "message": "Done.", "reasoning_content": text} for text in (" \n", "Why?")]
+    record = {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": steps}
+    (run,) = runs_of(tmp_path / "t.jsonl", (record,))
+    assert [[type(part) for part in message.parts] for message in run.messages[1:]] == [[Text], [Thinking, Text]]
 
 
 def test_call_fails_if_its_step_reports_an_error(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from replies_by_hand import PROMPT, add, ask, conversation, do, reply, updates, 
 
 from agentnb import Agent, Run
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
+from agentnb.core.request import Request
 from agentnb.core.todos import TODO_TOOL, open_todos
 from agentnb.models import SimulatedModel
+from agentnb.models.simulated.observation import Observation
 from agentnb.policies import Matrix
 from agentnb.tools.todos.board import TodoBoard
 
@@ -362,6 +364,23 @@ def test_result_of_a_blocked_repetition_is_ignored() -> None:
     _, tools = conversation(0)
     repeated = whole(3, Message("assistant", (ToolCall(TODO_TOOL, {"operation": "read"}, "r"),)), Message("tool", (old,)))
     assert updates(ask(MODEL, *repeated, tools=tools)) == [(2, "completed"), (3, "in-progress")]
+
+
+def test_step_is_done_unless_each_of_its_calls_failed(subtests: pytest.Subtests) -> None:
+    cases = {
+        "failed": (["tool_error", "tool_error"], set()),
+        "one worked": (["tool_error", None], {"Two"}),
+        "one was a repetition": (["tool_error", "duplicate_call_blocked"], {"Two"}),
+        "no result": ([], {"Two"}),
+    }
+    for name, (errors, done) in cases.items():
+        with subtests.test(name):
+            calls = [ToolCall("add", {"a": number}, str(number)) for number in range(2)]
+            results = [
+                ToolResult(str(n), "add", (), is_error=error is not None, error_code=error) for n, error in enumerate(errors)
+            ]
+            made = Message("assistant", (Text("Step 2 of 3: Two."), *calls))
+            assert Observation(Request("", (user("Go."), made, Message("tool", (*results,))), ())).titles_done == done
 
 
 def test_planner_reports_completion_in_workflow_mode() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agentnb.tools.builtin.git.work_tree import Repository
 
+T = TypeVar("T")
 FIELDS_BEFORE_PATH = {b"1": 8, b"2": 9, b"u": 10}
 SAME = (" ", "?")
 
@@ -109,6 +110,6 @@ def shown_paths(repository: Repository, change: Change) -> str:
     return before + repository.display_path(change.path)
 
 
-def shorten_lines(lines: list[str], most: int) -> list[str]:
-    """Return at most ``most`` of the lines about files, and a line that counts the rest."""
-    return lines[:most] + ([f"[{len(lines) - most:,} more files]"] if len(lines) > most else [])
+def shorten_lines(files: Sequence[T], most: int, line_of: Callable[[T], str]) -> list[str]:
+    """Return the lines of at most ``most`` files, and a line that counts the rest."""
+    return [*map(line_of, files[:most]), *([f"[{len(files) - most:,} more files]"] if len(files) > most else [])]

@@ -54,9 +54,9 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
         raise ToolRefused("nothing_staged", with_notes("Nothing was staged.", *notes), "Name the files to stage.")
     stdin = b"".join(path + b"\0" for path in staged)
     await repository.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin, is_reading=False)
-    lines = [f"{_letter(change)} {shown_name(path)}" for path, change in staged.items()]
-    heading = f"Staged {len(lines):,} {'file' if len(lines) == 1 else 'files'}:"
-    return with_notes("\n".join([heading, *shorten_lines(lines, MAX_SHOWN)]), *notes, hooks_note(repository, INDEX_HOOKS))
+    lines = shorten_lines([*staged.items()], MAX_SHOWN, lambda item: f"{_letter(item[1])} {shown_name(item[0])}")
+    heading = f"Staged {len(staged):,} {'file' if len(staged) == 1 else 'files'}:"
+    return with_notes("\n".join([heading, *lines]), *notes, hooks_note(repository, INDEX_HOOKS))
 
 
 def nature_of_add(arguments: Any, work_dir: Path) -> CallNature:

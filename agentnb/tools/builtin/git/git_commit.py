@@ -33,10 +33,10 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     await repository.output(*arguments, stdin=message.encode(), is_reading=False, variables=identity)
     commit = (await repository.output("rev-parse", "--short", "HEAD")).decode().strip()
     staged = [change for change in status.changes if change.is_staged]
-    lines = [f"{change.in_index} {shown_paths(repository, change)}" for change in staged]
+    lines = shorten_lines(staged, MAX_SHOWN, lambda change: f"{change.in_index} {shown_paths(repository, change)}")
     subject = message.strip().partition("\n")[0]
     heading = f"[{status.branch or 'detached HEAD'} {commit}] {subject}"
-    text = "\n".join([heading, *shorten_lines(lines, MAX_SHOWN)])
+    text = "\n".join([heading, *lines])
     return with_notes(text, hooks_note(repository, COMMIT_HOOKS), signing_note(repository))
 
 

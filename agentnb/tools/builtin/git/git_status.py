@@ -26,8 +26,8 @@ async def git_status(context: ToolContext) -> str:
     """
     repository = await open_repository(context.work_dir)
     status = await read_status(repository, b".")
-    changed = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in status.changes]
-    lines = [status.heading, *shorten_lines(changed, MAX_FILES)]
+    files = shorten_lines(status.changes, MAX_FILES, lambda c: f"{c.in_index}{c.in_folder} {shown_paths(repository, c)}")
+    lines = [status.heading, *files]
     if not status.changes:
         lines.append("No changes.")
     tracked = [repository.below(change.path) for change in status.changes if change.in_folder == "M"]

@@ -1,4 +1,4 @@
-"""The end of a run as what is known of it, in the words of every card, list and table."""
+"""States of runs, and the words for them on cards, in lists and in tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from agentnb.core.log.events import NO_STORE
 from agentnb.core.log.outcome import Outcome
+from agentnb.core.messages import pluralize
 from agentnb.core.run.approvals import ended_at_question, waits_for_drafts
 from agentnb.core.run.rounds import UNCHECKED
 from agentnb.core.todos import has_open
@@ -24,7 +25,7 @@ STATES = {
 }
 """The word for each status."""
 OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its user"}
-"""Words for what a person did in a foreign run."""
+"""Words for the states of foreign runs that differ from `STATES`."""
 TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
 ENDED_UNCHECKED = "Ended, unchecked"
 
@@ -90,13 +91,14 @@ def completion(state: RunState) -> tuple[Tone, str]:
     A recorded outcome is shown next to these words.
     """
     done_word = STATES["completed"]
+    substitute = "a substitute" if state.substitutes == 1 else "substitutes"
     cases: tuple[tuple[bool, Tone, str], ...] = (
         (state.plan_rejected, "warn", PLAN_REJECTED),
         (state.todos_open, "warn", TODOS_OPEN),
         (state.outcome == "passed", "good", done_word),
-        (state.failed_calls > 0, "warn", f"{done_word}, {_count(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done_word}, {_count(state.blocked_calls, 'call')} rejected"),
-        (state.substitutes > 0, "warn", f"{done_word}, {_count(state.substitutes, 'step')} substituted"),
+        (state.failed_calls > 0, "warn", f"{done_word}, {pluralize(state.failed_calls, 'call')} failed"),
+        (state.blocked_calls > 0, "warn", f"{done_word}, {pluralize(state.blocked_calls, 'call')} rejected"),
+        (state.substitutes > 0, "warn", f"{done_word}, {pluralize(state.substitutes, 'step')} used {substitute}"),
         (state.outcome is not None, "neutral", done_word),
         (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
     )
@@ -110,7 +112,3 @@ def kind_of_counted_calls(state: RunState) -> Literal["failed", "rejected", "sub
     if state.failed_calls:
         return "failed"
     return "rejected" if state.blocked_calls else "substituted" if state.substitutes else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
