@@ -199,9 +199,9 @@ def design_of(
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
-    none, is_compared = BY_ROUND if is_by_round else SINGLE, not is_by_round and len(variants) > 1
-    found = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha) if is_compared else (none, ())
-    assumption, effects = found
+    assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
+    if is_by_round or len(variants) < 2:
+        assumption, effects = BY_ROUND if is_by_round else SINGLE, ()
     known_effects = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(

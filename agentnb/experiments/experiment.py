@@ -140,8 +140,8 @@ class Experiment:
 
     def __repr__(self) -> str:
         if problems := self._read.problems:
-            told = problems[0] if len(problems) == 1 else "check() lists them"
-            return f"Experiment with {pluralize(len(problems), 'problem')}: {told}"
+            detail = problems[0] if len(problems) == 1 else "check() lists them"
+            return f"Experiment with {pluralize(len(problems), 'problem')}: {detail}"
         plan, rows = self._plan, self._own_rows()
         marked = len(_find_retries(plan, rows)) if plan else 0
         again = f". {pluralize(marked, 'run')} to repeat: run it again" if marked else ""

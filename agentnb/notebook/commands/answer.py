@@ -138,10 +138,10 @@ def _check_not_several(session: Session, text: str) -> None:
         choices = chain.from_iterable(answer_form(run.waiting[0].schema).choices for run in runs)
         is_id = answer.partition(":")[0] in map(choice_in_words, choices)
         prompts = [f" ({prompt})" if (prompt := first_line(run.prompt, MAX_OF_A_PROMPT)) else "" for run in runs]
-        named = [(run.id + prompt, run.waiting[0]) for run, prompt in zip(runs, prompts, strict=True)]
+        asked = [(run.id + prompt, run.waiting[0]) for run, prompt in zip(runs, prompts, strict=True)]
         step = cast(AnswerRun, next_step(runs[0]))  # each is suspended
-        listed = _list_questions(named, len(suspended))
-        command = replace(step, run=runs[0].id, text=answer if is_id else text, lead="Say which", rest=listed)
+        lines = _list_questions(asked, len(suspended))
+        command = replace(step, run=runs[0].id, text=answer if is_id else text, lead="Say which", rest=lines)
         unknown = f"There is no waiting run {word!r}. " if is_id else ""
         raise SettingsError(f"{unknown}{len(suspended):,} runs are waiting for an answer", command)
 
