@@ -204,6 +204,8 @@ class SetModel(Advice, frozen=True, tag="set_model"):
 
     name: str = "NAME"
     again: bool = False
+    cell: str = "agent"
+    """The magic of the cell that lacks a model."""
 
 
 class SetDefaultModel(Advice, frozen=True, tag="set_default_model"):

@@ -312,7 +312,9 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
     while position < len(expression):
         token = _TOKEN.match(expression, position)
         if token is None:
-            _refuse(expression, f"{_shorten(expression[position:], 20)} is not valid there", KNOWN)
+            swapped = {"=<": "<=", "=>": ">="}.get(expression[position : position + 2])
+            hint = f"Write {swapped}" if swapped else KNOWN
+            _refuse(expression, f"{_shorten(expression[position:], 20)} is not valid there", hint)
         name, position = token["name"] or token["field"], token.end()
         has_dashes = has_dashes or token[0].startswith("$")
         if name is None or (token["name"] and iskeyword(name)):

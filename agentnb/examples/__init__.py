@@ -26,10 +26,10 @@ _HERE = Path(__file__).parent
 
 def path(name: str) -> Path:
     """Return the file of an example, by its short name or its file name; raises `SettingsError` with the names there are."""
-    found = find(name)
-    if found is None:
+    file = find(name)
+    if file is None:
         raise SettingsError(f"There is no example {name!r}", suggest_names(name, FILES) or f"Examples: {', '.join(FILES)}")
-    return found
+    return file
 
 
 def display_path(path: Path) -> str:

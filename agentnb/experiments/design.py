@@ -18,7 +18,7 @@ from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await EXPERIMENT.pilot(5)"
-BY_ROUND = "by_round"
+BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
 
@@ -42,8 +42,8 @@ class Design:
     """Smallest difference in the primary between two variants that would be detected with 80 per cent power."""
     assumption: str
     """Basis of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers vary as in the pilot), ``pass_rate`` (all
-    tasks pass equally often), ``any_rate`` (the same, at the worst pass rate), ``by_round`` (no runs are compared), or
-    ``unknown``.
+    tasks pass equally often), ``any_rate`` (the same, at the worst pass rate), ``by_round`` or ``single``
+    (no runs are compared), or ``unknown``.
     """
     unseeded: tuple[str, ...]
     """Models that do not accept a seed, so their draws differ between variants."""
@@ -85,7 +85,7 @@ class Design:
     @property
     def ground(self) -> str:
         """Key in `GROUNDS` that explains the minimum effect."""
-        if self.minimum_effect is not None or self.assumption in ("unknown", BY_ROUND):
+        if self.minimum_effect is not None or self.assumption in ("unknown", BY_ROUND, SINGLE):
             return self.assumption
         return "few" if self.clusters < MIN_TASKS else "alike" if self.assumption == "pilot_spread" else "never"
 
@@ -97,6 +97,7 @@ GROUNDS = {
     "any_rate": "from the best to the worst pass rate, assuming identical tasks; a pilot or pass_rate= narrows the range",
     "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
+    SINGLE: "with one variant there is nothing to compare",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
     "never": "even the largest possible difference has less than 80 % power",
@@ -124,7 +125,7 @@ def suggest_next(design: Design) -> str:
     """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
     if design.made == design.cells:
         return "All runs are made: EXPERIMENT.results() shows them"
-    return RUN_A_PILOT if None in (design.cost, design.seconds) else ""
+    return RUN_A_PILOT if None in (design.cost, design.seconds) and design.tasks >= MIN_TASKS else ""
 
 
 def describe_effect(design: Design) -> str:
@@ -198,7 +199,9 @@ def design_of(
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
-    assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
+    assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
+    if is_by_round or len(variants) < 2:
+        assumption, effects = BY_ROUND if is_by_round else SINGLE, ()
     known_effects = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(

@@ -139,8 +139,9 @@ class Experiment:
             raise SettingsError(f"folder={self.folder!r} is not a folder", "Give a path, or False for memory only")
 
     def __repr__(self) -> str:
-        if self._read.problems:
-            return f"Experiment with {pluralize(len(self._read.problems), 'problem')}: check() lists them"
+        if problems := self._read.problems:
+            detail = problems[0] if len(problems) == 1 else "check() lists them"
+            return f"Experiment with {pluralize(len(problems), 'problem')}: {detail}"
         plan, rows = self._plan, self._own_rows()
         marked = len(_find_retries(plan, rows)) if plan else 0
         again = f". {pluralize(marked, 'run')} to repeat: run it again" if marked else ""

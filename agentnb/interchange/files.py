@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
-from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
+from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces, Plain
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError, suggest_similar
@@ -296,7 +296,9 @@ def _of_path(
         raise
     except FileNotFoundError as error:
         missing = unreadable(path, error)
-        missing.replace(missing.what, suggest_similar(path.name, FILES) or missing.advice)
+        is_word = str(path).replace("-", "").isalpha()
+        examples = (Plain(f"Examples: {', '.join(FILES)}"),) if is_word else ()
+        missing.replace(missing.what, suggest_similar(path.name, FILES) or (*missing.advice, *examples))
         raise missing from None
     except OSError as error:
         raise unreadable(path, error) from None

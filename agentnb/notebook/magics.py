@@ -138,7 +138,8 @@ class AgentMagics(SessionMagics):
     @argument(
         "--output",
         metavar="NAME",
-        help="the type of run.output, the structured answer: a variable with a dataclass, another type, or a JSON Schema",
+        help="the type of run.output, the structured answer: a variable with a dataclass, another type, or a JSON Schema; "
+        "or int, float, str, bool, list, dict",
     )
     @argument(
         "--gate",

@@ -33,6 +33,9 @@ from agentnb.tools.tool import Tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.files.text_inputs import read_inputs
 
+BUILT_IN = {kind.__name__: kind for kind in (int, float, str, bool, list, dict)}
+"""Types that ``--output`` takes by name, without a variable."""
+
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
     """Return the names after ``-t``. The option may be repeated, and names may be separated by spaces or commas."""
@@ -181,11 +184,14 @@ def find_history(name: str | history_settings.History, variables: Mapping[str, A
 
 
 def find_output(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the type, JSON Schema or `Output` in the variable with this name. Raises `SettingsError` for anything else."""
-    value = variables.get(name)
+    """Return the type, JSON Schema or `Output` in the variable with this name, or the built-in type with it. Raises
+    `SettingsError` for anything else.
+    """
+    value = variables.get(name, BUILT_IN.get(name))
     if isinstance(value, type | dict | Output) or get_origin(value) is not None:
         return value
-    hint = "Name a variable that holds a dataclass, another type, or a dict with a JSON Schema"
+    types = ", ".join(BUILT_IN)
+    hint = f"Name a variable that holds a dataclass, another type, or a dict with a JSON Schema; or {types}"
     raise _unusable("--output", name, variables, output_names(variables), hint)
 
 

@@ -19,16 +19,16 @@ from agentnb.workflow.workflow import Workflow
 NOTE = (
     Plain(f"Using {DEFAULT}, which is scripted and not a language model, because no model is named and no key is set"),
     SetKey("ANTHROPIC_API_KEY", lead="For a language model, enter a key"),
-    SetModel("anthropic:NAME", lead="Then name the model"),
 )
 
 
-def choose_model(default: str | None, before: Run | None = None) -> tuple[str, tuple[AnyAdvice, ...]]:
+def choose_model(default: str | None, before: Run | None = None, cell: str = "agent") -> tuple[str, tuple[AnyAdvice, ...]]:
     """Return the model, and a note for the person if anything needs explaining.
 
     A run that continues ``before`` keeps that run's model, if it can be created from its name. Next come the session's
     ``default`` and ``AGENTNB_MODEL``. If none of these is set, the simulated model answers; but if a key is set, or the
-    conversation was with a model object, `SettingsError` asks for a model, as no list of models is built in.
+    conversation was with a model object, `SettingsError` asks for a model, as no list of models is built in. ``cell``: the cell
+    that lacks a model.
     """
     if before is not None and can_be_made(before.model):
         return logged_model(before), ()
@@ -49,13 +49,13 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
         raise SettingsError(
             f"There is a key for {keys[0]}, but no model is named",
             (
-                SetModel(f"{keys[0]}:NAME", lead="Name one"),
+                SetModel(f"{keys[0]}:NAME", cell=cell, lead="Name one"),
                 SetDefaultModel(f"{keys[0]}:NAME", lead="Or once for all runs"),
                 ShowModels(keys[0], rest=" lists them"),
                 Plain(f"{DEFAULT} needs no key"),
             ),
         )
-    return DEFAULT, NOTE
+    return DEFAULT, (*NOTE, SetModel("anthropic:NAME", cell=cell, lead="Then name the model"))
 
 
 def needs_model(workflow: Workflow) -> bool:
@@ -69,7 +69,7 @@ def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[s
     person.
     """
     if needs_model(workflow):
-        return choose_model(default)
+        return choose_model(default, cell="workflow")
     if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):
         with suppress(SettingsError):  # its actions, or the agents of the other file, may not need one
             return choose_model(default)[0], ()

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from io import BufferedReader
@@ -21,6 +22,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.outcome import deciding_assessment
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.log.wire import TooDeep, decode_lines, decode_log
+from agentnb.core.todos import on_one_line
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, suggest_names
@@ -42,6 +44,8 @@ MAX_OPEN = 128
 """Maximum number of runs on one event loop that write at the same time; others wait. (Many processes may open only
 256 files.)
 """
+MAX_MATCHES = 10
+"""Maximum number of runs listed that match part of an id."""
 AnyFile = TypeVar("AnyFile")
 
 
@@ -205,9 +209,21 @@ class Store:
         if len(matches) != 1:
             is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
             missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
-            problem = f"{len(matches)} runs match {part!r}" if matches else missing
-            raise StoreError(problem, suggest_names(part, matches or ids[::-1]) or LIST_RUNS)
+            if matches:
+                raise StoreError(f"{len(matches):,} runs match {part!r}", f"Give the id of one:{self._lines(matches)}")
+            raise StoreError(missing, suggest_names(part, ids[::-1]) or LIST_RUNS)
         return matches[0]
+
+    def _lines(self, ids: list[str]) -> str:
+        """Return the newest of these runs with their prompts, each on a line to append."""
+        lines = list[str]()
+        for run_id in ids[: -MAX_MATCHES - 1 : -1]:
+            prompt = ""
+            with suppress(OSError, TraceError):
+                prompt = on_one_line(_summary(self.path(run_id)).prompt[:100])
+            lines.append(f"{run_id}  {prompt}".rstrip())
+        more = [f"and {len(ids) - len(lines):,} more"] if len(ids) > len(lines) else []
+        return "".join([f"\n  {line}" for line in [*lines, *more]])
 
     def load(self, run_id: str) -> Run:
         """Return the run with this id, or with this unambiguous part of an id. If its process died, its status is

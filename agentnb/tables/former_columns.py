@@ -36,6 +36,9 @@ def _class() -> Any:
         def _constructor(self) -> Any:
             return pd.DataFrame
 
+        def __repr__(self) -> str:
+            return repr(pd.DataFrame(self)) if self.empty else super().__repr__()  # an empty frame prints its class
+
         def __getitem__(self, key: Any) -> Any:
             better = self.attrs.get(FORMER, {}).get(key) if isinstance(key, str) else None
             if better is None or key in self.columns:

@@ -15,6 +15,7 @@ from waiting import wait_until
 
 from agentnb import Agent, Experiment, Workflow, compare, tool
 from agentnb.errors import ExperimentProblems, ModelError, SettingsError
+from agentnb.experiments.views.results_view import results_text
 from agentnb.models import ScriptedModel
 
 DISCIPLINED = "simulated:disciplined"
@@ -74,9 +75,12 @@ def test_starting_twice_does_not_disturb_the_first_start(tmp_path: Path) -> None
         for _ in range(5):
             with pytest.raises(SettingsError, match="is already running"):
                 experiment.start(show=False).result(60)
+        early = experiment.results()
+        assert results_text(early).endswith("The experiment is running: call results() again when it has ended")
         first.resume()
         results = first.result(60)
         assert results.missing == 0 and len(results.rows) == 12
+        assert "is running" not in results_text(early)
 
 
 def test_clusters_may_have_names_of_any_type() -> None:

@@ -57,6 +57,7 @@ def test_too_few_tasks_are_refused_for_designs_but_still_run(snapshot: Snapshot)
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         small(5).design()
     assert small(6).design().tasks == 6 and small(5, {"a": "off"}).design().tasks == 5
+    assert repr(small(5, {"a": "off"}).design()) == snapshot("one variant")
     assert len(small(1).run_sync(show=False).rows) == 2
 
 

@@ -163,6 +163,8 @@ def test_missing_folder_and_id_errors_say_where_logs_are(tmp_path: Path) -> None
         assert caught.value.__suppress_context__, "one error, not two"
         with pytest.raises(StoreError, match=r"by its file: \.agentnb/runs/20261122-202337-5588b9deb93\.jsonl"):
             load("20261122-202337-5588b9deb93")
+        with pytest.raises(StoreError, match=r"Examples: complex-fails, simple-fail, didnt-close-out, healthy$"):
+            load("nothing")
 
 
 def test_pattern_without_matches_is_reported(tmp_path: Path) -> None:

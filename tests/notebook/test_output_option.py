@@ -38,6 +38,7 @@ VARIABLES: dict[str, Any] = {
 
 
 def test_output_option_accepts_a_variable_with_type_or_schema(subtests: pytest.Subtests) -> None:
+    assert find_output("int", {}) is int and find_output("int", {"int": Count}) is Count
     for name in ("Count", "schema", "patient", "counts"):
         with subtests.test(name):
             chosen = AgentOptions("model", output=name)

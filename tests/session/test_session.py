@@ -20,12 +20,13 @@ from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.session.choice import choose_model
+from agentnb.session.choice import choose_model, choose_model_of_workflow
 from agentnb.session.default_store import default_store
 from agentnb.session.option_defaults import at_first
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 from agentnb.tools.tool import ToolContext
+from agentnb.workflow.workflow import Workflow
 
 LONG = 30.0
 """Seconds to wait for what comes at once."""
@@ -137,6 +138,10 @@ def test_simulated_model_answers_with_a_notice_by_default() -> None:
     model, advice = choose_model(None)
     note = in_notebook(advice)
     assert model == "simulated:disciplined" and "not a language model" in note and "\n" not in note
+    assert note.endswith("Then name the model: %%agent -m anthropic:NAME")
+    workflow = Workflow.from_yaml("agents: {a: {instruction: Work.}}\nworkflow: [{type: agent, name: a}]")
+    note = in_notebook(choose_model_of_workflow(workflow, None)[1])
+    assert note.endswith("Then name the model: %%workflow -m anthropic:NAME")
 
 
 def test_model_must_be_named_when_a_key_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

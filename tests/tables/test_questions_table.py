@@ -38,6 +38,10 @@ def run() -> Run:
     return story.extend(closed("q5", declined=True, cancelled=True)).run
 
 
+def test_table_without_questions_prints_an_empty_frame() -> None:
+    assert repr(tables.questions(RunBuilder().round("Hello.").run)).startswith("Empty DataFrame\n")
+
+
 def test_question_has_a_row_with_its_answer(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4", "q5"]

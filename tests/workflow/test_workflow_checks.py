@@ -460,6 +460,7 @@ FILES = {
     "workflow: writer": (1, "must be a list"),
     "workflow:\n  steps:": (2, "no steps configured"),
     "agents: {}": (1, "no steps configured"),
+    "goal: Report.\nsteps:\n  - {goto: end}": (2, "is a plan, not a workflow. Use %%plan"),
     "- {goto: end}": (1, "must be a mapping"),
     "": (1, "empty"),
 }

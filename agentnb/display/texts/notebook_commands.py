@@ -155,7 +155,7 @@ NOTEBOOK: a.Commands = {
     a.SetKey: _key,
     a.AcceptServer: lambda one: f"%agent mcp accept {one.name}",
     a.AddServer: lambda one: f"%agent mcp add {one.name} COMMAND",
-    a.SetModel: lambda one: "-m VARIABLE" if one.again else f"%%agent -m {one.name}",
+    a.SetModel: lambda one: "-m VARIABLE" if one.again else f"%%{one.cell} -m {one.name}",
     a.SetDefaultModel: lambda one: f"%agent defaults model={one.name}",
     a.ShowModels: _models,
     a.ShowRequest: lambda _: "%%agent --dry",

@@ -158,7 +158,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
             problems.append(f"Two checks are named {check.name}. Rename one of them")
     if isinstance(primary, str) and (primary in read or primary in MEASURES):
         return tuple(read.values()), primary
-    if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
+    if isinstance(primary, str) and primary not in SHIPPED and primary.isidentifier():
         names = [*read, *SHIPPED, *MEASURES]
         problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", suggest_names(primary, names))))
         return tuple(read.values()), primary
@@ -197,14 +197,6 @@ def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tupl
             values[check.name] = None
             errors[check.name] = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
     return values, errors
-
-
-def _is_expectation(text: str) -> bool:
-    try:
-        check_expectations([text])
-    except AgentnbError:
-        return False
-    return not text.isidentifier()
 
 
 def _check(definition: Any, problems: list[str]) -> Check | None:

@@ -20,7 +20,7 @@ from agentnb.experiments.planning.judge_verdicts import Verdicts
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.personal_files import replace_file
 from agentnb.store.check_values import COVER, ROWS, note_look
-from agentnb.store.run_file import try_lock
+from agentnb.store.run_file import is_being_written, try_lock
 from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
@@ -116,6 +116,11 @@ class Memory:
         if self._is_covered:
             self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the experiment is running."""
+        return self._lock.locked()
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
@@ -254,6 +259,13 @@ class ExperimentFolder:
             return self.store.summary(run_id).parent_id
         except AgentnbError:
             return None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the experiment is running, in this process or another, as far as can be determined."""
+        with suppress(OSError), (self.path / LOCK).open("rb") as file:
+            return is_being_written(file)
+        return False
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:

@@ -26,6 +26,16 @@ class Equivalence(NamedTuple):
     max_exception_share: float | None
     """As in `Difference`."""
 
+    def __repr__(self) -> str:
+        shown = (
+            f"Equivalence within a margin of {self.margin:g} is {'' if self.is_equivalent else 'not '}shown: the difference is"
+        )
+        if self.interval is None or self.p_value is None:
+            return f"{shown} {self.value:.2g} throughout, and rare others may not have been drawn ({self.tasks} tasks)"
+        low, high = self.interval
+        p_value = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
+        return f"{shown} {self.value:.2g}, interval {low:.2g} to {high:.2g}, {p_value}, {self.tasks} tasks"
+
 
 def assess_equivalence(
     a: TaskValues, b: TaskValues, margin: float, *, tasks: Labels = None, clusters: Labels = None, alpha: float = 0.05

@@ -95,6 +95,8 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
 
 def _hint(results: Results, variable: str) -> str:
     if results.is_covered:
+        if results.records is not None and results.records.is_running:
+            return "The experiment is running: call results() again when it has ended"
         return "To complete the missing runs, run the experiment again"
     if results.is_by_round:
         return f"Short-term effects of each guidance set: lift({variable})"

@@ -33,7 +33,9 @@ MAX_SUSPENDED = 50
 DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
 """Kinds of questions that an approval can answer."""
-MAX_OF_RUNS = 5
+MAX_OF_A_PROMPT = 60
+"""Maximum characters of a prompt after the id of its run."""
+MAX_OF_RUNS = 10
 """Maximum waiting runs or questions listed in a message."""
 
 
@@ -84,8 +86,8 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
         raise SettingsError(problem, "%agent status shows what is running")
     if len(matches) > 1 and matches[0] not in live:
         asked = [(question.call_id if question.kind == DRAFT else run_id, question) for run_id, question in matches]
-        problem = f"{len(matches)} questions are waiting for your approval. {_list_questions(asked)}"
-        raise SettingsError(problem, f"Say which: %agent approve {asked[0][0]}")
+        problem = f"{len(matches)} questions are waiting for your approval"
+        raise SettingsError(problem, f"Say which: %agent approve {asked[0][0]}{_list_questions(asked)}")
     run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
 
@@ -132,10 +134,16 @@ def _check_not_several(session: Session, text: str) -> None:
     suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended_ids()]
     if len(suspended) > 1:
         runs = [*map(session.store.load, suspended[:MAX_OF_RUNS])]
-        asked = _list_questions([(run.id, run.waiting[0]) for run in runs])
+        word, _, answer = text.partition(" ")
+        choices = chain.from_iterable(answer_form(run.waiting[0].schema).choices for run in runs)
+        is_id = answer.partition(":")[0] in map(choice_in_words, choices)
+        prompts = [f" ({prompt})" if (prompt := first_line(run.prompt, MAX_OF_A_PROMPT)) else "" for run in runs]
+        asked = [(run.id + prompt, run.waiting[0]) for run, prompt in zip(runs, prompts, strict=True)]
         step = cast(AnswerRun, next_step(runs[0]))  # each is suspended
-        command = replace(step, run=suspended[0], text=text, lead="Say which")
-        raise SettingsError(f"{len(suspended):,} runs are waiting for an answer. {asked}", command)
+        lines = _list_questions(asked, len(suspended))
+        command = replace(step, run=runs[0].id, text=answer if is_id else text, lead="Say which", rest=lines)
+        unknown = f"There is no waiting run {word!r}. " if is_id else ""
+        raise SettingsError(f"{unknown}{len(suspended):,} runs are waiting for an answer", command)
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
@@ -185,7 +193,7 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
     if len(waiting) > 1:
         asked = _list_questions([(question.id, question) for question in waiting])
         command = f"%agent answer {run_id} {waiting[0].id} {text or 'TEXT'}"
-        raise SettingsError(f"Run {run_id} has several open questions. {asked}", f"Say which: {command}")
+        raise SettingsError(f"Run {run_id} has several open questions", f"Say which: {command}{asked}")
     return waiting[0], text
 
 
@@ -211,11 +219,13 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
         )
 
 
-def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]]) -> str:
-    """Return the first few questions as text, each after its id or that of its run."""
-    shown = [f"{name}: {_question_line(question).rstrip('.')}" for name, question in questions[:MAX_OF_RUNS]]
-    more = len(questions) - len(shown)
-    return "; ".join([*shown, *([f"and {more} more"] if more else ())])
+def _list_questions(questions: Sequence[tuple[str, WaitingOnUser]], total: int = 0) -> str:
+    """Return the first few questions as lines to append, each after its id or that of its run. ``total``: their number, if
+    not all are passed.
+    """
+    shown = [f"{name}: {_question_line(question)}" for name, question in questions[:MAX_OF_RUNS]]
+    more = (total or len(questions)) - len(shown)
+    return "".join([f"\n  {line}" for line in [*shown, *([f"and {more:,} more"] if more else ())]])
 
 
 def _question_line(question: WaitingOnUser) -> str:

@@ -29,6 +29,7 @@ OF_FILES = ("agents", "workflow", *SETTINGS)
 OF_MAPS = ("steps", *SETTINGS, "overrides")
 """Keys of a workflow written as a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
+_PLAN = "Use %%plan, or Plan.read(TEXT) in Python; or write the steps below workflow:"
 _EXAMPLE = "For example: workflow: [{type: agent, name: writer}]"
 
 
@@ -90,6 +91,9 @@ def read_with_problems(
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
     node = read_mapping(text, problems, "A workflow file", _EXAMPLE)
     if node is None:
+        return empty
+    if "steps" in node.entries and "workflow" not in node.entries:
+        problems.add(node.entries["steps"].line, 'a text with "steps:" is a plan, not a workflow', _PLAN)
         return empty
     file = Fields(as_workflow_file(node, OF_FILES, problems), "workflow file", problems)
     file.refuse_unknown(OF_FILES)

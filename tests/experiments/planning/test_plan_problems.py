@@ -70,6 +70,7 @@ def test_each_problem_is_refused_with_advice(subtests: pytest.Subtests, snapshot
         "an unknown setting": small(2, {"a": {"polcy": "minimal"}}),
         "no variant at all": small(2, {"a": 5}),
         "an unknown primary": small(2, primary="anwered"),
+        "a primary with a swapped sign": small(2, primary="rounds =< 5"),
         "a check that raises": small(2, checks=[raises]),
         "an expectation of nothing": small(2, checks=["lops == 0"]),
         "a budget without a price": small(2, models=[Unpriced()], budget=1.0),

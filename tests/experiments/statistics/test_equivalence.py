@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import Values, two_arms
+from asserted_sentences import Snapshot
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from property_settings import examples
@@ -58,8 +59,11 @@ def test_swapping_the_arms_does_not_change_equivalence(arms: tuple[Values, Value
     assert one.is_equivalent == other.is_equivalent and other.p_value == (one.p_value and approx(one.p_value, abs=1e-9))
 
 
-def test_identical_differences_cannot_show_equivalence() -> None:
+def test_identical_differences_cannot_show_equivalence(snapshot: Snapshot) -> None:
     result = assessed([[1.0]] * 40, [[1.0]] * 40, 0.1)
+    assert repr(result) == snapshot("identical")
+    assert repr(assessed([[1.0], [0.0]] * 20, [[1.0], [0.1]] * 20, 0.2)) == snapshot("equivalent")
+    assert repr(assessed([[1.0], [0.0]] * 20, [[1.0], [0.5]] * 20, 0.2)) == snapshot("not shown")
     assert (result.is_equivalent, result.p_value, result.interval) == (False, None, None)
     assert result.max_exception_share == approx(1 - 0.1 ** (1 / 40))
 

@@ -87,12 +87,11 @@ def test_answer_needs_an_id_if_several_runs_wait(kernel: Any) -> None:
     kernel.run("%%workflow -o second\nworkflow: [{id: ready, type: human, ask: 'Ready?', confirm: true}]")
     kernel.run("run, first_id, second_id = 'another', first.id, second.id")
     first, second = str(kernel.value("first_id")), str(kernel.value("second_id"))
-    refused = kernel.run("%agent answer approve")
-    assert refused.status == "error"
-    assert f"2 runs are waiting for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, (
-        refused.error
-    )
-    assert refused.error.endswith(f"%agent answer {second} approve")
+    listed = f"%agent answer {second} approve\n  {second}: Ready?\n  {first} ({PLAN.strip()}): May write run?"
+    for line, unknown in {"approve": "", "nope approve": "There is no waiting run 'nope'. "}.items():
+        refused = kernel.run(f"%agent answer {line}")
+        assert refused.status == "error"
+        assert f"{unknown}2 runs are waiting for an answer. Say which: {listed}" in refused.error, refused.error
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"
     assert kernel.value("run, first.status, second.status, wrote") == "('another', 'completed', 'completed', ['a'])"

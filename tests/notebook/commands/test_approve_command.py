@@ -81,7 +81,7 @@ def test_approval_is_refused_if_no_draft_or_several_wait(approved: list[str], su
             ["plan-1"],
         ),
         "several drafts": (session(**SEVERAL), "", ["plan-1", "plan-3"]),
-        "several calls": (session(suspended=calls), "", ["run-a: May it?; run-b: May it? Say which: %agent approve run-a"]),
+        "several calls": (session(suspended=calls), "", ["%agent approve run-a\n  run-a: May it?\n  run-b: May it?"]),
     }
     for name, (given, rest, told) in cases.items():
         with subtests.test(name), pytest.raises(SettingsError) as refused:
