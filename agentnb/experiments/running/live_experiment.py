@@ -99,7 +99,8 @@ def watch_experiment(control: Control, watch: ProgressWatcher | None, *, show: b
 
 def progress_line(progress: Progress) -> str:
     """Return the progress of an experiment on one line."""
-    parts = [f"{progress.state}: {progress.done:,} of {progress.total:,} runs"]
+    state = "ended" if progress.state == "done" else progress.state
+    parts = [f"{state}: {progress.done:,} of {progress.total:,} runs"]
     if progress.running:
         parts.append(f"{progress.running} running")
     if progress.failed:
