@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8"
 def test_first_experiment_on_the_page_runs() -> None:
     python, cell = re.findall(r"```(?:python)?\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
-    exec(python, names)
+    exec(python.removeprefix("%load_ext agentnb\n"), names)
     magic, body = cell.split("\n", 1)
     assert magic == "%%experiment --as exp"
     experiment = read_experiment(body, names)

@@ -93,8 +93,8 @@ class Design:
 GROUNDS = {
     "pilot": "estimated by the pilot",
     "pilot_spread": "estimated by the pilot",
-    "pass_rate": "at this pass rate, assuming identical tasks",
-    "any_rate": "from the best to the worst pass rate, assuming identical tasks; a pilot or pass_rate= narrows the range",
+    "pass_rate": "at this pass rate, if all tasks pass equally often",
+    "any_rate": "for any pass rate, if all tasks pass equally often; a pilot or pass_rate= narrows the range",
     "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     SINGLE: "with one variant there is nothing to compare",

@@ -11,7 +11,8 @@ from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html as whole_run_html
 from agentnb.display.card.html import running_html
 from agentnb.display.card.many_runs import run_line_html
-from agentnb.display.card.text import run_text
+from agentnb.display.card.text import head_line
+from agentnb.display.card.text import run_text as whole_run_text
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists import plan_view
@@ -25,8 +26,6 @@ from agentnb.notebook.variable_names import variable_holding
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
-
-__all__ = ["run_text"]  # looked up by the views
 
 MOMENT = "The run as it was when this cell ran. The live card is below the cell that started it"
 USUAL_PLAN = "plan"
@@ -42,6 +41,11 @@ def run_html(run: Run) -> str | None:
     if _is_above(run):
         return run_line_html(run, "shown above")
     return whole_run_html(run, prompt=True, variable=variable_holding(run, USUAL_OUT))
+
+
+def run_text(run: Run) -> str:
+    """Return a run as text, or a line if its card is directly above."""
+    return f"{head_line(run)}, shown above" if _is_above(run) else whole_run_text(run)
 
 
 def live_html(live: LiveRun) -> str | None:

@@ -23,7 +23,7 @@ _WORDS: dict[AfterText, str] = {
     "same_agent": "the same agent continues",
     "harness": "the harness answers",
     "person": "a person speaks",
-    "end": "the record ends",
+    "end": "the recording ends",
 }
 _LEADS: dict[TurnKind, str] = {
     "end": "A reply without a tool call ends the run",
@@ -50,7 +50,8 @@ class TurnEnding(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """A sentence about the ends of turns, with the number of text-only replies."""
         parts = [
-            f"{_WORDS[after]} after {len(numbers):,} ({'from ' if len(numbers) > 1 else ''}round {numbers[0]})"
+            f"after {len(numbers):,} such {'replies' if len(numbers) > 1 else 'reply'} "
+            f"({'from ' if len(numbers) > 1 else ''}round {numbers[0]}) {_WORDS[after]}"
             for after, numbers in self.after_texts.items()
         ]
         return f"{_LEADS[self.kind]}{': ' if parts else ''}{', '.join(parts)}."

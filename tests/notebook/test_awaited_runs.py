@@ -39,7 +39,8 @@ async def rest() -> str:
 def test_awaited_run_is_shown_once_and_leaves_no_log(kernel: Kernel) -> None:
     cell = kernel.run("from pathlib import Path\nawait made('Four <b>.').run('Two and two?')")
     assert cell.status == "ok" and "Four &lt;b&gt;" in cell.displays[-1]["text/html"]
-    assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
+    for form in ("text/html", "text/plain"):
+        assert "shown above" in cell.result[form] and "Four" not in cell.result[form]
     assert "%agent load" not in cell.displays[0]["text/html"]
     assert kernel.run("print(Path('.agentnb/runs').exists())").printed == "False\n"
     printed = kernel.run("%agent status").printed

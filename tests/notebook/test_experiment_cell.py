@@ -84,7 +84,7 @@ def test_yaml_cell_uses_notebook_names_and_keeps_results(kernel: Any, snapshot: 
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
     experiment_id = kernel.value("exp.id")
     assert cell.result["text/plain"] == snapshot(ID=experiment_id)
-    assert kernel.run("%agent status").printed.startswith(f"Experiment {experiment_id}: done: 12 of 12 runs, $0\n")
+    assert kernel.run("%agent status").printed.startswith(f"Experiment {experiment_id}: ended: 12 of 12 runs, $0\n")
     assert "agentnb-exp" in cell.result["text/html"]
 
 
@@ -94,7 +94,7 @@ def test_progress_table_replaces_cards_of_single_runs(kernel: Any, snapshot: Sna
     assert len([output for output in cell.outputs if output["type"] == "display_data"]) == 1 and len(states) >= 2
     assert states[0]["text/plain"] == snapshot("first", ID=kernel.value("results.plan.id"))
     assert states[-1]["text/plain"] == snapshot("last", ID=kernel.value("results.plan.id"))
-    assert "Done" in states[-1]["text/html"] and "<progress" in states[-1]["text/html"]
+    assert "Ended" in states[-1]["text/html"] and "<progress" in states[-1]["text/html"]
 
 
 def test_experiment_at_the_end_of_a_python_cell_runs(kernel: Any) -> None:

@@ -110,6 +110,13 @@ def test_branch_steps_see_each_other_but_not_sibling_branches(tmp_path: Path) ->
     assert run.steps["par"]["order"] == ["c", "y", "inner", "z", "w"]
 
 
+def test_missing_scripted_reply_is_reported_with_its_key(snapshot: Snapshot) -> None:
+    workflow = steps("  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: b}")
+    for replies in ({"a": ["A"]}, {"a": ["A"], "b": [ToolCall("look", {})]}):
+        with pytest.raises(WorkflowError, check=snapshot.worded):
+            by_itself(partial(workflow.run, replies=replies, show=False))
+
+
 def test_tools_may_print_and_report_progress() -> None:
     def plain(context: ToolContext) -> str:
         """Report from the calling thread."""

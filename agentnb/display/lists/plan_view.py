@@ -50,7 +50,8 @@ def _purpose(plan: Plan) -> str:
 
 
 def _asked_first(plan: Plan) -> str:
-    return "" if plan.question is None else f"Asks before the first step: {_question(plan.question)}"
+    asks = "Asks instead of the steps" if plan.steps else "Asks"
+    return "" if plan.question is None else f"{asks}: {_question(plan.question)}"
 
 
 def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:

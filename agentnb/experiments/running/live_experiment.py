@@ -99,7 +99,8 @@ def watch_experiment(control: Control, watch: ProgressWatcher | None, *, show: b
 
 def progress_line(progress: Progress) -> str:
     """Return the progress of an experiment on one line."""
-    parts = [f"{progress.state}: {progress.done:,} of {progress.total:,} runs"]
+    state = "ended" if progress.state == "done" else progress.state
+    parts = [f"{state}: {progress.done:,} of {progress.total:,} runs"]
     if progress.running:
         parts.append(f"{progress.running} running")
     if progress.failed:
@@ -126,9 +127,9 @@ def cost_told(progress: Progress) -> str:
 
 def duration_told(seconds: float) -> str:
     """Return a duration such as ``12 s``, ``3 min 5 s`` or ``2 h 10 min``."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
 def _bar(control: Control) -> Callable[[], None]:

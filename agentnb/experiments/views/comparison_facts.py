@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.states import end_words
 from agentnb.experiments.design import describe_price
+from agentnb.experiments.planning.experiment_checks import MEASURES
 from agentnb.experiments.results.comparison import (
     PASSES,
     Comparison,
@@ -120,7 +121,7 @@ def shares(comparison: Comparison) -> str:
     """Return the means, as shares for a pass/fail primary; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
-    is_pass = comparison.value_limits == PASSES
+    is_pass = comparison.value_limits == PASSES and comparison.primary not in MEASURES
     a, b = (f"{100 * mean:.3g} %" if is_pass else f"{mean:.3g}" for mean in _task_means(comparison))
     return f"{comparison.primary}: {comparison.a!r} {a}, {comparison.b!r} {b}. "
 
@@ -143,7 +144,8 @@ def _verdict(comparison: Comparison) -> str:
         if _is_zero(analysis):
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return (
-            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
+            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}"
+            f"{_exceptions(analysis, 'differ from this')}"
         )
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < comparison.level:
@@ -358,9 +360,9 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     )
 
 
-def _exceptions(analysis: Difference) -> str:
+def _exceptions(analysis: Difference, differ: str = "differ") -> str:
     share = analysis.max_exception_share
-    return "" if share is None else f" At most {share:.0%} of all tasks differ from this (95 % confidence)."
+    return "" if share is None else f" At most {share:.0%} of all tasks {differ} (95 % confidence)."
 
 
 def _detectable(comparison: Comparison) -> str:

@@ -18,7 +18,7 @@ STATES = {
     "running": ("active", "Running"),
     "paused": ("asking", "Paused"),
     "stopping": ("asking", "Stopping"),
-    "done": ("good", "Done"),
+    "done": ("good", "Ended"),
     "stopped": ("warn", "Stopped"),
     "budget": ("warn", "Budget reached"),
 }

@@ -39,5 +39,8 @@ def set_text(one: GuidanceSet, part: str = "") -> str:
 
 def _about(guidance_set: GuidanceSet) -> str:
     if guidance_set.name in BUILT_IN:
-        return {"matrix": "built in: the four cells and their interventions", "off": "built in: no guidance"}[guidance_set.name]
+        return {
+            "matrix": "built in: reminders by open todos and tool use, stronger when ignored",
+            "off": "built in: no guidance",
+        }[guidance_set.name]
     return f"own parts: {', '.join(guidance_set.own_parts()) or 'none'}"

@@ -15,7 +15,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.log.stores import ReopeningStore
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.errors import MissingKey, SettingsError, UnknownTool
+from agentnb.errors import MissingKey, ScriptEnded, SettingsError, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
@@ -140,7 +140,7 @@ class WorkflowAgents:
             if not self._is_scripted:
                 problem = f"The agent {spec.name} has no model"
                 raise SettingsError(problem, "Set one in the file (model: provider:name), or run the workflow with model=")
-            model = ScriptedModel((), name=f"scripted:{spec.name}")
+            model = script_of(spec.name, ())
         fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         settings = {key: value for key, value in fields.items() if value is not None}
         instruction = spec.instruction if scope is None else render_text(spec.instruction, scope)
@@ -192,7 +192,17 @@ def find_tool(name: str, toolbox: Toolbox) -> Tool:
 def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel:
     """Return the scripted model of a step or agent, with the first ``used`` replies consumed."""
     lines = [error_for(str(item["error"])) if isinstance(item, dict) and set(item) == {"error"} else item for item in replies]
-    return ScriptedModel(lines, name=f"scripted:{name}", used=used)
+    return _KeyedScript(lines, name=f"scripted:{name}", used=used)
+
+
+class _KeyedScript(ScriptedModel):
+    """The script of a step or agent, whose error names its key in ``replies=``."""
+
+    def _end_error(self, count: int) -> ScriptEnded:
+        key, replies = self.name.removeprefix("scripted:"), len(self._replies)
+        or_model = "" if replies else ", or give the agent a model"
+        problem = f"Reply {count} of {key} was requested, but replies= has {replies} for it"
+        return ScriptEnded(problem, f'Add it: replies={{"{key}": [...]}}{or_model}')
 
 
 def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:

@@ -52,6 +52,7 @@ def test_verdict_states_the_observed_or_the_detectable_difference(snapshot: Snap
         "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
         "no difference": compared(HALF, [0, 1] * 20),
         "no difference by Holm": compare(results, primary="rounds")[0],
+        "no cost": compare(results_from([row(a, f"t{n}", True, cost=0.0) for a in "ab" for n in range(12)]), primary="cost")[0],
         "too few tasks": compared([1, 0, 1], [0, 0, 1]),
         "none differs": compared([1] * 12, [1] * 12),
         "all differ alike": compared([1] * 12, [0] * 12),

@@ -42,7 +42,7 @@ def test_many_experiment_cells_are_drawn_at_a_limited_rate(drawn: list[str]) -> 
 
     by_itself(work())
     assert 3 <= len(drawn) <= 2 + 1 / INTERVAL
-    assert "running: 0 of 1,000 runs" in drawn[0] and "done: 1,000 of 1,000 runs" in drawn[-1]
+    assert "running: 0 of 1,000 runs" in drawn[0] and "ended: 1,000 of 1,000 runs" in drawn[-1]
 
 
 def test_elapsed_time_is_updated_between_cell_ends(drawn: list[str]) -> None:
