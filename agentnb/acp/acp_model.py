@@ -442,7 +442,7 @@ class ExternalTool:
         return call.own_outcome or call.outcome
 
     def words_of(self, call_id: str) -> str:
-        """Return, for a call's question, the agent's own words for the answers that it does not remember, or ""."""
+        """Return the agent's own labels for a question's one-time answers, or ""."""
         call = self._model.call_within(call_id)
         if call is not None and call.lacks_once:
             _, always = self.remembering_agent(call_id)

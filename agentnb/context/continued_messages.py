@@ -27,7 +27,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} is waiting for your answer", AnswerRun(before.id, lead="Answer it"))
     if before.should_continue and not waits:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    messages = tuple(map(bound_message, _without_question_back(before)))  # older versions logged unbounded messages
+    messages = tuple(map(bound_message, _without_blank_prompt(before)))  # older versions logged unbounded messages
     current = before.open_round
     if current is None or not current.records:
         return messages
@@ -39,7 +39,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     return (*messages[:index], Message("tool", tuple(results)), *user_messages)
 
 
-def _without_question_back(run: Run) -> Sequence[Message]:
+def _without_blank_prompt(run: Run) -> Sequence[Message]:
     """Return a run's conversation, leaving out a blank prompt, which no model accepts, and the reply to it."""
     messages = run.messages
     is_asked_back = any(call.operation == CLARIFY_BLANK for call in run.model_calls)

@@ -17,7 +17,7 @@ Detectors: TypeAlias = "str | DetectorMaker | Iterable[str | DetectorMaker]"
 
 
 def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
-    """Return the makers of these detectors. Raises `SettingsError` for an unknown name or an unusable value."""
+    """Return the factories of these detectors. Raises `SettingsError` for an unknown name or an unusable value."""
     if isinstance(detectors, str):
         return preset(detectors)
     if callable(detectors):

@@ -26,7 +26,7 @@ class RecordedFindings:
 
 
 def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
-    """Return a maker of a detector that repeats the findings in a run's log, either all or those of one rule."""
+    """Return a factory of detectors that repeat the findings in a run's log, either all or those of one rule."""
     by_round: dict[int, list[Finding]] = defaultdict(list)
     index = 0
     for event in run.events:

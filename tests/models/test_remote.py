@@ -543,7 +543,7 @@ def test_uncounted_cost_without_a_price_is_unknown(subtests: pytest.Subtests) ->
             assert used.cost is None
 
 
-def test_counted_usage_is_not_estimated_despite_a_price(subtests: pytest.Subtests) -> None:
+def test_reported_usage_is_not_called_estimated(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Answer(["Here."], usage=Usage(700, 30))]) as server:

@@ -73,7 +73,7 @@ def test_cap_limits_consecutive_interventions(cap: int) -> None:
 
 
 @pytest.mark.req("R0.36", "R0.39")
-def test_calls_or_a_finished_list_bring_no_intervention() -> None:
+def test_calls_or_a_finished_list_trigger_no_intervention() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."), todos=DONE)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."))) is None

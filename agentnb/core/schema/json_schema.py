@@ -340,7 +340,7 @@ def _unusable(error: Exception) -> UnusableSchema:
 
 
 def schema_problems(schema: JsonObject, value: Any) -> Iterator[str]:
-    """Yield the problems of plain data, including its formats, one sentence each."""
+    """Yield one sentence for each violation of the schema in plain data, including its formats."""
     try:
         yield from [error.sentence for error in schema_errors(schema, value, formats=True)]
     except UnusableSchema as error:

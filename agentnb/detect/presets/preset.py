@@ -31,7 +31,7 @@ class Preset(NamedTuple):
 
     @property
     def makers(self) -> tuple[DetectorMaker, ...]:
-        """The makers of its detectors; they make new ones for each run."""
+        """Factories of its detectors, called once for each run."""
         return tuple([partial(make, **thresholds) for make, thresholds in self.rules])
 
     @property

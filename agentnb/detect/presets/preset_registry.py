@@ -26,5 +26,5 @@ def describe(name: str) -> Preset:
 
 
 def preset(name: str) -> tuple[DetectorMaker, ...]:
-    """Return the makers of a preset's detectors. Raises `SettingsError` for an unknown name."""
+    """Return the factories of a preset's detectors. Raises `SettingsError` for an unknown name."""
     return describe(name).makers

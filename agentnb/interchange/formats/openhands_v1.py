@@ -106,7 +106,7 @@ def _run(
 
 
 def _folder(file: TraceFile) -> Iterator[Run]:
-    """If this is the first event file in its folder, yield the run of all of them, so that the folder is one run."""
+    """Yield one run for all event files of the folder if this is the first of them; otherwise nothing."""
     path = file.path
     if path is None or not _EVENT_FILE.fullmatch(path.name):
         yield _run(file, "", {}, [(0, file.document)])

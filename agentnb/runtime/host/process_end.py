@@ -10,7 +10,7 @@ NOTICE = 0.5
 
 
 class ProcessEnd:
-    """Distinguishes an interrupt by the person from the interrupt that precedes the kernel's end."""
+    """Distinguishes a person's interrupt from the one that precedes the kernel's end."""
 
     def __init__(self) -> None:
         self.is_watched = False

@@ -26,7 +26,7 @@ from agentnb.workflow.templates.templates import Scope
 
 
 class Hands(Protocol):
-    """Handlers for nodes with their own kind of work."""
+    """Handlers for the kinds of nodes that do work: tools, agents, questions and plans."""
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
         """Return the work of a node and its fields for the log.
