@@ -122,7 +122,7 @@ def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
 
 
 def _estimate_diversity(differences: ClusterDifferences) -> float:
-    """Return the share of the differences' variance that comes from tasks responding differently, not from noise between repeats."""
+    """Return the share of the differences' variance that is due to the tasks and not to noise between repeats."""
     several = [task for cluster in differences.means for task in cluster if task.runs > 1]
     noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
     mean = sum(task.a - task.b for task in several) / max(len(several), 1)
