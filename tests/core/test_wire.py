@@ -163,7 +163,7 @@ def test_junk_between_events_is_an_error_with_line_number(subtests: pytest.Subte
                     decode_lines(lines_of(data), "run.jsonl")
 
 
-def test_log_read_at_once_equals_reading_by_line(subtests: pytest.Subtests) -> None:
+def test_log_reads_alike_whole_and_line_by_line(subtests: pytest.Subtests) -> None:
     middle = len(WHOLE) // 2
     logs = {
         "whole": LOG,

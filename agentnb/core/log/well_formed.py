@@ -371,7 +371,7 @@ class _Reading:
 
     @checks
     def run_suspended(self, event: e.RunSuspended) -> None:
-        """Note that open questions outlive the process."""
+        """Record that the open questions outlive the process."""
         self.suspended = True
 
     @checks

@@ -257,7 +257,7 @@ def decode_lines(
 
 
 def _is_whole(line: bytes) -> bool:
-    """True if the line is a complete object with the kind of an event."""
+    """True if the line is a complete JSON object with an event's kind."""
     try:
         return msgspec.json.decode(line, type=_Kind).kind in _KNOWN
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -177,7 +177,7 @@ def question_lines(run: Run) -> list[str]:
 
 
 def suspended_lines(ids: Iterable[str], load: Callable[[str], Run]) -> Iterator[str]:
-    """Yield a line about each suspended run, newest first, followed by its questions for the newest ones.
+    """Yield a line for each suspended run, newest first; for the newest ones also their questions.
 
     ``load``: reads the log of a run.
     """

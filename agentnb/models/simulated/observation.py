@@ -241,7 +241,7 @@ class Observation:
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
-        """Ids of todos outside its plan whose calls it has made since its last text-only reply."""
+        """Ids of todos outside its plan for which it has made calls since its last text-only reply."""
         matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
         return {int(match[1]) for match in matches if match}
 

@@ -44,7 +44,7 @@ KINDS = [
 
 
 def history_command(session: Session, shell: Any, rest: str) -> None:
-    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those containing all the words, or those whose check failed"""
+    """[N] [WORD ...] [--failed] [--nested]: list the newest runs, those with all these words, or with a failed check"""
     most, wanted = DEFAULT_COUNT, split_words(rest)
     with_nested = NESTED in wanted  # a match in a nested run is enough
     outcome: Outcome | None = "failed" if FAILED in wanted else None
