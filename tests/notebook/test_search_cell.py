@@ -28,7 +28,7 @@ def test_search_asks_the_person_before_it_starts(tmp_path: Path) -> None:
         tables = [
             output["data"]["text/plain"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")
         ]
-        assert any("done" in table for table in tables), tables
+        assert any("ended" in table for table in tables), tables
         assert kernel.value("found.trials[2].accepted") == "True"
         assert kernel.run("await search.run()").error.count("cannot ask for confirmation") == 1
     finally:

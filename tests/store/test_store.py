@@ -102,7 +102,7 @@ def test_id_part_shared_by_several_runs_is_ambiguous(tmp_path: Path) -> None:
     for index in range(11):
         store.path(f"c-{index:02}").write_bytes(store.path(do(store, prompt=f"Task {index}\nof many").id).read_bytes())
     with pytest.raises(StoreError, match=r"\n  c-10  Task 10 of many\n(?s:.*)\n  c-01  Task 1 of many\n  and 1 more$"):
-        store.find("c")
+        store.find("c-")
 
 
 @pytest.mark.parametrize("part", ["", "nothing", "-", "…", "..."])
