@@ -49,13 +49,27 @@ MAGICS = {
     "%traces": AgentMagics.traces_line,
 }
 
+MANY_WORDS = 10
+"""A cell of the page with so many words is there once."""
 FROM_OTHERS = {"model": "chosen by the keys that there are", **dict.fromkeys(PROFILES, "that of model")}
 """Sources of defaults without a value."""
 
 
 def text() -> str:
-    """Return the whole page."""
-    return "\n".join([HEAD, *_sections()])
+    """Return the whole page, with each long cell once."""
+    return "\n".join(_without_repeats("\n".join([HEAD, *_sections()]).split("\n")))
+
+
+def _without_repeats(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines; a long last cell that another section has, too, becomes a link to that section."""
+    first, heading = dict[str, str](), ""
+    for line in lines:
+        heading = line.strip("# ") if line.startswith("#") else heading
+        row, _, cell = line.removesuffix(" |").rpartition(" | ")
+        if line.startswith("| ") and len(cell.split()) >= MANY_WORDS and (place := first.setdefault(cell, heading)) != heading:
+            anchor = re.sub(r"[^a-z0-9 -]", "", place.lower()).replace(" ", "-")
+            line = f"{row} | as in [{place}](#{anchor}) |"
+        yield line
 
 
 def _sections() -> Iterator[str]:
