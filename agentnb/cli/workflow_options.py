@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from agentnb.cli.command import argument, file, text_of
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.destination import read_destination
 from agentnb.policies.run_limits import LIMITS
-from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, approval_mode
-
-
-def _word(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Adapt a reader of one word to the parser."""
-
-    def word(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise ArgumentTypeError(f"{error}, got {text!r}") from None
-
-    return word
+from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, approval_mode, argument_type
 
 
 def _destination(text: str) -> str:
@@ -87,13 +73,16 @@ NO_INPUT = argument(
 RESUME_OPTIONS = (TOOLS, MCP, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
 """Options of the commands that resume a run."""
 BUDGET = argument(
-    "--budget", metavar="USD", type=_word(LIMITS["budget"].read), help="budget for the run, such as 0.5, instead of the file's"
+    "--budget",
+    metavar="USD",
+    type=argument_type(LIMITS["budget"].read),
+    help="budget for the run, such as 0.5, instead of the file's",
 )
 UNPRICED = argument(
     "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
 )
 RULES = _repeatable("--rule", metavar="RULE=VERDICT", dest="rules", type=text_of, help=RULE_HELP)
-APPROVE = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)
+APPROVE = argument("--approve", metavar="MODE", type=argument_type(approval_mode), help=APPROVE_HELP)
 
 
 def options_again(args: Namespace) -> list[str]:

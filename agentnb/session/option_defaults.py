@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -39,6 +40,18 @@ ON_STOP = ("raise", "continue")
 """Behaviour of a cell when you stop the run that it waits for: raise an error, so that Run All stops as well, or end
 normally.
 """
+
+
+def argument_type(read: Reader) -> Reader:
+    """Return a reader for the ``type`` of an argument, which reports the error and the text."""
+
+    def typed(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{error}, got {text!r}") from None
+
+    return typed
 
 
 def _one_of(known: Iterable[str], text: str) -> str:

@@ -108,8 +108,8 @@ def defaults(schema: Any) -> JsonObject:
     """Return the defaults of an object's properties: the initial value of a form if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = properties.items() if isinstance(properties, dict) else ()
-    given = {name: property_["default"] for name, property_ in named if isinstance(property_, dict) and "default" in property_}
-    return {name: value for name, value in given.items() if len(as_text(value)) <= MAX_DEFAULT_CHARACTERS}
+    values = {name: property_["default"] for name, property_ in named if isinstance(property_, dict) and "default" in property_}
+    return {name: value for name, value in values.items() if len(as_text(value)) <= MAX_DEFAULT_CHARACTERS}
 
 
 def as_text(value: Any) -> str:

@@ -437,10 +437,10 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
 
 def _needs_permission(run: Run) -> bool:
     """True if todos are blocked because a rule or a mode, not the person, denied a call."""
-    results = [
-        (record, record.result) for run_round in run.rounds for record in run_round.records if run.stop_reason == "blocked"
-    ]
-    denied = [record for record, result in results if result is not None and result.error_code == DENIED]
+    if run.stop_reason != "blocked":
+        return False
+    records = (record for run_round in run.rounds for record in run_round.records)
+    denied = [record for record in records if record.result is not None and record.result.error_code == DENIED]
     return bool(denied) and not _rejection(run, denied[-1])
 
 

@@ -119,7 +119,7 @@ class Memory:
 
     @property
     def is_running(self) -> bool:
-        """Whether the experiment is running."""
+        """True while the experiment is running."""
         return self._lock.locked()
 
     @contextmanager
@@ -262,7 +262,7 @@ class ExperimentFolder:
 
     @property
     def is_running(self) -> bool:
-        """Whether the experiment is running, in this process or another, as far as can be determined."""
+        """True while the experiment is known to be running, in this process or another."""
         with suppress(OSError), (self.path / LOCK).open("rb") as file:
             return is_being_written(file)
         return False

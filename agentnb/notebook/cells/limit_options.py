@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, Namespace
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from IPython.core.magic_arguments import argument
 
 from agentnb.policies.run_limits import LIMITS
-from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, Reader, approval_mode, on_limit
+from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, Reader, approval_mode, argument_type, on_limit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _with_none(read: Reader) -> Reader:
     """Adapt a reader to the parser so that ``none`` cancels the session's default limit."""
-    word = _word(read)
+    word = argument_type(read)
     return lambda text: None if text.lower() == "none" else word(text)
-
-
-def _word(read: Reader) -> Reader:
-    """Adapt a reader of one word to the parser."""
-
-    def word(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise ArgumentTypeError(f"{error}, got {text!r}") from None
-
-    return word
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -47,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--on-limit": {
         "metavar": "WHAT",
-        "type": _word(on_limit),
+        "type": argument_type(on_limit),
         "help": "at a limit: stop (default), final_answer (one more reply, without tools), or raise an error",
     },
     "--history": {
@@ -79,7 +67,7 @@ def run_option(option: str) -> Callable[[F], F]:
 def approve_option(magic: F) -> F:
     """Add the options ``--approve`` and ``--rule`` to a magic."""
     rule = _repeatable("--rule", "RULE=VERDICT", "rules", RULE_HELP)
-    added: F = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)(rule(magic))
+    added: F = argument("--approve", metavar="MODE", type=argument_type(approval_mode), help=APPROVE_HELP)(rule(magic))
     return added
 
 
