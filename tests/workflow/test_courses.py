@@ -18,7 +18,7 @@ from task_examples import cut, on_virtual_time
 
 from agentnb import Plan, Run, Store, Workflow, recover, tables, tool
 from agentnb.core.log.events import ToolFinished, ToolStarted
-from agentnb.core.log.work_events import StepAttempted, StepFinished, StepStarted
+from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepFinished, StepStarted
 from agentnb.display.card.text import head_line
 from agentnb.errors import WorkflowError
 
@@ -146,6 +146,16 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
     return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in result.itertuples()]
 
 
+def log_of(run: Run) -> list[tuple[tuple[Any, ...], ...]]:
+    """Return the logged events of each step that makes a call, without jumps, which another step of the form may make."""
+    called = {event.step for event in run.events if isinstance(event, ToolStarted)}
+    of_steps: dict[str, list[tuple[Any, ...]]] = {step: [] for step in called}
+    for event in run.events:
+        if (step := getattr(event, "step", "")) in called and not isinstance(event, BranchTaken):
+            of_steps[step].append((type(event).__name__, *(getattr(event, name, None) for name in ("attempt", "status", "error"))))
+    return sorted(tuple(events) for events in of_steps.values())
+
+
 def test_every_scenario_has_each_file_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
@@ -167,8 +177,8 @@ def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subte
                 in_order = sorted if course.sorted else list
                 assert (in_order("".join(calls)), whole.status) == (in_order(course.calls), course.status)
                 rows = rows_of(whole)
-                shown.add((tuple(sorted(rows) if course.sorted else rows), figures_of(whole)))
-                assert len(shown) == 1, shown
+                shown.add((tuple(sorted(rows) if course.sorted else rows), figures_of(whole), str(log_of(whole))))
+                assert len(shown) == 1, "\n".join(map(str, shown))
                 if form in course.answered:
                     whole = answer_questions(whole, calls, store)
                 at_end = sorted("".join(calls)), whole.status
