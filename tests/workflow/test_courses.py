@@ -152,7 +152,9 @@ def log_of(run: Run) -> list[tuple[tuple[Any, ...], ...]]:
     of_steps: dict[str, list[tuple[Any, ...]]] = {step: [] for step in called}
     for event in run.events:
         if (step := getattr(event, "step", "")) in called and not isinstance(event, BranchTaken):
-            of_steps[step].append((type(event).__name__, *(getattr(event, name, None) for name in ("attempt", "status", "error"))))
+            of_steps[step].append(
+                (type(event).__name__, *(getattr(event, name, None) for name in ("attempt", "status", "error")))
+            )
     return sorted(tuple(events) for events in of_steps.values())
 
 

@@ -259,7 +259,6 @@ def test_valid_templates_cause_no_problems(subtests: pytest.Subtests) -> None:
         "$steps.each.output[0].anything",
         "$prompt",
         "$inputs.anything",
-        "$steps.last.output",
     ]:
         with subtests.test(path):
             assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"), is_logged=True) == []

@@ -10,8 +10,8 @@ from agentnb.workflow.checks.reference_checks import Read
 from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
-from agentnb.workflow.form.workflow_spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
-from agentnb.workflow.graph.of_workflow import compile_workflow
+from agentnb.workflow.form.workflow_spec import END, ConditionStep, GotoStep, MapStep, Step
+from agentnb.workflow.graph.nodes import Graph
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """Warning code for a condition that reads a later step; that step then runs first."""
@@ -26,8 +26,8 @@ MAX_NAMED = 5
 class FlowChecks:
     """Checks of the order of steps. ``reads``: the steps read by each step's templates."""
 
-    def __init__(self, spec: WorkflowSpec, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
-        self._spec = spec
+    def __init__(self, graph: Graph, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
+        self._graph = graph
         self._tree = tree
         self._reads = reads
         self._read_by: dict[str, tuple[str, ...]] = {}
@@ -53,7 +53,7 @@ class FlowChecks:
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
         if not self._places.unread and self._deferred <= MAX_DEFERRED:
-            check_ways(compile_workflow(self._spec), self._add_at, partial(self._add_at, code=ENDLESS))
+            check_ways(self._graph, self._add_at, partial(self._add_at, code=ENDLESS))
             self._check_order()
 
     def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
@@ -140,11 +140,15 @@ class FlowChecks:
             reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
             reader_top, wanted_top = reader.top, wanted.top
             defers = reader.step is reader_top.step and isinstance(reader_top.step, ConditionStep)
+            is_itself = wanted.step is reader.step
             if (
-                wanted_top.index <= max(reader_top.index, self._deferred_to(reader_top))
+                (not is_itself and wanted_top.index <= max(reader_top.index, self._deferred_to(reader_top)))
                 or defers
                 or earliest[wanted_top.index] <= reader_top.index
             ):
+                continue
+            if is_itself:
+                self._problems.warn(read.line, f"{read.where}: this is the step itself", "Read an earlier step", code=LATER)
                 continue
             message = f"{read.where}: {read.wanted} runs after {reader.step.id}, so its output does not exist yet"
             self._problems.warn(read.line, message, f"Put {wanted_top.step.id} before {reader_top.step.id}", code=LATER)

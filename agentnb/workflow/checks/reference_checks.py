@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agentnb.core.expressions import OF_WORKFLOWS
 from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import ExpressionError, suggest_names, suggest_similar
-from agentnb.workflow.checks.argument_checks import warn_of_other_form
+from agentnb.workflow.checks.call_checks import warn_of_other_form
 from agentnb.workflow.form.fields import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.step_tree import Located, StepTree

@@ -12,14 +12,16 @@ from agentnb.errors import suggest_names
 from agentnb.tools.builtin.builtin_names import GROUPS
 from agentnb.tools.mcp.mcp_server import is_word
 from agentnb.tools.mcp.wire_names import is_named
-from agentnb.workflow.checks.argument_checks import check_arguments
+from agentnb.workflow.checks.call_checks import Position, check_calls
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
 from agentnb.workflow.form.agent_reader import SUB_AGENTS, DelegationCircle, delegation_order
 from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems, note_no_tool
 from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
-from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.graph.nodes import Node
+from agentnb.workflow.graph.of_workflow import compile_workflow
 from agentnb.workflow.templates.templates import has_templates
 
 
@@ -38,14 +40,21 @@ def check_workflow(
     ``tools`` maps names to schemas, the arguments of tool steps are checked too.
     """
     tree, agent_names = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    graph = compile_workflow(spec)
     if tools is not None:
+
+        def locate(node: Node) -> Position:
+            name, arguments = (places.line(node.path, key, node.line) for key in ("name", "args"))
+            return Position(places.names.get(node.path, f"step {node.path}"), name, arguments)
+
         tools = _with_words(tools, names_of_tool_steps(located.step for located in tree.all))
+        check_calls(graph, tools, has_templates, problems, locate)
     for located in tree.all:
-        _check_names(located, tree, agent_names, places, problems, tools)
+        _check_agent(located, tree, agent_names, places, problems)
     _check_sub_agents(spec.agents, agent_names, places, problems)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
-    FlowChecks(spec, tree, checks.reads, places, problems).check()
+    FlowChecks(graph, tree, checks.reads, places, problems).check()
 
 
 def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
@@ -58,14 +67,7 @@ def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
     problems.check()
 
 
-def _check_names(
-    located: Located,
-    tree: StepTree,
-    agents: Collection[str],
-    places: SourceMap,
-    problems: Problems,
-    tools: Collection[str] | None,
-) -> None:
+def _check_agent(located: Located, tree: StepTree, agents: Collection[str], places: SourceMap, problems: Problems) -> None:
     step = located.step
     where, line = places.names.get(step.path, f"step {step.path}"), places.line(step.path, "name", step.line)
     if isinstance(step, AgentStep):
@@ -80,12 +82,6 @@ def _check_names(
                 if wanted not in seen and wanted not in places.unread:
                     problem, hint = _not_seen(wanted, located, tree, seen)
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {problem}", hint)
-    elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server reports it
-        if step.tool not in tools:
-            note_no_tool(step.tool, tools, problems, line, where)
-        elif isinstance(tools, Mapping):
-            line = places.line(step.path, "args", step.line)
-            check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)
 
 
 def known_tools(

@@ -5,7 +5,8 @@ Each file format has one compiler to these values; their differences are data of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -177,9 +178,22 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the run: see `agentnb.workflow.form.workflow_spec.WorkflowSpec`."""
 
     def calls(self) -> Iterator[tuple[Node, Call]]:
-        """Yield the calls of its nodes and failure handlers, each with its node."""
-        for top in self.nodes:
-            for node in (top, top.does.node) if isinstance(top.does, Each) else (top,):
-                for owner in (node, node.handler):
-                    if owner is not None and isinstance(owner.does, Call):
-                        yield owner, owner.does
+        """Yield the calls of its nodes, of the nodes in them, and of failure handlers, each with its node."""
+        for node in nodes_in(self.nodes):
+            if isinstance(node.does, Call):
+                yield node, node.does
+
+
+def nodes_in(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yield the nodes, each followed by the nodes in it and its failure handler."""
+    for node in nodes:
+        yield node
+        does = node.does
+        if isinstance(does, Each):
+            yield from nodes_in((does.node,))
+        elif isinstance(does, Together):
+            yield from nodes_in(does.nodes)
+        elif isinstance(does, Decide):
+            yield from nodes_in(chain.from_iterable(does.branches.values()))
+        if node.handler is not None:
+            yield node.handler

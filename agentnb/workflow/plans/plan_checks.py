@@ -14,10 +14,10 @@ from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.builtin_names import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.checks.argument_checks import check_arguments
+from agentnb.workflow.checks.call_checks import Position, check_call, check_calls
 from agentnb.workflow.checks.reachability_checks import warn_of_ways
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.problems import Problem, Problems, note_no_tool
+from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compile_plan
@@ -83,8 +83,15 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     for index, (step, fields) in enumerate(zip(plan.steps, read.steps, strict=True)):
         if fields is not None:
             checks.check_step(step, index, fields)
-    if not problems.found and plan.form == "planner":  # in a chat plan no step ends the others
-        warn_of_ways(compile_plan(plan, "plan", (), Toolbox()), problems, checks.locate)
+    if plan.form == "planner":  # in a chat plan no step ends the others, and a model may choose among a step's tools
+        unread = [index for index, fields in enumerate(read.steps) if fields is None]
+        graph = compile_plan(plan, "plan", unread, Toolbox())
+        if schemas is not None:
+            check_calls(
+                graph, schemas, as_reference, problems, lambda node: checks.position(checks.fields_of(node.path), "name")
+            )
+        if not problems.found:
+            warn_of_ways(graph, problems, checks.locate)
 
 
 _CHAT_EXAMPLE = "For example: steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
@@ -106,8 +113,8 @@ class _Checks:
             self.problems.add(fields.line_of("type"), problem, f"Use one of {listed}")
         if self.read.plan.form == "chat":
             self._check_chat_step(step, fields)
-        elif step.type == TOOL:
-            self._check_call(step, fields)
+        elif step.type == TOOL and not step.name:
+            self.problems.add(fields.line, f"{fields.where}: the name of the tool is missing", EXAMPLE)
         elif step.question is not None:
             if step.elicitation is None and not step.question.message.strip():
                 self.problems.add(fields.line, f"{fields.where}: the question is missing", "Add an elicitation with a message")
@@ -117,36 +124,26 @@ class _Checks:
 
     def locate(self, path: str) -> tuple[str, int]:
         """Return the label and line of the step with this graph path."""
-        fields = self.read.steps[int(path.rpartition("/")[2])]
-        return ("plan", 0) if fields is None else (fields.where, fields.line)
+        fields = self.fields_of(path)
+        return fields.where, fields.line
 
-    def _check_call(self, step: PlanStep, fields: Fields) -> None:
-        if not step.name:
-            self.problems.add(fields.line, f"{fields.where}: the name of the tool is missing", EXAMPLE)
-            return
-        if self._is_known(step.name, fields, "name"):
-            self._check_arguments(step.name, step.args or {}, fields)
+    def fields_of(self, path: str) -> Fields:
+        """Return the source of the step with this graph path."""
+        return self.read.steps[int(path.rpartition("/")[2])] or self.read.fields
 
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
             self.problems.add(fields.line, f"{fields.where}: the description is missing", _CHAT_EXAMPLE)
-        known_names = [name for name in step.tools if self._is_known(name, fields, "tools")]
-        if step.args is not None and known_names:
-            self._check_arguments(known_names[0], step.args, fields)
+        if self.schemas is not None:
+            position, called = self.position(fields, "tools"), next(filter(self.schemas.__contains__, step.tools), None)
+            for name in step.tools:  # the arguments are those of the first
+                arguments = step.args if name == called else None
+                check_call(name, arguments, self.schemas, as_reference, self.problems, position)
 
-    def _is_known(self, name: str, fields: Fields, key: str) -> bool:
-        if self.schemas is None:
-            return True
-        if name not in self.schemas:
-            problem = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
-            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=problem)
-        return name in self.schemas
-
-    def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
-        if self.schemas is None:
-            return
-        line_at = partial(_line_at, fields)
-        check_arguments(name, self.schemas[name], args, as_reference, self.problems, fields.where, line_at)
+    def position(self, fields: Fields, key: str) -> Position:
+        """Return where a step's call is written. ``key``: the key with the tool."""
+        written = (fields.text(key) or "") if key == "name" else ""
+        return Position(fields.where, fields.line_of(key), partial(_line_at, fields), written)
 
     def _check_references(self, step: PlanStep, index: int, fields: Fields) -> None:
         for path, reference in references_in(step.args or {}):

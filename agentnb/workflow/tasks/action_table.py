@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.tools.builtin.builtin_names import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.checks.argument_checks import check_arguments
+from agentnb.workflow.checks.call_checks import Position, check_calls
 from agentnb.workflow.form.problems import Problems, note_no_tool
-from agentnb.workflow.graph.nodes import HANDLER
+from agentnb.workflow.graph.nodes import HANDLER, Node
 from agentnb.workflow.tasks.task_spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -25,10 +25,6 @@ class ActionTable:
     actions: Mapping[str, Action] = field(default_factory=dict)
     """Actions by name, such as ``llm/core:plan``."""
 
-    def may_have(self, name: str) -> bool:
-        """True if an action or tool has this name, or if an MCP server may turn out to have it once a run has connected."""
-        return name in self.actions or self.tools.may_have(tool_of_word(name))
-
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems`, listing all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
@@ -37,16 +33,14 @@ class ActionTable:
 
     def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
         """Add a file's unknown actions, and arguments that violate a schema, to ``problems``."""
-        table, own = replace(self, tools=self.tools.with_words(file.actions)), [tool.spec.name for tool in self.tools]
-        for node, call in file.graph.calls():
-            where, name = f"task {node.path}", tool_of_word(call.name)
-            if not table.may_have(call.name):
-                problem = f"there is neither an action {call.name} nor a tool {name}"
-                location = node.line, where.removesuffix(HANDLER)
-                note_no_tool(name, own, problems, *location, what=problem, actions=self.actions)
-            elif checks_arguments and (tool := self.tools.get(name)) is not None:
-                name, schema = tool.spec.name, tool.spec.input_schema
-                check_arguments(name, schema, call.args, lambda text: "$" in text, problems, where, node.line)
+        tools = self.tools.with_words(file.actions)
+        schemas = KnownSchemas({tool.spec.name: tool.spec.input_schema for tool in self.tools}, tools.may_have)
+
+        def locate(node: Node) -> Position:
+            return Position(f"task {node.path.removesuffix(HANDLER)}", node.line, node.line)
+
+        known = schemas if checks_arguments else schemas.keys()
+        check_calls(file.graph, known, lambda text: "$" in text, problems, locate, self.actions)
         for name in file.approval.tool_names:
-            if not table.tools.may_have(name):
-                note_no_tool(name, own, problems, file.approval.line, "approval")
+            if not tools.may_have(name):
+                note_no_tool(name, known, problems, file.approval.line, "approval")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentnb.advice import Advised
 from agentnb.core.expressions import OF_TASKS, Piece, names_in, pieces
 from agentnb.errors import ExpressionError, suggest_names
-from agentnb.workflow.checks.argument_checks import warn_of_other_form
+from agentnb.workflow.checks.call_checks import warn_of_other_form
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.workflow_spec import END
 from agentnb.workflow.form.yaml_source import Node as Written

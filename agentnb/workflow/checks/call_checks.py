@@ -3,35 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from agentnb.core.expressions import OF_TASKS, OF_WORKFLOWS, Spelling, pieces
 from agentnb.core.schema.data_paths import Place, texts_with_places
 from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, plain_data, schema_errors
 from agentnb.errors import suggest_names
-from agentnb.workflow.form.problems import Problems
+from agentnb.tools.mcp.wire_names import is_named, tool_of_word
+from agentnb.workflow.form.problems import Problems, note_no_tool
 from agentnb.workflow.form.yaml_source import ScalarNode
+from agentnb.workflow.graph.nodes import Graph, Node
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
 """Schema keywords that constrain an object as a whole, whatever its values."""
 
 
-def check_arguments(
+class Position(NamedTuple):
+    """Where a call is written. ``name``: its tool as written, if that differs from the tool's name."""
+
+    where: str
+    line: int
+    arguments: Callable[[Place], int] | int
+    """The line of each argument if known, otherwise that of all of them."""
+    name: str = ""
+
+
+def check_calls(
+    graph: Graph,
+    tools: Collection[str],
+    refers: Callable[[str], object],
+    problems: Problems,
+    locate: Callable[[Node], Position],
+    actions: Collection[str] = (),
+) -> None:
+    """Check each call of a graph; see `check_call`. Calls of ``actions``, which are not tools, are exempt."""
+    for node, call in graph.calls():
+        if call.name and call.name not in actions:
+            check_call(call.name, call.args, tools, refers, problems, locate(node), actions)
+
+
+def check_call(
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    tools: Collection[str],
+    refers: Callable[[str], object],
+    problems: Problems,
+    position: Position,
+    actions: Collection[str] = (),
+) -> None:
+    """Report an unknown tool or, if ``tools`` maps names to schemas, arguments that violate the tool's schema.
+
+    ``refers``: returns True for a text with references, whose values are not known yet. ``actions``: other names to suggest.
+    """
+    if is_named(name, tools):  # else its server reports it
+        return
+    written, name = position.name or name, tool_of_word(name)
+    if name not in tools:
+        what = f"there is neither an action {written} nor a tool {name}" if actions else f"there is no tool {written}"
+        note_no_tool(name, tools, problems, position.line, position.where, what=what, actions=actions)
+    elif isinstance(tools, Mapping) and arguments is not None:
+        _check_arguments(name, tools[name], arguments, refers, problems, position)
+
+
+def _check_arguments(
     name: str,
     schema: dict[str, Any],
     arguments: Mapping[str, Any],
     refers: Callable[[str], object],
     problems: Problems,
-    where: str,
-    line_at: Callable[[Place], int] | int,
+    position: Position,
 ) -> None:
-    """Report the arguments of a call that violate the tool's schema, each at its own line if known, otherwise at the call's
-    line.
-
-    ``refers``: returns True for a text with references, whose values are not known yet.
-    """
-    values = plain_data(arguments)
+    values, line_at, where = plain_data(arguments), position.arguments, position.where
     later = [path for path, text in texts_with_places(values) if refers(text)]
     try:
         errors = schema_errors(schema, values)
