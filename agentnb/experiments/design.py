@@ -124,7 +124,7 @@ def describe_shape(design: Design) -> str:
 def suggest_next(design: Design) -> str:
     """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
     if design.made == design.cells:
-        return "All runs are made: EXPERIMENT.results() shows them"
+        return "All runs are made; results() of this experiment shows them"
     return RUN_A_PILOT if None in (design.cost, design.seconds) and design.tasks >= MIN_TASKS else ""
 
 

@@ -28,7 +28,7 @@ from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
-from agentnb.core.run.approvals import ended_at_question
+from agentnb.core.run.approvals import NEVER, READ_ONLY, ended_at_question
 from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, UNCHECKED, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.agent_runs import works_in_steps
@@ -431,8 +431,12 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     if works_in_steps(run):
         step = step_to_rerun(run)
         return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
-    lead = "Allow the call, then continue" if _needs_permission(run) else "Continue"
-    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=invocation_of(run), lead=lead)
+    by, lead = invocation_of(run), "Continue"
+    if _needs_permission(run):
+        lead = "Allow the call, then continue"
+        if by.approve in (NEVER, READ_ONLY):  # which no rule loosens
+            by, lead = replace(by, approve=""), f"Continue without {by.approve}, so that the call asks you"
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=by, lead=lead)
 
 
 def _needs_permission(run: Run) -> bool:

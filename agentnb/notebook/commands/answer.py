@@ -141,7 +141,7 @@ def _check_not_several(session: Session, text: str) -> None:
         asked = [(run.id + prompt, run.waiting[0]) for run, prompt in zip(runs, prompts, strict=True)]
         step = cast(AnswerRun, next_step(runs[0]))  # each is suspended
         lines = _list_questions(asked, len(suspended))
-        command = replace(step, run=runs[0].id, text=answer if is_id else text, lead="Say which", rest=lines)
+        command = replace(step, run=runs[0].id, text=answer if is_id else text, lead="Name one", rest=lines)
         unknown = f"There is no waiting run {word!r}. " if is_id else ""
         raise SettingsError(f"{unknown}{len(suspended):,} runs are waiting for an answer", command)
 

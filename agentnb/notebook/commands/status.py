@@ -39,7 +39,8 @@ def status_lines(session: Session) -> list[str]:
     waiting = [run.id for run in newest_first if run.can_be_answered]
     listed = {run.id for run in runs}
     lines += suspended_lines([name for name in waiting if name not in listed], session.store.load)
-    lines += [f"To discard a waiting run: %agent delete {waiting[0]}"] if waiting else []
+    if waiting:
+        lines.append(f"To discard a waiting run: %agent delete {waiting[0] if len(waiting) == 1 else 'ID'}")
     lines += _costs(session, stored)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")

@@ -16,7 +16,7 @@ Hint: TypeAlias = Advised | Callable[[], Advised]
 """Suggested correction, or a function that returns it if it requires a search for names (done for only a few problems)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Problem:
     """An error or a warning at one line of a file."""
 
@@ -37,6 +37,9 @@ class Problem:
 
     def __str__(self) -> str:
         return self.text_for(PYTHON)
+
+    def __repr__(self) -> str:
+        return f"Problem({str(self)!r})"
 
     def text_for(self, commands: Commands) -> str:
         """Return the problem with its position, phrased for a surface."""

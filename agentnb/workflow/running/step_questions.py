@@ -15,7 +15,7 @@ from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.step_runner import StepRunner
 
 HOW_TO_ANSWER = (
-    'Use answer=FUNCTION, or store=Store(".agentnb/runs") with suspend=True to answer later with recover(run, answers=...)'
+    'Run it with answer=FUNCTION, or with store=Store(".agentnb/runs") and suspend=True, and later recover(run, answers=...)'
 )
 
 

@@ -91,7 +91,7 @@ def test_answer_needs_an_id_if_several_runs_wait(kernel: Any) -> None:
     for line, unknown in {"approve": "", "nope approve": "There is no waiting run 'nope'. "}.items():
         refused = kernel.run(f"%agent answer {line}")
         assert refused.status == "error"
-        assert f"{unknown}2 runs are waiting for an answer. Say which: {listed}" in refused.error, refused.error
+        assert f"{unknown}2 runs are waiting for an answer. Name one: {listed}" in refused.error, refused.error
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"
     assert kernel.value("run, first.status, second.status, wrote") == "('another', 'completed', 'completed', ['a'])"
