@@ -152,7 +152,7 @@ def test_runs_page_explains_every_state_and_code() -> None:
 
 
 def test_question_attributes_on_the_page_exist() -> None:
-    paragraph = text(ROOT / "docs" / "questions.md").partition("A question, open")[2].partition("## ")[0]
+    paragraph = text(ROOT / "docs" / "questions.md").partition("A question is a")[2].partition("## ")[0]
     names = {name for kind in (WaitingOnUser, AskedQuestion, JudgedCall) for name in dir(kind)}
     assert set(re.findall(r"`(\w+)`", paragraph)) - names == {WaitingOnUser.__name__, AskedQuestion.__name__}
     assert f"from `{AskedQuestion.__module__}`" in paragraph

@@ -73,7 +73,7 @@ def test_gate_questions_of_nested_agents_are_answered_by_step(kernel: Any) -> No
     assert cell.status == "ok", cell.error
     run_id = kernel.value("run.id")
     refused = kernel.run(f"%agent answer {run_id} approve")
-    assert f"Name one: %agent answer {run_id} parallel_1/left/q1 approve" in refused.error, refused.error
+    assert f"Say which: %agent answer {run_id} parallel_1/left/q1 approve" in refused.error, refused.error
     kernel.run(f"%agent answer {run_id} parallel_1/right/q1 approve")
     assert kernel.value("run.is_suspended, calls, [one.id for one in run.waiting]") == "(True, ['x'], ['parallel_1/left/q1'])"
     answered = kernel.run(f"%agent answer {run_id} approve")
