@@ -149,7 +149,7 @@ RULES: dict[str, Rule | None] = {
     INTERVENTION: Rule(
         ("worked_anew", "marked", "blocked", "ended_blocked"),
         ("begun_beside",),
-        "no new work was done, and no todo was completed after work on it",
+        "it did no new work and completed no todo that it had worked on",
     ),
 }
 """Default rule of each cell; None if its guidance asks for nothing."""

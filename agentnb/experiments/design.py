@@ -17,7 +17,7 @@ from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
-RUN_A_PILOT = "A pilot estimates what is unknown: await EXPERIMENT.pilot(5)"
+RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
@@ -94,7 +94,7 @@ GROUNDS = {
     "pilot": "estimated by the pilot",
     "pilot_spread": "estimated by the pilot",
     "pass_rate": "at this pass rate, if all tasks pass equally often",
-    "any_rate": "for any pass rate, if all tasks pass equally often; a pilot or pass_rate= narrows the range",
+    "any_rate": "depends on the pass rate, here equal for all tasks; a pilot or pass_rate= narrows the range",
     "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     SINGLE: "with one variant there is nothing to compare",
@@ -124,7 +124,7 @@ def describe_shape(design: Design) -> str:
 def suggest_next(design: Design) -> str:
     """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
     if design.made == design.cells:
-        return "All runs are made; results() of this experiment shows them"
+        return "All runs are made: exp.results() shows them"
     return RUN_A_PILOT if None in (design.cost, design.seconds) and design.tasks >= MIN_TASKS else ""
 
 
@@ -170,7 +170,7 @@ def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned:
         return []
     needed = f"a comparison needs {MIN_TASKS}"
     if not is_clustered:
-        return [f"{pluralize(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
+        return [f"{pluralize(clusters, 'task')}: {needed}. Add tasks; results without a comparison need no more"]
     return [
         f"{pluralize(len(tasks), 'task')} in {pluralize(clusters, 'cluster')}: {needed}, because a cluster counts once."
         " Add tasks from other clusters, or leave out the column cluster if the tasks have nothing in common"

@@ -92,7 +92,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     is_library = is_of_library(called)
     docstring = _read_docstring(function, is_short=is_library)
     hints = read_hints(called, name, is_library=is_library)
-    gaps = [] if docstring.description else ["no docstring: the model sees only the tool's name"]
+    gaps = [] if docstring.description else ["no docstring: the model sees no description of the tool"]
     fields: list[tuple[str, Any, Any]] = []
     defaults: JsonObject = {}
     context_name = None

@@ -125,7 +125,7 @@ def test_only_declaring_tools_shift_the_context() -> None:
 def test_card_details_show_contexts_and_entity() -> None:
     agent = ContextType.named("global").apply(bare(ScriptedModel([OPEN, "Open."]), [open_station]), others=[STATION])
     shown = run_html(agent.run_sync("Open Cork"))
-    assert "global → station, Cork" in shown and "not followed" not in shown
+    assert "global → station, Cork" in shown and "did not follow" not in shown
     assert "→ station" not in run_html(bare(ScriptedModel(["Open."])).run_sync("Open Cork"))
 
 

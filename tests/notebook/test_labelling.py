@@ -139,7 +139,7 @@ def test_reminders_are_judged_individually_with_their_reply() -> None:
     assert bench.told == "Reminder 1 of 4, 0 judged" and [subject.reminder for subject in bench.subjects] == ["2.1", "3.1"] * 2
     shown = bench.subjects[0].html
     assert shown.index("First.") < shown.index("Call a tool.") < shown.index("Second.")
-    assert "Third." not in shown and "Say what came." not in shown and "not followed" not in shown
+    assert "Third." not in shown and "Say what came." not in shown and "did not follow" not in shown
     bench.judge(1)
     bench.judge(2)
     assert labels("labels.csv")[["run_id", "label", "word", "reminder"]].to_numpy().tolist() == [

@@ -19,13 +19,15 @@ MIN_SECONDS = 0.05
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """Return guidance with its verdict, such as ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    """Return guidance with its verdict: ``guidance todos_text, level 2: the model did not follow it (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
     name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell in INFORMS:
         return f"{name}{level}"
-    state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
-    return f"{name}{level}: {state} ({followed.why})"
+    return f"{name}{level}: {_VERDICTS[followed.followed]} ({followed.why})"
+
+
+_VERDICTS = {True: "the model followed it", False: "the model did not follow it", None: "could not be judged"}
 
 
 def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:

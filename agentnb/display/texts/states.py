@@ -431,21 +431,26 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     if works_in_steps(run):
         step = step_to_rerun(run)
         return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
-    by, lead = invocation_of(run), "Continue"
-    if _needs_permission(run):
-        lead = "Allow the call, then continue"
-        if by.approve in (NEVER, READ_ONLY):  # which no rule loosens
-            by, lead = replace(by, approve=""), f"Continue without {by.approve}, so that the call asks you"
+    by, lead = invocation_of(run), _continue_lead(run)
+    if lead == ALLOW and by.approve in (NEVER, READ_ONLY):  # which no rule loosens
+        by, lead = replace(by, approve=""), f"Continue without {by.approve}, so that the call asks you"
     return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=by, lead=lead)
 
 
-def _needs_permission(run: Run) -> bool:
-    """True if todos are blocked because a rule or a mode, not the person, denied a call."""
+ALLOW = "Allow the call, then continue"
+
+
+def _continue_lead(run: Run) -> str:
+    """Return what to do before the run can continue; a call that the person rejected needs nothing."""
     if run.stop_reason != "blocked":
-        return False
+        return "Continue"
     records = (record for run_round in run.rounds for record in run_round.records)
     denied = [record for record in records if record.result is not None and record.result.error_code == DENIED]
-    return bool(denied) and not _rejection(run, denied[-1])
+    if not denied:
+        return "Remove the cause, then continue"
+    if _rejection(run, denied[-1]):
+        return "Continue"
+    return "Change the rules, then continue" if run.invocation is not None and run.invocation.rules else ALLOW
 
 
 def continue_command(run: Run) -> str:

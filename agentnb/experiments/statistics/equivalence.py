@@ -25,6 +25,8 @@ class Equivalence(NamedTuple):
     left_out: int
     max_exception_share: float | None
     """As in `Difference`."""
+    confidence: float
+    """Of the interval, in percent."""
 
     def __repr__(self) -> str:
         shown = (
@@ -34,7 +36,8 @@ class Equivalence(NamedTuple):
             return f"{shown} {self.value:.2g} throughout, and rare others may not have been drawn ({self.tasks} tasks)"
         low, high = self.interval
         p_value = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
-        return f"{shown} {self.value:.2g}, interval {low:.2g} to {high:.2g}, {p_value}, {self.tasks} tasks"
+        interval = f"{self.confidence:g} % interval {low:.2g} to {high:.2g}"
+        return f"{shown} {self.value:.2g}, {interval}, {p_value}, {self.tasks} tasks"
 
 
 def assess_equivalence(
@@ -63,4 +66,5 @@ def assess_equivalence(
         estimate.tasks,
         estimate.left_out,
         estimate.max_exception_share,
+        round(100 * (1 - 2 * alpha), 1),
     )

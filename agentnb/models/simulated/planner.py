@@ -131,7 +131,7 @@ def _review(observation: Observation) -> Move:
     finished = [entry for entry in open_entries if _is_finished(observation, entry)]
     others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.arguments)]
-    why = f"it contains no call in backticks of a tool that I have (I have {_names(observation.tools)})"
+    why = f"I have no tool for it, only {_names(observation.tools)}"
     more = [(entry, "blocked", why) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
     marks = _close_finished(observation, finished, [*more, *begun])
