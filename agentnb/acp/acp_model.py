@@ -135,6 +135,7 @@ class AcpModel:
         """The working folder; set by `begin`."""
         self._run: Run
         """The run, as in its log; set by `begin`."""
+        self._keep_stderr: Callable[[bytes], Path] | None = None
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ExternalCall] = []
@@ -274,7 +275,8 @@ class AcpModel:
             return None
         self.start = "asked"
         program = find_installed(self._agent)
-        arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
+        version = program.version if program is not None else ""
+        arguments = {"agent": self.name, "version": version or "unknown", "tried": self._agent.tried or "never"}
         return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ExternalCall]:
@@ -301,8 +303,14 @@ class AcpModel:
             self._place.push_async_callback(self._network.close)
             await self._network.open()
         offered = [tool for tool in tools if tool.name not in self._served]
-        serves_terminals = sockets is None  # otherwise its commands would run outside the sandbox
-        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=serves_terminals)
+        session = self._session = Session(
+            agent,
+            self.name,
+            offered,
+            self._shell,
+            serves_terminals=sockets is None,  # otherwise its commands would run outside the sandbox
+            keep_stderr=self._keep_stderr,
+        )
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         self._asking_modes = frozenset({self._mode or session.settings.mode, self._agent.asks_in})
@@ -373,7 +381,7 @@ class AcpModel:
             with context.elicitation.held():
                 await self._place.enter_async_context(places().place())
         budget.has_place = True
-        self._run, store = log.run, getattr(log.store, "folder", None)
+        self._run, self._keep_stderr, store = log.run, log.keep_stderr, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def end(self, log: EventLog) -> None:
