@@ -133,7 +133,9 @@ def test_each_known_agent_has_valid_hosts() -> None:
             assert hosts and all(address_of(host) == f"{host}:443" for host in hosts), name
 
 
-@pytest.mark.parametrize("text", ["", "*.example.org", "a b", "ftp://a.example", "https://user:word@a.example", "a.example:99999"])
+@pytest.mark.parametrize(
+    "text", ["", "*.example.org", "a b", "ftp://a.example", "https://user:word@a.example", "a.example:99999"]
+)
 def test_invalid_host_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         address_of(text)

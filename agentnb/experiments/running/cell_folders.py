@@ -107,9 +107,7 @@ class CellFolders:
 
 
 @contextmanager
-def cell_folders(
-    *, is_in_sandbox: bool, originals: Iterable[Path] = (), hosts: Iterable[str] = ()
-) -> Iterator[CellFolders]:
+def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = (), hosts: Iterable[str] = ()) -> Iterator[CellFolders]:
     """Provide new folders, and remove them at the end. ``originals``: folders to hide in addition to the current one;
     ``hosts``: see `CellFolders`.
     """
