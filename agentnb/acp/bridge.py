@@ -62,7 +62,7 @@ def run_connected(folder: Path, command: list[str]) -> None:
 
 
 def _listen(port: int) -> socket.socket:
-    """Listen at a port on all addresses, of which a network of its own has only the loopback."""
+    """Listen at a port on all addresses. In a network of its own, these are the loopback's."""
     try:
         return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
     except OSError:  # without IPv6

@@ -58,7 +58,7 @@ def _local(name: str) -> str:
 
 
 def run_inside(folder: Path, ways: dict[tuple[str, str], str], **variant: Any) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """Return what became of each way that the fake agent tries in the sandbox, and the warnings of the run."""
+    """Return the result of each way that the fake agent tries in the sandbox, and the warnings of the run."""
     skip_without_sandbox()
     (folder / "task").mkdir()
     (folder / "task" / "ways.json").write_text(json.dumps([*ways]))
