@@ -123,9 +123,9 @@ class ModelNetwork:
         """Connect a client with an address. ``first``: bytes to send there first; ``answer``: first bytes for the client."""
         host, _, port = address.rpartition(":")
         try:
-            incoming, outgoing = await asyncio.open_connection(host.strip("[]"), int(port), happy_eyeballs_delay=0.25)
-        except OSError as error:
-            await _answer(writer, "502 Bad Gateway", f"{address} cannot be reached: {error.strerror or error}")
+            incoming, outgoing = await asyncio.open_connection(host.strip("[]"), int(port))
+        except (OSError, UnicodeError) as error:  # the latter for a name such as a..b
+            await _answer(writer, "502 Bad Gateway", f"{address} cannot be reached: {error}")
             return
         try:
             outgoing.write(first)

@@ -39,7 +39,9 @@ def tunnel(place: str) -> str:
     with socket.create_connection(("127.0.0.1", urlsplit(os.environ["HTTPS_PROXY"]).port), 2) as proxy:
         proxy.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
         answer = proxy.makefile("rb")
-        first, _ = answer.readline(), [*iter(answer.readline, b"\r\n")]
+        first = answer.readline()
+        while answer.readline().strip():
+            pass
         if b" 200 " in first:
             proxy.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             first += answer.readline()
