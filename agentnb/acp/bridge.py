@@ -53,9 +53,6 @@ def run_connected(folder: Path, command: list[str]) -> None:
         os.execvpe(command[0], command, {**os.environ, **dict.fromkeys(VARIABLES, address), **settings})
     if os.fork():  # so that the process is no child of the command
         os._exit(0)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):  # only the command keeps them, so that the other side sees their end
-        os.dup2(nothing, stream)
     for listener, path in listeners.items():
         threading.Thread(target=_accept, args=(listener, path), daemon=True).start()
     _accept(proxy, folder / PROXY)

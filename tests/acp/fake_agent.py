@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -49,7 +49,7 @@ def tunnel(place: str) -> str:
 
 
 WAYS: dict[str, Callable[[str], str]] = {
-    "get": lambda url: urlopen(url, timeout=5).read().decode(),  # by the variables of the proxy
+    "get": lambda url: urlopen(Request(url, headers={"Proxy-Secret": "x"}), timeout=5).read().decode(),
     "connect": connect,
     "tunnel": tunnel,
     "resolve": lambda name: str(socket.getaddrinfo(name, 80)),

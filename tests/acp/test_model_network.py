@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -87,7 +86,7 @@ def test_agent_in_the_sandbox_reaches_only_the_hosts_of_its_model(
         ways = {
             ("get", f"http://{HOST}:{model}/v1/x?y=1"): f"/v1/x?y=1 {HOST}:{model} None",
             ("tunnel", f"{HOST}:{model}"): "HTTP/1.1 200 Connection established HTTP/1.0 200 OK",
-            ("get", f"http://127.0.0.1:{model}/v1/x"): f"/v1/x 127.0.0.1:{model} None",
+            ("get", f"http://127.0.0.1:{model}/v1/x"): f"/v1/x 127.0.0.1:{model} x",
             ("connect", f"localhost:{model}"): "connected",
             ("get", f"http://{HOST}:{other}/"): "HTTPError 403",
             ("get", "http://evil.example/"): "HTTPError 403",
@@ -145,19 +144,18 @@ def test_invalid_host_is_refused_without_repeating_it(text: str) -> None:
 
 
 def test_close_ends_open_connections(tmp_path: Path, ports: tuple[int, int]) -> None:
-    async def run() -> float:
+    async def run() -> None:
         network = ModelNetwork(tmp_path, frozenset([f"127.0.0.1:{ports[0]}"]))
         await network.open()
         clients = [await asyncio.open_unix_connection(tmp_path / name) for name in ("proxy", str(ports[0]))]
         await asyncio.sleep(0.1)
-        begun = time.monotonic()
-        await network.close()
+        async with asyncio.timeout(2):
+            await network.close()
         assert [await reader.read() for reader, _ in clients] == [b"", b""]
         for _, writer in clients:
             writer.close()
-        return time.monotonic() - begun
 
-    assert asyncio.run(run()) < 1
+    asyncio.run(run())
 
 
 def test_host_that_cannot_be_reached_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
