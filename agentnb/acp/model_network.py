@@ -25,7 +25,8 @@ MAX_REFUSED = 20
 def address_of(text: str) -> str:
     """Return ``HOST:PORT`` for a URL, ``HOST:PORT``, or ``HOST`` with the port 443. Raises `SettingsError`."""
     try:
-        server = destination_of(text if "://" in text else f"https://{text}")
+        address, _, _ = text.partition("?")
+        server = destination_of(address if "://" in address else f"https://{address}")
     except SettingsError as error:
         advice = "Write HOST, HOST:PORT or a URL, such as api.example.org or http://127.0.0.1:1234/v1"
         raise SettingsError("The address of a model's host is invalid", advice) from error

@@ -121,7 +121,9 @@ def test_addresses_follow_agent_model_and_variables() -> None:
     assert model_addresses(claude, "", {}, ()) == {"api.anthropic.com:443", "platform.claude.com:443"}
     address = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080/v1", "ANTHROPIC_API_KEY": "x"}
     assert "127.0.0.1:8080" in model_addresses(claude, "", address, ())
-    assert model_addresses(claude, "", address, ["a.example"]) == {"a.example:443", "127.0.0.1:8080"}
+    named = ["a.example", "http://b.example/v1?version=1", "[::1]:8000"]
+    addresses = {"a.example:443", "b.example:80", "[::1]:8000", "127.0.0.1:8080"}
+    assert model_addresses(claude, "", address, named) == addresses
     assert model_addresses(opencode, "google/gemini", {}, ()) >= {"opencode.ai:443", "generativelanguage.googleapis.com:443"}
     assert model_addresses(opencode, "", {}, ()) == {"opencode.ai:443"}
 
