@@ -303,14 +303,9 @@ class AcpModel:
             self._place.push_async_callback(self._network.close)
             await self._network.open()
         offered = [tool for tool in tools if tool.name not in self._served]
-        session = self._session = Session(
-            agent,
-            self.name,
-            offered,
-            self._shell,
-            serves_terminals=sockets is None,  # otherwise its commands would run outside the sandbox
-            keep_stderr=self._keep_stderr,
-        )
+        serves_terminals = sockets is None  # otherwise its commands would run outside the sandbox
+        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=serves_terminals)
+        session.keep_stderr = self._keep_stderr
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         self._asking_modes = frozenset({self._mode or session.settings.mode, self._agent.asks_in})

@@ -67,6 +67,8 @@ class Session:
     """Session id; another process can load the session with it."""
     takes_pictures = False
     """True if prompts may contain pictures."""
+    keep_stderr: Callable[[bytes], Path] | None = None
+    """See `AgentProcess.start`."""
 
     def __init__(
         self,
@@ -76,12 +78,8 @@ class Session:
         shell: Shell | None = None,
         *,
         serves_terminals: bool = True,
-        keep_stderr: Callable[[bytes], Path] | None = None,
     ) -> None:
-        """``tools``: notebook functions offered to the agent; ``shell``: settings for its terminal commands;
-        ``keep_stderr``: see `AgentProcess.start`.
-        """
-        self._keep_stderr = keep_stderr
+        """``tools``: notebook functions offered to the agent; ``shell``: settings for its terminal commands."""
         self._serves_terminals = serves_terminals
         self.name = name
         self._terminals = Terminals(shell or Shell())
@@ -126,7 +124,7 @@ class Session:
             how = self._agent.install
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", how and f"Install it: {how}")
         try:
-            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env}, self._keep_stderr)
+            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env}, self.keep_stderr)
         except OSError as error:
             raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
         reader: Any = self._process.reader

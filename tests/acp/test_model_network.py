@@ -74,7 +74,7 @@ def run_inside(folder: Path, ways: dict[tuple[str, str], str], **variant: Any) -
     return dict(zip(ways, map(str.strip, lines), strict=True)), warnings
 
 
-def test_agent_in_the_sandbox_reaches_only_the_hosts_of_its_model(
+def test_agent_in_the_sandbox_reaches_only_its_models_hosts(
     tmp_path: Path, ports: tuple[int, int], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, other = ports
