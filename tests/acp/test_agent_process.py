@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from bash_calls import skip_without_sandbox
@@ -181,10 +182,11 @@ def test_no_process_in_a_sandbox_survives_killing_the_kernel(word: str, tmp_path
     skip_without_sandbox()
     (tmp_path / "task").mkdir()
     code = EXPERIMENT.format(folder=str(Path(__file__).parent), task=str(tmp_path / "task"))
-    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as kernel:
-        wait_until(lambda: {"bridge.py", "sleep"} <= programs(word))
-        os.kill(kernel.pid, signal.SIGKILL)
-    assert not wait_until_gone(word)
+    with TemporaryDirectory() as left:
+        with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"TMPDIR": left}) as kernel:
+            wait_until(lambda: {"bridge.py", "sleep"} <= programs(word))
+            os.kill(kernel.pid, signal.SIGKILL)
+        assert not wait_until_gone(word)
 
 
 @needs_proc
