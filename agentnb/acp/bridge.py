@@ -62,7 +62,7 @@ def _listen(port: int) -> socket.socket:
     """Listen at a port on all addresses. In a network of its own, these are the loopback's."""
     try:
         return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    except OSError:  # without IPv6
+    except (OSError, ValueError):  # without IPv6
         return socket.create_server(("", port))
 
 
