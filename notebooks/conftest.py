@@ -29,7 +29,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Fork the kernel of a notebook where nbval starts it: before the first of its cells."""
     with ExitStack() as stack:
         if item.path.stem == OF_OTHERS:
-            skip_without_sandbox(has_network=True)
+            skip_without_sandbox()
             stack.enter_context(patch.dict(os.environ, PATH=path_with_stand_ins(_folder())))
         stack.enter_context(patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch))
         return (yield)

@@ -28,9 +28,11 @@ from agentnb.acp.agent_calls import (
 from agentnb.acp.external_agent import ExternalAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
+from agentnb.acp.model_network import ModelNetwork, model_addresses
 from agentnb.acp.reach import check_cost, check_holds, denied_effects
 from agentnb.acp.turn_record import MODE, SESSION_COST, Pieces, Spending
 from agentnb.acp.watched_folder import WatchedFolder
+from agentnb.advice import as_advice
 from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Image, JsonObject, Message, Text, ToolCall, visible
 from agentnb.core.questions import BY_AGENT
@@ -70,6 +72,7 @@ CALLS = "tool_use"
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's final text."""
 ITS_MEMORY = "You can only choose an answer that it remembers, if the question offers one"
+IF_NEEDED = "If the agent needs them, name all its hosts in the variant: hosts=[...]"
 SAY_MORE = "To tell the agent what to do instead, continue the run"
 
 
@@ -117,7 +120,9 @@ class AcpModel:
         self._heard = 0
         """Number of logged messages that the agent knows."""
         self._place = AsyncExitStack()
-        """Holds the agent's slot among those that are running."""
+        """Holds the agent's slot among those that are running, and its network."""
+        self._network: ModelNetwork | None = None
+        """The network of an agent in a sandbox."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
@@ -130,6 +135,7 @@ class AcpModel:
         """The working folder; set by `begin`."""
         self._run: Run
         """The run, as in its log; set by `begin`."""
+        self._keep_stderr: Callable[[bytes], Path] | None = None
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ExternalCall] = []
@@ -269,7 +275,8 @@ class AcpModel:
             return None
         self.start = "asked"
         program = find_installed(self._agent)
-        arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
+        version = program.version if program is not None else ""
+        arguments = {"agent": self.name, "version": version or "unknown", "tried": self._agent.tried or "never"}
         return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ExternalCall]:
@@ -287,13 +294,18 @@ class AcpModel:
         agent, environment = self._agent, self._external.place
         if environment is not None:
             agent = await asyncio.to_thread(environment.around, agent)
-        is_walled = (
-            environment is not None and environment.is_in_sandbox
-        )  # agentnb runs no commands for it: they would run outside the sandbox
         keys = values_of(agent.keys)
         redact_values(keys)
+        sockets = None if environment is None else environment.sockets
+        if environment is not None and sockets is not None:
+            addresses = model_addresses(agent, self._model, {**agent.env, **keys}, environment.hosts)
+            self._network = ModelNetwork(sockets, addresses)
+            self._place.push_async_callback(self._network.close)
+            await self._network.open()
         offered = [tool for tool in tools if tool.name not in self._served]
-        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=not is_walled)
+        serves_terminals = sockets is None  # otherwise its commands would run outside the sandbox
+        session = self._session = Session(agent, self.name, offered, self._shell, serves_terminals=serves_terminals)
+        session.keep_stderr = self._keep_stderr
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         self._asking_modes = frozenset({self._mode or session.settings.mode, self._agent.asks_in})
@@ -364,7 +376,7 @@ class AcpModel:
             with context.elicitation.held():
                 await self._place.enter_async_context(places().place())
         budget.has_place = True
-        self._run, store = log.run, getattr(log.store, "folder", None)
+        self._run, self._keep_stderr, store = log.run, log.keep_stderr, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def end(self, log: EventLog) -> None:
@@ -372,6 +384,8 @@ class AcpModel:
         try:
             await self.close()
         finally:
+            if self._network is not None and self._network.warning:
+                log.warn(self._network.warning, as_advice(IF_NEEDED))
             await self.folder.log_changes(log, self.name)
 
     async def close(self) -> None:

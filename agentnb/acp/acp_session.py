@@ -67,6 +67,8 @@ class Session:
     """Session id; another process can load the session with it."""
     takes_pictures = False
     """True if prompts may contain pictures."""
+    keep_stderr: Callable[[bytes], Path] | None = None
+    """See `AgentProcess.start`."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Session:
             how = self._agent.install
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", how and f"Install it: {how}")
         try:
-            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
+            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env}, self.keep_stderr)
         except OSError as error:
             raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
         reader: Any = self._process.reader

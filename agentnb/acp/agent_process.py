@@ -1,11 +1,11 @@
-"""The process of an agent: its session and guard, its pipes, and the last of its standard error."""
+"""The process of an agent: its session and guard, its pipes, and its standard error."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,10 +51,19 @@ class AgentProcess:
         """Process id of the guard, the ancestor of all of the agent's processes."""
 
     @classmethod
-    async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
-        """Start the command under a guard that ends it when the kernel ends. Raises OSError."""
+    async def start(
+        cls,
+        command: Sequence[str],
+        work_dir: Path,
+        env: Mapping[str, str],
+        keep_stderr: Callable[[bytes], Path] | None = None,
+    ) -> AgentProcess:
+        """Start the command under a guard that ends it when the kernel ends. Raises OSError.
+
+        ``keep_stderr``: appends redacted lines of standard error to a file, and returns its path.
+        """
         lifeline, held = os.pipe()
-        stderr = StderrTail()
+        stderr = StderrTail(keep_stderr)
         try:
             guarded = await asyncio.create_subprocess_exec(
                 *(*guard_words(lifeline), *command),
@@ -77,9 +86,12 @@ class AgentProcess:
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line of standard error that contains a letter, or "". (Node errors end with a bracket.)"""
+        """Return the last line of standard error that contains a letter, and the file with all of it, or "". (Node errors
+        end with a bracket.)
+        """
         self._stderr.take()
-        return next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
+        line = next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
+        return f"{line} (all of it: {self._stderr.file})" if line and self._stderr.file is not None else line
 
     async def exit(self) -> None:
         """Let the process exit by itself: it may still be storing its conversation, which a later run loads."""

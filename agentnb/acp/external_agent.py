@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
@@ -27,8 +28,12 @@ class Place(Protocol):
     """Environment for an agent that nobody supervises: settings other than the person's, and optionally a sandbox."""
 
     @property
-    def is_in_sandbox(self) -> bool:
-        """True if the agent runs in a sandbox."""
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that replace those in the agent's entry."""
+
+    @property
+    def sockets(self) -> Path | None:
+        """Folder of the sockets by which an agent in a sandbox reaches its model, or None without a sandbox."""
 
     def around(self, agent: KnownAgent) -> KnownAgent:
         """Return the agent's entry, adapted to this environment. Blocks. Raises `SettingsError`."""

@@ -29,6 +29,10 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables for its start."""
     keys: tuple[str, ...] = ()
     """Names of the person's variables that are passed to it."""
+    hosts: tuple[str, ...] = ()
+    """Hosts of its model and of its sign-in, the only ones that it reaches in an experiment."""
+    providers: dict[str, tuple[str, ...]] = {}
+    """Further hosts, by the provider before the slash in the name of a model."""
     home: str = ""
     """Variable for the folder of its settings, if ``HOME`` alone does not determine it."""
     tried: str = ""

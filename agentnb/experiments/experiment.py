@@ -78,8 +78,9 @@ class Experiment:
     checks, ``cluster`` for related tasks, and ``work_dir``, a folder that is copied for each run), functions that return such a
     row for a seed, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its
     name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, also
-    ``home``, the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent (or its settings) that
-    variants change. ``models``: names or objects that every variant runs with; by default each variant has its own model.
+    ``home``, the folder with its initial settings, and ``hosts``, the only ones that it then reaches), an Agent, or a Workflow.
+    ``agent``: the Agent (or its settings) that variants change. ``models``: names or objects that every variant runs with; by
+    default each variant has its own model.
     ``repeats``: runs of a task per variant and model. ``seed`` determines order and draws. Each task and repeat has its own
     seed, which all variants share unless ``seeds="independent"``, and which is passed to models that take one. ``primary``: the
     check that decides the comparison; ``checks``: further checks. A check is a name (`answered`, `passed`, `score`,

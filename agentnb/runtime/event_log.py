@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakMethod
 
@@ -70,6 +71,8 @@ class EventLog:
         """Sequence number of the next event."""
         self._writer: Writer | None = None
         self._keep_before: Callable[[FileBefore], None] | None = None
+        self.keep_stderr: Callable[[bytes], Path] | None = None
+        """Appends redacted lines of a program's standard error to a file beside the log, if the log is stored."""
         self._closed = False
         self._untold: AnyEvent | None = None
         self._watchers = tuple(watchers)
@@ -105,6 +108,7 @@ class EventLog:
         """Store every event with this writer from now on."""
         self._writer = writer
         self._keep_before = getattr(writer, "keep_before", None)
+        self.keep_stderr = getattr(writer, "keep_stderr", None)
 
     @property
     def keeps_files(self) -> bool:

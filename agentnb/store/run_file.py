@@ -29,6 +29,7 @@ except ImportError:  # Windows
 
 _sync = getattr(os, "fdatasync", os.fsync)
 APPEND = os.O_APPEND | BINARY
+STDERR = "stderr.txt"
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
 ENDS = frozenset({RoundFinished, *RunEnd.__args__})
 ATTEMPTS, PAUSE = 50, 0.005
@@ -144,7 +145,7 @@ after_fork(_close_in_child)
 
 
 class LogFile:
-    """The log of a run, together with its before-images."""
+    """The log of a run, together with the private folder of its before-images and the standard error of its programs."""
 
     path: str | Path
     _open: bool
@@ -158,6 +159,14 @@ class LogFile:
         with _holding:
             images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
         images.keep(file)
+
+    def keep_stderr(self, lines: bytes) -> Path:
+        """Append lines of a program's standard error to a file beside the log; return its path. Raises OSError."""
+        path = Path(self.path)
+        folder = folder_of_run(path.parent, path.stem)
+        folder.make()
+        folder.append(STDERR, lines)
+        return folder.path / STDERR
 
 
 class RunFile(LogFile):

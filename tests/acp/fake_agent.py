@@ -10,17 +10,51 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "ever", "name": "Yes, always", "kind": "allow_always"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+
+
+def connect(place: str) -> str:
+    """Connect with an address by itself, without a proxy."""
+    host, _, port = place.rpartition(":")
+    with socket.create_connection((host, int(port)), 2):
+        return "connected"
+
+
+def tunnel(place: str) -> str:
+    """Ask the proxy for a connection, as for https, and return the first line of the answer of the proxy and of the host."""
+    with socket.create_connection(("127.0.0.1", urlsplit(os.environ["HTTPS_PROXY"]).port), 2) as proxy:
+        proxy.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        answer = proxy.makefile("rb")
+        first = answer.readline()
+        while answer.readline().strip():
+            pass
+        if b" 200 " in first:
+            proxy.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            first += answer.readline()
+        return first.decode().replace("\r\n", " ").strip()
+
+
+WAYS: dict[str, Callable[[str], str]] = {
+    "get": lambda url: urlopen(Request(url, headers={"Proxy-Secret": "x"}), timeout=5).read().decode(),
+    "connect": connect,
+    "tunnel": tunnel,
+    "resolve": lambda name: str(socket.getaddrinfo(name, 80)),
+    "unix": lambda name: str(socket.socket(socket.AF_UNIX).connect("\0" + name)),
+}
 
 
 class Agent:
@@ -589,6 +623,14 @@ class Agent:
                 self.say("yes ")
             except OSError:
                 self.say("no ")
+
+    def reaches(self) -> None:
+        """Try the ways to the network that are listed in a file, and report each result."""
+        for how, place in json.loads(Path("ways.json").read_text()):
+            try:
+                self.say(f"{WAYS[how](place)}\n")
+            except OSError as error:
+                self.say(f"{type(error).__name__} {getattr(error, 'code', '')}\n")
 
     # The protocol
 

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from bash_calls import skip_without_sandbox
 from msgspec.structs import replace
 from property_settings import size
 from waiting import wait_until
@@ -36,6 +39,16 @@ from agentnb.acp.known_agents import known_agents
 known_agents()["fake"] = FAKE
 tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
 Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
+"""
+EXPERIMENT = """
+import sys
+sys.path.insert(0, {folder!r})
+from conftest import FAKE
+from agentnb import Experiment
+from agentnb.acp.known_agents import known_agents
+known_agents()["fake"] = FAKE
+rows = [{{"id": "t", "prompt": "deaf", "work_dir": {task!r}}}]
+Experiment(rows, {{"theirs": {{"acp": "fake"}}}}, folder=False).run_sync(show=False)
 """
 HEARD = 21
 """Lines printed by the kernel before the agent ignores everything."""
@@ -67,6 +80,16 @@ def word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     made = f"mark-{tmp_path.name}-{os.getpid()}"
     monkeypatch.setenv("LANG", made)
     return made
+
+
+def programs(word: str) -> set[str]:
+    """Return the names of the programs, and of scripts after ``python -I -S``, that the processes with this word run."""
+    names = set[str]()
+    for pid in marked(word):
+        with suppress(OSError):  # it has ended meanwhile
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            names |= {Path(name).name for name in (words[0], *words[3:4])}
+    return names
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc to look at")
@@ -152,6 +175,18 @@ def test_no_process_of_a_command_survives_killing_the_kernel(word: str, tmp_path
         wait_until(lambda: len(marked(word)) >= 4)  # the kernel too
         os.kill(kernel.pid, signal.SIGKILL)
     assert not wait_until_gone(word)
+
+
+@needs_proc
+def test_no_process_in_a_sandbox_survives_killing_the_kernel(word: str, tmp_path: Path) -> None:
+    skip_without_sandbox()
+    (tmp_path / "task").mkdir()
+    code = EXPERIMENT.format(folder=str(Path(__file__).parent), task=str(tmp_path / "task"))
+    with TemporaryDirectory() as left:
+        with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"TMPDIR": left}) as kernel:
+            wait_until(lambda: {"bridge.py", "sleep"} <= programs(word))
+            os.kill(kernel.pid, signal.SIGKILL)
+        assert not wait_until_gone(word)
 
 
 @needs_proc

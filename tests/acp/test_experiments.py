@@ -198,6 +198,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),
         ({"variants": {"ours": {"model": "simulated:chatty", "home": "."}}}, _as_ever, "Variant ours: home= is an external"),
+        ({"variants": {"ours": {"model": "simulated:chatty", "hosts": "a.example"}}}, _as_ever, "Variant ours: hosts= are the"),
         ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
     ],
 )
@@ -217,7 +218,7 @@ def test_unenforceable_setting_is_refused_by_name(
 
 def test_experiment_id_depends_on_task_and_settings_files(task: Path, tmp_path: Path) -> None:
     (tmp_path / "settings").mkdir()
-    variants = {"theirs": {"acp": "fake", "home": str(tmp_path / "settings")}}
+    variants: dict[str, Any] = {"theirs": {"acp": "fake", "home": str(tmp_path / "settings")}}
 
     def frozen() -> Any:
         return Experiment(rows_of(task), variants, folder=False, outside_sandbox=True).id
@@ -227,7 +228,9 @@ def test_experiment_id_depends_on_task_and_settings_files(task: Path, tmp_path: 
     (task / "b.txt").write_text("gamma\n")
     second = frozen()
     (tmp_path / "settings" / "config.toml").write_text("model = 1\n")
-    assert len({first, second, frozen()}) == 3
+    third = frozen()
+    variants["theirs"]["hosts"] = ["a.example"]
+    assert len({first, second, third, frozen()}) == 4
 
 
 @pytest.mark.parametrize(("variant", "count"), [({"acp": "fake"}, 2), ({"model": "simulated:chatty"}, 1)])

@@ -172,6 +172,22 @@ def test_starting_an_unknown_agent_asks_once(fake: Callable[..., Agent], is_appr
 
 
 @pytest.mark.usefixtures("unsure")
+def test_start_question_has_no_empty_values(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+    asked: list[ToolCall] = []
+
+    def approve(call: ToolCall, run: object) -> bool:
+        asked.append(call)
+        return False
+
+    fake().run_sync("hello", approve=approve)
+    table["fake"] = replace(table["fake"], tried="", asks=False, command=("no-such-agent",))
+    fake().run_sync("hello", approve=approve)
+    first, second = asked
+    assert set(first.arguments.values()) <= {"acp:fake", "unknown", "1.1"}
+    assert second.arguments == {"agent": "acp:fake", "version": "unknown", "tried": "never"}
+
+
+@pytest.mark.usefixtures("unsure")
 def test_message_sent_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
     started = Event()
 

@@ -12,7 +12,7 @@ import pytest
 from asserted_sentences import Snapshot
 from msgspec.structs import replace
 
-from agentnb import Agent, replay
+from agentnb import Agent, Store, replay
 from agentnb.acp.agent_calls import ExternalCall
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.turn_record import UNKNOWN_UPDATES
@@ -253,6 +253,23 @@ def test_agent_that_dies_fails_the_run_with_its_output(
     run: Any = raised.value.run
     assert (run.status, run.text) == ("failed", "Now ")
     assert key[:9] not in f"{raised.value!r} {raised.value} {run.events}"
+
+
+def test_standard_error_of_an_agent_is_kept_beside_its_log(
+    fake: Make, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WANTED", key := "a-key-of-the-person-0123456789")
+    table["fake"] = replace(table["fake"], keys=("WANTED",))
+    store = Store(tmp_path / "runs")
+    with pytest.raises(ModelError) as raised:
+        fake().run_sync("die", store=store)
+    (run_id,) = store.ids()
+    file = tmp_path / "runs" / f".before-{run_id}" / "stderr.txt"
+    assert f"(all of it: {file})" in str(raised.value)
+    assert file.read_text() == f"out of memory {'.' * 470}[key]\n}}\n"
+    assert file.parent.stat().st_mode & 0o077 == 0
+    store.delete(run_id)
+    assert not file.parent.exists() and key not in str(raised.value)
 
 
 @pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])

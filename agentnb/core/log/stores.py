@@ -37,7 +37,8 @@ class Writer(Protocol):
     """Storage for the events of one run.
 
     If it has a ``size`` attribute (bytes logged so far), a `Totals` for lists of runs is written when the run ends. An optional
-    method ``keep_before`` saves a `FileBefore` durably before it returns, from any thread, and raises OSError on failure.
+    method ``keep_before`` saves a `FileBefore` durably before it returns, from any thread. Another, ``keep_stderr``, appends
+    lines of a program's standard error to a file and returns its path. Both raise OSError on failure.
     """
 
     def append(self, event: AnyEvent) -> None:

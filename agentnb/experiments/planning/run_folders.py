@@ -27,6 +27,8 @@ ENVIRONMENT = "pyvenv.cfg"
 """File that marks a folder as a Python environment, as in ``.venv``."""
 HOME = "home"
 """Variant setting for the folder with an external agent's initial settings."""
+HOSTS = "hosts"
+"""Variant setting for the hosts that an external agent in the sandbox may reach."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
 NO_QUESTION = "it cannot ask anyone here, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
@@ -170,7 +172,7 @@ def _problem_of(agent: ExternalAgent, *, outside_sandbox: bool) -> str:
         return f"{agent.name} is not installed. Install it: {advice}"
     try:
         if not outside_sandbox:
-            check_sandbox(has_network=True)
+            check_sandbox(has_network=False)
     except SettingsError as error:
         return f"{agent.name}: {NO_QUESTION}. {error}. {LOOSEN}"
     return ""

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from agentnb.acp.model_network import address_of
 from agentnb.agent.agent import Agent
 from agentnb.agent.agent_settings import AgentSettings
 from agentnb.agent.extension import without_model
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, suggest_names
 from agentnb.experiments.planning.content_hash import content_hash, content_of_agent, content_of_workflow, source_of
-from agentnb.experiments.planning.run_folders import HOME, folder_content, runs_external_agent
+from agentnb.experiments.planning.run_folders import HOME, HOSTS, folder_content, runs_external_agent
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
@@ -26,8 +27,8 @@ from agentnb.workflow.workflow import Workflow
 OWN_MODEL = ""
 """Placeholder for the name of a model: each variant's agent has its own."""
 PROMPT = "prompt"
-"""Variant setting that, like `HOME`, is not an agent setting: a template around the prompt of each task."""
-VARIANT_SETTINGS = (*[field.name for field in fields(AgentSettings) if field.init], PROMPT, HOME)
+"""Variant setting that, like `HOME` and `HOSTS`, is not an agent setting: a template around the prompt of each task."""
+VARIANT_SETTINGS = (*[field.name for field in fields(AgentSettings) if field.init], PROMPT, HOME, HOSTS)
 """Names of all settings of a variant."""
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
 """Settings that can be changed in a fork of a recorded run."""
@@ -50,6 +51,8 @@ class Variant:
     """Hash of the source of its tools."""
     home: str = ""
     """Folder with an external agent's initial settings, if any; otherwise empty."""
+    hosts: tuple[str, ...] = ()
+    """Addresses, as ``HOST:PORT``, that an external agent in the sandbox may reach instead of those in its entry."""
 
     @property
     def model(self) -> str | Model | None:
@@ -169,7 +172,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
     if isinstance(definition, Workflow):
         texts = [*(definition.tool_names), *[source_of(tool) for value in definition.tools for tool in tools_of(value)]]
         return Variant(name, definition, content=content_of_workflow(definition), tools=content_hash(texts))
-    changes, template, home = _changes(definition)
+    changes, template, home, hosts = _changes(definition)
     if isinstance(definition, Agent):
         agent = definition
     elif isinstance(base, Agent):
@@ -190,29 +193,32 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
         raise SettingsError(f"models= does not apply to {agent.model_name}, which has its own model", advice)
     if home and not agent.acp:
         raise SettingsError(f"{HOME}= is an external agent's settings folder", "Leave it out, or also give acp=")
+    if hosts and not agent.acp:
+        raise SettingsError(f"{HOSTS}= are the hosts that an external agent may reach", "Leave it out, or also give acp=")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
-    own = [agent.mode, folder_content(home) if home else ""] if agent.acp else []
+    own = [agent.mode, folder_content(home) if home else "", *hosts] if agent.acp else []
     content = content_hash(content_of_agent(agent), template, *own)
-    return Variant(name, agent, template, changes, content, content_hash(sources), home)
+    return Variant(name, agent, template, changes, content, content_hash(sources), home, hosts)
 
 
-def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
-    """Return the agent settings that a variant changes, its template, and the folder of initial settings."""
+def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str, tuple[str, ...]]:
+    """Return the agent settings that a variant changes, its template, the folder of initial settings, and the hosts."""
     if isinstance(definition, Agent):
-        return {}, None, ""
+        return {}, None, "", ()
     if isinstance(definition, str | GuidanceSet):
-        return {"guidance": find_set(definition, host_here().sets)}, None, ""
+        return {"guidance": find_set(definition, host_here().sets)}, None, "", ()
     if isinstance(definition, Mapping):
         settings = {str(key): value for key, value in definition.items()}
-        template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
+        template, home, hosts = settings.pop(PROMPT, None), str(settings.pop(HOME, "")), settings.pop(HOSTS, ())
         _check_names(settings)
         if isinstance(name := settings.get("guidance"), str):
             settings["guidance"] = find_set(name, host_here().sets)
         if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
-        return settings, template, home
+        named = [hosts] if isinstance(hosts, str) else hosts
+        return settings, template, home, tuple(map(address_of, map(str, named)))
     if is_policy(definition):
-        return {"policy": definition}, None, ""
+        return {"policy": definition}, None, "", ()
     raise SettingsError(f"{definition!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ class CellFolders:
     is_in_sandbox: bool = True
     originals: tuple[Path, ...] = ()
     """Folders to hide from an external agent in addition to users' folders: those of the task and of the records."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that an external agent in the sandbox may reach; by default those in its entry."""
 
     @property
     def work(self) -> Path:
@@ -52,6 +55,11 @@ class CellFolders:
     def home(self) -> Path:
         """The settings folder, which is the only user data that an external agent sees."""
         return self.folder / "home"
+
+    @property
+    def sockets(self) -> Path | None:
+        """The folder of the sockets by which an agent in the sandbox reaches its model, or None without a sandbox."""
+        return self.folder / "network" if self.is_in_sandbox else None
 
     def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
         """Copy the folder of the task and the ``home`` of the variant, if any, and return the row with the run's folder.
@@ -78,11 +86,11 @@ class CellFolders:
         """Return the command and environment of an external agent. Raises `SettingsError` if no sandbox is available."""
         env = {**agent.env, "HOME": str(self.home), **({agent.home: str(self.home)} if agent.home else {})}
         keys = tuple([name for name in agent.keys if name != agent.home])
-        words = self._sandbox_prefix(agent.command) if self.is_in_sandbox else []
+        words = [] if self.sockets is None else self._sandbox_prefix(agent.command, self.sockets)
         return msgspec.structs.replace(agent, command=(*words, *agent.command), env=env, keys=keys, sign_in=SIGN_IN)
 
-    def _sandbox_prefix(self, command: tuple[str, ...]) -> list[str]:
-        view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
+    def _sandbox_prefix(self, command: tuple[str, ...], sockets: Path) -> list[str]:
+        view = View(has_network=False, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (
                 program := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
@@ -91,16 +99,20 @@ class CellFolders:
         view.show_program(Path(bridge.__file__))
         for folder in (self.work, self.home):
             view.show(folder, writable=True)
+        sockets.mkdir(exist_ok=True)
+        view.show(sockets)
         empty = self.folder / "empty"
         empty.touch()
-        return sandbox_prefix(view, self.work, empty)
+        return [*sandbox_prefix(view, self.work, empty), sys.executable, "-I", "-S", bridge.__file__, str(sockets)]
 
 
 @contextmanager
-def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iterator[CellFolders]:
-    """Provide new folders, and remove them at the end. ``originals``: folders to hide in addition to the current one."""
+def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = (), hosts: Iterable[str] = ()) -> Iterator[CellFolders]:
+    """Provide new folders, and remove them at the end. ``originals``: folders to hide in addition to the current one;
+    ``hosts``: see `CellFolders`.
+    """
     with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
-        yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals))
+        yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals), tuple(hosts))
 
 
 def _folders_of_persons() -> Iterator[Path]:

@@ -156,7 +156,9 @@ async def run_cell(
             columns = task.row_for(cell.seed)
             if work.has_folders(columns):
                 originals = _originals(columns, store)
-                folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox, originals=originals))
+                is_in_sandbox = not work.outside_sandbox
+                around = cell_folders(is_in_sandbox=is_in_sandbox, originals=originals, hosts=variant.hosts)
+                folders = stack.enter_context(around)
                 columns = await asyncio.to_thread(folders.fill, columns, variant.home, task.files)
                 options = replace(options, work_dir=folders.work)
             with use_host(Host(store=store, limits=limits, servers=servers)):

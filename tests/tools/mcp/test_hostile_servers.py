@@ -18,6 +18,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.settings import Key
 from agentnb.tools.mcp.call_questions import CallQuestions
+from agentnb.tools.mcp.connections import stderr_tail
 from agentnb.tools.mcp.connections.lenient_results import BARE, readable_message
 from agentnb.tools.mcp.connections.live_server import LiveServer, _asker, reason
 from agentnb.tools.mcp.connections.server_catalogue import CLOSED, MAX_PAGES, tools_of
@@ -109,6 +110,39 @@ def test_truncated_standard_error_shows_no_part_of_a_key() -> None:
 
     Key("planted", SECRET, "a test")
     assert asyncio.run(tail()) == ("a" * MAX_LINE_CHARACTERS,)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "content"),
+    [
+        ((f"first\nkey {SECRET[:5]}", f"{SECRET[5:]}\n{HOSTILE}"), "first\nkey [key]\nbe[31m careful\n"),
+        (("one\n", "x" * 50, "y" * 60 + "\n", "end\n"), "one\n[...]\none\n" + "x" * 50 + "y" * 60 + "\nend\n"),
+        ((), ""),
+    ],
+)
+def test_standard_error_file_has_whole_lines_without_keys(
+    pieces: tuple[str, ...], content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stderr_tail, "MAX_FILE_BYTES", 100)
+    path = tmp_path / "stderr.txt"
+
+    def append(lines: bytes) -> Path:
+        with path.open("ab") as file:
+            file.write(lines)
+        return path
+
+    async def write() -> Path | None:
+        found = StderrTail(append)
+        for piece in pieces:
+            found.writer.write(piece)
+            found.writer.flush()
+            await asyncio.sleep(0.01)
+        found.close()
+        return found.file
+
+    Key("planted", SECRET, "a test")
+    assert asyncio.run(write()) == (path if content else None)
+    assert (path.read_text() if content else "") == content
 
 
 def test_late_question_of_a_finished_call_is_cancelled() -> None:

@@ -55,12 +55,12 @@ def check_sandbox(*, has_network: bool) -> None:
 
 
 def sandbox_prefix(view: View, work_dir: Path, empty: Path) -> list[str]:
-    """Return the command prefix for a sandbox with this view and network access. ``empty``: an empty file.
+    """Return the command prefix for a sandbox with this view and without a network. ``empty``: an empty file.
 
     Raises `SettingsError` if a sandbox is impossible here.
     """
     program = _program(work_dir)
-    return [program, *_walls(program, has_network=True), *SYSTEM, *view.words(empty), "--chdir", str(work_dir), "--"]
+    return [program, *_walls(program, has_network=False), *SYSTEM, *view.words(empty), "--chdir", str(work_dir), "--"]
 
 
 async def run_in_sandbox(

@@ -1,10 +1,12 @@
-"""End of a program's standard error, with known keys redacted."""
+"""Standard error of a program, with known keys redacted: its end, and optionally a file."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 from agentnb.core.messages import visible
@@ -15,12 +17,19 @@ MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
 _PIPE_BYTES = 65_536
 """Bytes that a pipe buffers, and maximum bytes kept."""
+MAX_FILE_BYTES = 1_000_000
+"""Maximum bytes for the file; then only the last lines are added."""
 
 
 class StderrTail:
     """Reads a program's standard error on the running event loop and keeps its end."""
 
-    def __init__(self) -> None:
+    file: Path | None = None
+    """The file with the whole of it, once it has a line."""
+
+    def __init__(self, append: Callable[[bytes], Path] | None = None) -> None:
+        """``append``: appends lines to the file, and returns its path; raises OSError."""
+        self._append, self._unfiled, self._space = append, b"", MAX_FILE_BYTES
         self._end = b""
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
@@ -41,6 +50,8 @@ class StderrTail:
     def close(self) -> None:
         """Read the remaining bytes and close the pipe. Call this on the event loop."""
         self.take()
+        self._write(self._unfiled if self._space >= 0 else "\n".join(["[...]", *self.lines]).encode())
+        self._append = None
         self._loop.remove_reader(self._read)
         os.close(self._read)
         self.writer.close()
@@ -50,5 +61,19 @@ class StderrTail:
         with suppress(BlockingIOError):
             if chunk := os.read(self._read, _PIPE_BYTES):
                 self._end = (self._end + chunk)[-_PIPE_BYTES:]
+                self._take_lines(chunk)
             else:
                 self._loop.remove_reader(self._read)
+
+    def _take_lines(self, chunk: bytes) -> None:
+        """Write whole lines to the file, since a key may come in two chunks."""
+        self._space -= len(chunk)
+        if self._append is not None and self._space >= 0:
+            lines, _, self._unfiled = (self._unfiled + chunk).rpartition(b"\n")
+            self._write(lines)
+
+    def _write(self, lines: bytes) -> None:
+        if lines and self._append is not None:
+            text = "\n".join([visible(line) for line in lines.decode(errors="replace").splitlines()])
+            with suppress(OSError):  # the end is still kept
+                self.file = self._append(f"{redact(text, known_secrets())}\n".encode())
