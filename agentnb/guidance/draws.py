@@ -8,6 +8,9 @@ from math import fsum, isfinite
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from msgspec import structs
+
+from agentnb.core.log.events import AnyEvent, RunRecovered
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
@@ -142,6 +145,13 @@ def next_round(run: RunFacts) -> int:
 def draws_of(run: RunFacts) -> list[GuidanceDrawn]:
     """Return the draws of a run, in order."""
     return [event for event in run.events if isinstance(event, GuidanceDrawn)]
+
+
+def without_draws(event: AnyEvent) -> AnyEvent | None:
+    """Return the event without the guidance set during the run, or None for a draw."""
+    if isinstance(event, RunRecovered):
+        return structs.replace(event, guidance=None)
+    return None if isinstance(event, GuidanceDrawn) else event
 
 
 def _logged_draw(event: GuidanceDrawn) -> DrawnSet:

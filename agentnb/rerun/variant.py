@@ -15,13 +15,12 @@ from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, extend_bundle, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy
 from agentnb.agent.output import Output
-from agentnb.core.log.events import AnyEvent, RunRecovered, RunStarted
-from agentnb.core.log.work_events import GuidanceDrawn
+from agentnb.core.log.events import AnyEvent, RunStarted
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
 from agentnb.detect.run_detectors import Detectors, detect_name
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.guidance.draws import RandomGuidance
+from agentnb.guidance.draws import RandomGuidance, without_draws
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.policy_sets import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, rules_of, settings_of
@@ -70,9 +69,7 @@ class Variant:
         """Return the event with the variant's settings applied, or None to drop the event."""
         if isinstance(event, RunStarted):
             return self._vary_start(event)
-        if self.keeps_draws or not isinstance(event, GuidanceDrawn | RunRecovered):
-            return event
-        return structs.replace(event, guidance=None) if isinstance(event, RunRecovered) else None
+        return event if self.keeps_draws else without_draws(event)
 
     def _vary_start(self, started: RunStarted) -> RunStarted:
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}

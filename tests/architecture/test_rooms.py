@@ -12,6 +12,8 @@ from pathlib import Path
 
 from parsed import PACKAGE, trees, walk
 
+from agentnb.core.log.events import KINDS
+
 ROOT = PACKAGE.parent
 
 MATRIX = {
@@ -63,6 +65,12 @@ def test_functions_are_short() -> None:
     }
     assert statistics.median(lengths.values()) <= 10
     assert {name: length for name, length in lengths.items() if length > 45} == {}
+
+
+def test_few_modules_name_an_event_kind() -> None:
+    kinds = {kind.__name__ for kind in KINDS}
+    named = Counter(name for tree in trees().values() for name in names_in(tree) & kinds)
+    assert statistics.median(named.values()) <= 6, named.most_common()
 
 
 DEFERS = {

@@ -155,6 +155,12 @@ def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
     return [part for part in fold.parts if type(part) in kinds] if kinds else fold.parts
 
 
+def pending_retry(run: RunFacts) -> e.RetryScheduled | None:
+    """Return the retry for which the run waits, if any."""
+    last = run.events[-1] if run.events else None
+    return last if isinstance(last, e.RetryScheduled) else None
+
+
 class _Timeline:
     """The open and the finished parts of a run."""
 

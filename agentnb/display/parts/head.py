@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from agentnb.acp.external_agent import is_external
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
+from agentnb.core.run.timeline import pending_retry
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.detect.run_states import RunState, completion, kind_of_counted_calls, state_of
@@ -22,7 +23,6 @@ from agentnb.display.texts.states import (
     has_ended,
     is_going_on,
     outcome_with_source,
-    pending_retry,
     rounds_words,
     steps_words,
 )

@@ -21,7 +21,7 @@ from agentnb.advice import (
     pieces,
     with_advice,
 )
-from agentnb.core.log.events import NO_STORE, CompactionStarted, RetryScheduled
+from agentnb.core.log.events import NO_STORE, CompactionStarted
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
@@ -30,6 +30,7 @@ from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.run.approvals import NEVER, READ_ONLY, ended_at_question
 from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, UNCHECKED, CallRecord, WorkflowRound
+from agentnb.core.run.timeline import pending_retry
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
@@ -195,12 +196,6 @@ def _doing_steps(run: Run) -> str:
 def is_foreign(run: Run) -> bool:
     """True if another product recorded the run, so that no agentnb command can continue it."""
     return run.origin is not None
-
-
-def pending_retry(run: Run) -> RetryScheduled | None:
-    """Return the pending retry, if any."""
-    last = run.events[-1] if run.events else None
-    return last if isinstance(last, RetryScheduled) else None
 
 
 def limit_words(name: str, value: float) -> str:
