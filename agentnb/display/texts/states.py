@@ -445,7 +445,7 @@ def _continue_lead(run: Run) -> str:
         return "Remove the cause, then continue"
     if _rejection(run, denied[-1]):
         return "Continue"
-    return "Change the rules, then continue" if run.invocation is not None and run.invocation.rules else ALLOW
+    return "Change the --rule in this line, then continue" if run.invocation is not None and run.invocation.rules else ALLOW
 
 
 def continue_command(run: Run) -> str:

@@ -217,7 +217,8 @@ def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping
     variables_of_methods = dict.fromkeys(name.partition(".")[0] for name in names.values())
     undefined = [name for name in variables_of_methods if name not in variables]
     lead = f"Name {them}" if len(names) == len(missing) and not undefined else f"Define {', '.join(undefined) or them}, then"
-    return f"{lead}: %agent recover {run.id}{' -t ' if names else ''}{' '.join(names.values())}"
+    asks = " (it asks again)" if run.is_suspended else ""
+    return f"{lead}: %agent recover {run.id}{' -t ' if names else ''}{' '.join(names.values())}{asks}"
 
 
 def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[Any]:
