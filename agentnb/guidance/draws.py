@@ -148,7 +148,7 @@ def draws_of(run: RunFacts) -> list[GuidanceDrawn]:
 
 
 def without_draws(event: AnyEvent) -> AnyEvent | None:
-    """Return the event without the guidance set during the run, or None for a draw."""
+    """Return the event as if guidance had neither been drawn nor changed during the run: None for a draw."""
     if isinstance(event, RunRecovered):
         return structs.replace(event, guidance=None)
     return None if isinstance(event, GuidanceDrawn) else event

@@ -48,7 +48,7 @@ REFUSED: Fact = (
 )
 
 
-BLOCKED = {"status": "stopped", "stop_reason": "blocked"}
+BLOCKED: dict[str, Any] = {"status": "stopped", "stop_reason": "blocked"}
 NOT_THERE = "the text is not in conf.yaml\nRead it"
 
 
@@ -57,13 +57,14 @@ def ended(
     facts: list[Fact] = [],  # noqa: B006
     assessment: Assessment | None = None,
     error: str = NOT_THERE,
+    invocation: Invocation = Invocation(),  # noqa: B008
     **end: Any,
 ) -> Run:
     """Return a run that edits a file, has these events, and answers."""
     text = error if code else "changed"
     arguments = {"path": "a.py"} if facts is REJECTED_CALL else {}
     story = (
-        RunBuilder(invocation=Invocation())
+        RunBuilder(invocation=invocation)
         .round(called("edit_file", "c1", **arguments), text=text, error_code=code or None)
         .extend(*facts)
         .round(ANSWER)
@@ -180,6 +181,18 @@ def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) ->
         "passed": (ended(assessment=PASSED), ""),
         "a rejected call": (ended(DENIED, facts=REJECTED_CALL), go_on),
         "blocked by a rule": (ended(DENIED, **BLOCKED), f"Allow the call, then continue: {opened}"),
+        "blocked by a rule of the cell": (
+            ended(DENIED, invocation=Invocation(rules=("save=deny",)), **BLOCKED),
+            f"Change the --rule in this line, then continue: {opened} --rule save=deny",
+        ),
+        **{
+            f"blocked by {mode}": (
+                ended(DENIED, invocation=Invocation(approve=mode, rules=("save=deny",)), **BLOCKED),
+                f"Continue without {mode}, so that the call asks you: {opened} --rule save=deny",
+            )
+            for mode in ("never", "read_only")
+        },
+        "blocked without a call": (ended(**BLOCKED), f"Remove the cause, then continue: {opened}"),
         "blocked by the person": (ended(DENIED, facts=REJECTED_CALL, **BLOCKED), f"Continue: {opened}"),
         "a failed call": (ended("tool_error"), ""),
         "a refused key": (failed(key), "Enter another key: %agent key anthropic. Then continue: %%agent --continue"),

@@ -96,7 +96,8 @@ MISTAKES: dict[str, tuple[Callable[[str], Sequence[str]], dict[str, str]]] = {
     ),
     "a reference of a step to itself": (
         lambda form: [step(form, x=OUTPUTS[form]("a"))],
-        {"tasks": "unknown variable a"} | dict.fromkeys(("workflow", "plan", "chat"), "this is the step itself"),
+        {"workflow": "the step a reads itself", "tasks": "unknown variable a"}
+        | dict.fromkeys(("plan", "chat"), "this is the step itself"),
     ),
     "an unknown key": (lambda form: [step(form, x=1, key=", zz: 1")], dict.fromkeys(OUTPUTS, 'unknown key "zz"')),
     "a dependency on no step": (

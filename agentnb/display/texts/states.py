@@ -426,26 +426,24 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     if works_in_steps(run):
         step = step_to_rerun(run)
         return RerunSteps(clean(step), by=invocation_of(run), lead="Continue") if step else None
-    by, lead = invocation_of(run), _continue_lead(run)
-    if lead == ALLOW and by.approve in (NEVER, READ_ONLY):  # which no rule loosens
-        by, lead = replace(by, approve=""), f"Continue without {by.approve}, so that the call asks you"
+    lead, by = _before_continuing(run)
     return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=by, lead=lead)
 
 
-ALLOW = "Allow the call, then continue"
-
-
-def _continue_lead(run: Run) -> str:
-    """Return what to do before the run can continue; a call that the person rejected needs nothing."""
+def _before_continuing(run: Run) -> tuple[str, Invocation]:
+    """Return what to do before the run can continue, and the options with which it can."""
+    by = invocation_of(run)
     if run.stop_reason != "blocked":
-        return "Continue"
+        return "Continue", by
     records = (record for run_round in run.rounds for record in run_round.records)
     denied = [record for record in records if record.result is not None and record.result.error_code == DENIED]
     if not denied:
-        return "Remove the cause, then continue"
+        return "Remove the cause, then continue", by
     if _rejection(run, denied[-1]):
-        return "Continue"
-    return "Change the --rule in this line, then continue" if run.invocation is not None and run.invocation.rules else ALLOW
+        return "Continue", by
+    if by.approve in (NEVER, READ_ONLY):
+        return f"Continue without {by.approve}, so that the call asks you", replace(by, approve="")
+    return f"{'Change the --rule in this line' if by.rules else 'Allow the call'}, then continue", by
 
 
 def continue_command(run: Run) -> str:

@@ -66,5 +66,5 @@ def assess_equivalence(
         estimate.tasks,
         estimate.left_out,
         estimate.max_exception_share,
-        round(100 * (1 - 2 * alpha), 1),
+        round(100 * (1 - 2 * alpha), 6),
     )

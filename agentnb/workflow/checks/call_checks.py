@@ -56,7 +56,7 @@ def check_call(
 
     ``refers``: returns True for a text with references, whose values are not known yet. ``actions``: other names to suggest.
     """
-    if is_named(name, tools):  # else its server reports it
+    if is_named(name, tools):  # its server reports an unknown one
         return
     written, name = position.name or name, tool_of_word(name)
     if name not in tools:

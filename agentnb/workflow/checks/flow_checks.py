@@ -148,7 +148,9 @@ class FlowChecks:
             ):
                 continue
             if is_itself:
-                self._problems.warn(read.line, f"{read.where}: this is the step itself", "Read an earlier step", code=LATER)
+                self._problems.warn(
+                    read.line, f"{read.where}: the step {read.wanted} reads itself", "Read an earlier step", code=LATER
+                )
                 continue
             message = f"{read.where}: {read.wanted} runs after {reader.step.id}, so its output does not exist yet"
             self._problems.warn(read.line, message, f"Put {wanted_top.step.id} before {reader_top.step.id}", code=LATER)

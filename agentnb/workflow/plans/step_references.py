@@ -13,7 +13,7 @@ from agentnb.workflow.templates.json_in_text import below_output
 
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 MARK = b"$step["
-"""What arguments with a reference contain, as JSON."""
+"""Beginning of a reference, in arguments as JSON."""
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
 """Maximum digits of a step number, since Python refuses to parse very long numbers."""

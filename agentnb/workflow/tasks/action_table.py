@@ -10,7 +10,7 @@ from agentnb.tools.builtin.builtin_names import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.call_checks import Position, check_calls
 from agentnb.workflow.form.problems import Problems, note_no_tool
-from agentnb.workflow.graph.nodes import HANDLER, Node
+from agentnb.workflow.graph.nodes import Node
 from agentnb.workflow.tasks.task_spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -37,7 +37,7 @@ class ActionTable:
         schemas = KnownSchemas({tool.spec.name: tool.spec.input_schema for tool in self.tools}, tools.may_have)
 
         def locate(node: Node) -> Position:
-            return Position(f"task {node.path.removesuffix(HANDLER)}", node.line, node.line)
+            return Position(f"task {node.path}", node.line, node.line)
 
         known = schemas if checks_arguments else schemas.keys()
         check_calls(file.graph, known, lambda text: "$" in text, problems, locate, self.actions)
