@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, overload
@@ -22,7 +22,7 @@ from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
 from agentnb.store.run_labels import assessments_in
-from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
+from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, load_small_logs, unreadable
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
 """A run, a store, a path, a folder, a glob, or several of these."""
@@ -195,6 +195,15 @@ class SourceFile(NamedTuple):
         """Yield the file's runs, as `each_run` does. Unless the file was named explicitly, reading errors become problems."""
         read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
         return read if self.is_named else _collect_problems([(self.name, lambda: read)], problems)
+
+
+def read_files(
+    files: Sequence[SourceFile], fold: Fold[AnyRun]
+) -> Iterator[tuple[SourceFile, list[Problem], Iterator[AnyRun | Run]]]:
+    """Yield each file with its runs, as in `SourceFile.runs`, and the list to which reading these adds problems."""
+    for file, run in zip(files, load_small_logs([file.name for file in files], fold), strict=True):
+        problems: list[Problem] = []
+        yield file, problems, file.runs(problems, fold) if run is None else iter([run])
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:

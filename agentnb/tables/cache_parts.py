@@ -66,6 +66,7 @@ class PartWriter:
         self._folder, self._table = folder, table
         self._schema = arrow.schema_of(table.columns)
         self._values = Values(table.columns)
+        self._waiting: list[Any] = []
         self._parts: list[Part] = []
         self._entries: list[Entry] = []
         self._file: Any = None
@@ -88,7 +89,12 @@ class PartWriter:
         """Add the rows for a file's runs."""
         count = 0
         for run in runs:
-            count += self._values.add(self._table.rows(run))
+            rows = [*self._table.rows(run)]
+            count += len(rows)
+            self._waiting += rows
+            if len(self._waiting) >= 8 or stamp.size > 65536:
+                self._values.add(self._waiting)
+                self._waiting = []
             if self._values.rows >= BATCH_ROWS:
                 self._flush()
         self._unwritten += stamp.size
@@ -106,6 +112,8 @@ class PartWriter:
 
     def _flush(self) -> None:
         self._unwritten = 0
+        self._values.add(self._waiting)
+        self._waiting = []
         if self._values.rows:
             self._write(arrow.from_frame(self._values.take(), self._schema))
 

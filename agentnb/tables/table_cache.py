@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.errors import StoreError
-from agentnb.interchange.files import SourceFile
+from agentnb.interchange.files import SourceFile, read_files
 from agentnb.interchange.trace_file import Problem
 from agentnb.store.atomic_files import write_whole
 from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
@@ -163,9 +163,9 @@ class TableCache:
 
     def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
         """Yield the runs in each of these files, except logs that are being written: these are read every time."""
-        for name in names:
-            problems: list[Problem] = []
-            runs = self.files[name].runs(problems, self._table.fold)
+        names = [*names]
+        files = read_files([self.files[name] for name in names], self._table.fold)
+        for name, (_, problems, runs) in zip(names, files, strict=True):
             first = next(runs, None)
             if first is None or not first.should_continue:
                 yield name, problems, chain([] if first is None else [first], runs)
