@@ -115,7 +115,7 @@ class PartWriter:
         self._values.add(self._waiting)
         self._waiting = []
         if self._values.rows:
-            self._write(arrow.from_frame(self._values.take(), self._schema))
+            self._write(arrow.take_rows(self._values, self._table.columns, self._schema))
 
     def _write(self, rows: pa.Table) -> None:
         if self._file is None:

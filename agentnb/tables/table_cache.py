@@ -76,7 +76,8 @@ class TableCache:
         if not _holds_all(index, stamps):
             try:
                 with self._lock(wait) as is_ours:
-                    index, stamps = self._index(), self._stamps()  # another process may have renewed it meanwhile
+                    if (renewed := self._index()) != index:  # by another process meanwhile
+                        index, stamps = renewed, self._stamps()
                     if is_ours and not _holds_all(index, stamps):
                         index = self._renew(index, stamps)
             except StoreError:

@@ -55,16 +55,26 @@ class Values(Generic[R]):
         self.rows += len(rows)
         return len(rows)
 
+    def take_lists(self) -> list[list[Any]]:
+        """Return the collected values by column, and clear them."""
+        values = self._values
+        self._clear()
+        return values
+
     def take(self) -> pd.DataFrame:
         """Return the collected rows as a data frame, and clear them."""
-        import pandas as pd
+        return frame_of_lists(self.take_lists(), self._columns)
 
-        columns = {
-            column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
-            for values, column in zip(self._values, self._columns, strict=True)
-        }
-        self._clear()
-        return pd.DataFrame(columns)
+
+def frame_of_lists(values: Sequence[list[Any]], columns: Sequence[Column[Any]]) -> pd.DataFrame:
+    """Return the data frame of these values by column."""
+    import pandas as pd
+
+    series = {
+        column.name: _texts(items) if column.dtype == "str" else column_of(items, column.dtype)
+        for items, column in zip(values, columns, strict=True)
+    }
+    return pd.DataFrame(series)
 
 
 def _texts(values: list[Any]) -> pd.Series:
