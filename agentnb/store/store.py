@@ -36,7 +36,7 @@ from agentnb.store.own_logs import is_own
 from agentnb.store.regular_files import SMALL, open_regular, read_beginning
 from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.run_labels import assessments_in
-from agentnb.store.summaries import RunSummary, log_summary
+from agentnb.store.summaries import RunSummary, log_summary, summary_of_data
 
 FOLDER = Path(".agentnb") / "runs"
 """Folder for the runs of a notebook, relative to its working folder."""
@@ -50,6 +50,7 @@ FILES_AT_ONCE = 8
 """Number of small logs that are in memory together when many are read."""
 AnyFile = TypeVar("AnyFile")
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 LIST_RUNS = ListRuns(rest=" lists the runs")
@@ -333,6 +334,10 @@ def _checked_folder(folder: str | Path) -> Path:
 
 
 def _summary(path: str | Path, status: os.stat_result | None = None) -> RunSummary:
+    if status is not None and status.st_size < SMALL:
+        summary = summary_of_data(read_beginning(path, MAX_STREAMED_BYTES, status))
+        if summary is not None:
+            return summary
     with open_regular(path, MAX_STREAMED_BYTES, status) as file:
         return log_summary(file, is_being_written)
 
@@ -422,24 +427,31 @@ def load_small_logs(paths: Iterable[str], fold: Fold[AnyRun]) -> Iterator[AnyRun
     """
     remaining = iter(paths)
     while block := [*islice(remaining, FILES_AT_ONCE)]:
-        logs = [_attempt(read_beginning, path, MAX_STREAMED_BYTES) or b"" for path in block]
-        all_events = [
-            _attempt(decode_log, data, path) if len(data) < SMALL and data.startswith(LOG_BEGINS) else None
-            for data, path in zip(logs, block, strict=True)
-        ]
-        runs = [
-            None if events is None else _attempt(_run_of, events, path, fold)
-            for events, path in zip(all_events, block, strict=True)
-        ]
-        for run, path in zip(runs, block, strict=True):
-            yield None if run is None or run.should_continue else _with_consent(run, path)
+        runs: list[Any] = block
+        for step in (_small_log, decode_log, _checked, lambda events, path: fold(events), _ended):
+            runs = [None if run is None else _attempt(step, run, path) for run, path in zip(runs, block, strict=True)]
+        yield from runs
 
 
-def _attempt(step: Callable[..., T], *arguments: Any) -> T | None:
+def _attempt(step: Callable[[T, str], U], value: T, path: str) -> U | None:
     try:
-        return step(*arguments)
-    except (OSError, TraceError):
+        return step(value, path)
+    except (OSError, TraceError, RecursionError):  # raised again when the log is read by itself
         return None
+
+
+def _small_log(path: str, _: str) -> bytes | None:
+    data = read_beginning(path, MAX_STREAMED_BYTES)
+    return data if len(data) < SMALL and data.startswith(LOG_BEGINS) else None
+
+
+def _checked(events: list[AnyEvent], path: str) -> list[AnyEvent]:
+    check_events(events, path)
+    return events
+
+
+def _ended(run: AnyRun, path: str) -> AnyRun | None:
+    return None if run.should_continue else _with_consent(run, path)
 
 
 def _load(file: BufferedReader, path: str | Path, fold: Fold[AnyRun]) -> AnyRun:
