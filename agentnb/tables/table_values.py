@@ -42,8 +42,8 @@ class Values(Generic[R]):
         ]
         self.rows = 0
 
-    def add(self, rows: Iterable[R]) -> int:
-        """Add rows and return how many there were."""
+    def add(self, rows: Iterable[R]) -> None:
+        """Add rows."""
         rows = [*rows]
         if len(rows) == 1:  # fast path, as in the table of runs: half the time
             row = rows[0]
@@ -53,7 +53,6 @@ class Values(Generic[R]):
             for _, extend, value in self._adders:
                 extend(map(value, rows))
         self.rows += len(rows)
-        return len(rows)
 
     def take_lists(self) -> list[list[Any]]:
         """Return the collected values by column, and clear them."""
