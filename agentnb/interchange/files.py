@@ -212,6 +212,11 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     A folder that matches a glob is searched for files, unless its name has a file extension. If runs of an unfinished
     experiment are read, this is recorded in the experiment's folder.
     """
+    if isinstance(source, Store):
+        if names := source.log_files():
+            note_look(source.folder)
+        yield from (SourceFile(name, is_log=True, root=source.folder) for name in names)
+        return
     folders: set[str] = set()
     for file in _files_of(source):
         if (folder := file.folder) not in folders:
@@ -220,10 +225,7 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
         yield file
 
 
-def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    if isinstance(source, Store):
-        yield from (SourceFile(name, is_log=True, root=source.folder) for name in source.log_files())
-        return
+def _files_of(source: str | Path) -> Iterator[SourceFile]:
     path = _resolve(source)
     if path.is_dir():
         yield from (SourceFile(file, root=path) for file in _files_in(path))
