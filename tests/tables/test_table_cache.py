@@ -167,6 +167,16 @@ def test_new_logs_are_opened_only_once(tmp_path: Path, monkeypatch: pytest.Monke
             assert [name for name in opened if name.startswith("r-")] == new, source
 
 
+def test_small_log_that_is_no_run_is_skipped_by_name(tmp_path: Path) -> None:
+    for name in ("r-1", "r-2", "r-3"):
+        path = log_of(tmp_path, name, ended=True)
+        if name == "r-2":
+            path.write_bytes(path.read_bytes().replace(b'"index":1,"reason"', b'"index":0,"reason"'))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"r-2.*round 0 begins, but round 1 was expected"):
+            assert [*tables.runs(tmp_path, cache=True)["run_id"]] == ["r-1", "r-3"]
+
+
 DYING = """
 import os, sys
 from pathlib import Path
