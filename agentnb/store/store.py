@@ -46,7 +46,7 @@ MAX_OPEN = 128
 """
 MAX_MATCHES = 10
 """Maximum number of runs listed that match part of an id."""
-FILES_AT_ONCE = 8
+FILES_AT_ONCE = 12
 """Number of small logs that are in memory together when many are read."""
 AnyFile = TypeVar("AnyFile")
 T = TypeVar("T")
