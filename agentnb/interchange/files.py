@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, overload
@@ -22,7 +22,7 @@ from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
 from agentnb.store.run_labels import assessments_in
-from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
+from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, load_small_logs, unreadable
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
 """A run, a store, a path, a folder, a glob, or several of these."""
@@ -197,12 +197,26 @@ class SourceFile(NamedTuple):
         return read if self.is_named else _collect_problems([(self.name, lambda: read)], problems)
 
 
+def read_files(
+    files: Sequence[SourceFile], fold: Fold[AnyRun]
+) -> Iterator[tuple[SourceFile, list[Problem], Iterator[AnyRun | Run]]]:
+    """Yield each file with its runs, as in `SourceFile.runs`, and the list to which reading these adds problems."""
+    for file, run in zip(files, load_small_logs([file.name for file in files], fold), strict=True):
+        problems: list[Problem] = []
+        yield file, problems, file.runs(problems, fold) if run is None else iter([run])
+
+
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     """Yield the files in a store, folder, glob or path, ordered by name. Raises `StoreError` if nothing matches.
 
     A folder that matches a glob is searched for files, unless its name has a file extension. If runs of an unfinished
     experiment are read, this is recorded in the experiment's folder.
     """
+    if isinstance(source, Store):
+        if names := source.log_files():
+            note_look(source.folder)
+        yield from (SourceFile(name, is_log=True, root=source.folder) for name in names)
+        return
     folders: set[str] = set()
     for file in _files_of(source):
         if (folder := file.folder) not in folders:
@@ -211,10 +225,7 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
         yield file
 
 
-def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    if isinstance(source, Store):
-        yield from (SourceFile(name, is_log=True, root=source.folder) for name in source.log_files())
-        return
+def _files_of(source: str | Path) -> Iterator[SourceFile]:
     path = _resolve(source)
     if path.is_dir():
         yield from (SourceFile(file, root=path) for file in _files_in(path))

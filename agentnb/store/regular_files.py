@@ -22,8 +22,8 @@ BINARY = getattr(os, "O_BINARY", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
 
 
-_BUFFER = 65_536
-"""Buffer size in bytes for reading lines: most logs fit in a single read. Python's default is 4,096."""
+SMALL = 65_536
+"""Size in bytes up to which a file is read by a single call, as most logs are; also the buffer size for reading lines."""
 
 
 def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.stat_result | None = None) -> BufferedReader:
@@ -31,19 +31,35 @@ def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.s
 
     Raises `TraceError` if it is not a regular file or is too large, OSError if it cannot be opened.
     """
+    return BufferedReader(FileIO(_open(path, max_bytes, status)[0]), SMALL)
+
+
+def read_beginning(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.stat_result | None = None) -> bytes:
+    """Return the first `SMALL` bytes of a file, or all of a smaller one, without the buffers and calls of a file object.
+
+    ``status``, and errors: as for `open_regular`.
+    """
+    descriptor, size = _open(path, max_bytes, status)
+    try:
+        return os.read(descriptor, min(size, SMALL))
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str | Path, max_bytes: int, status: os.stat_result | None) -> tuple[int, int]:
     try:
         status = status or os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may contain
         raise TraceError(f"{str(path)!a} is not a valid file name", "Name a run log, as in .agentnb/runs") from None
     check_file(status, path, max_bytes)  # first: opening a device may change it
     descriptor = os.open(path, _FLAGS)
-    file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
     try:
-        check_file(os.fstat(descriptor), path, max_bytes)  # another file may have taken its path
+        status = os.fstat(descriptor)
+        check_file(status, path, max_bytes)  # another file may have taken its path
     except TraceError:
-        file.close()
+        os.close(descriptor)
         raise
-    return file
+    return descriptor, status.st_size
 
 
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:

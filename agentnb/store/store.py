@@ -13,7 +13,7 @@ from functools import partial
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentnb.advice import Advised, ListRuns, Plain
@@ -33,10 +33,10 @@ from agentnb.store.folder_cache import Stamp
 from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
-from agentnb.store.regular_files import open_regular
+from agentnb.store.regular_files import SMALL, open_regular, read_beginning
 from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.run_labels import assessments_in
-from agentnb.store.summaries import RunSummary, log_summary
+from agentnb.store.summaries import RunSummary, log_summary, summary_of_data
 
 FOLDER = Path(".agentnb") / "runs"
 """Folder for the runs of a notebook, relative to its working folder."""
@@ -46,7 +46,11 @@ MAX_OPEN = 128
 """
 MAX_MATCHES = 10
 """Maximum number of runs listed that match part of an id."""
+FILES_AT_ONCE = 12
+"""Number of small logs that are in memory together when many are read."""
 AnyFile = TypeVar("AnyFile")
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 LIST_RUNS = ListRuns(rest=" lists the runs")
@@ -330,6 +334,10 @@ def _checked_folder(folder: str | Path) -> Path:
 
 
 def _summary(path: str | Path, status: os.stat_result | None = None) -> RunSummary:
+    if status is not None and status.st_size < SMALL:
+        summary = summary_of_data(read_beginning(path, MAX_STREAMED_BYTES, status))
+        if summary is not None:
+            return summary
     with open_regular(path, MAX_STREAMED_BYTES, status) as file:
         return log_summary(file, is_being_written)
 
@@ -411,6 +419,41 @@ def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
         return None
 
 
+def load_small_logs(paths: Iterable[str], fold: Fold[AnyRun]) -> Iterator[AnyRun | None]:
+    """Yield `load_if_log` of each file if that is a small log of a run that has ended, otherwise None.
+
+    Each step is done for several files in a row, since its code is then still in the processor's cache: many thousand logs
+    take a fifth less time.
+    """
+    remaining = iter(paths)
+    while block := [*islice(remaining, FILES_AT_ONCE)]:
+        runs: list[Any] = block
+        for step in (_small_log, decode_log, _checked, lambda events, path: fold(events), _ended):
+            runs = [None if run is None else _attempt(step, run, path) for run, path in zip(runs, block, strict=True)]
+        yield from runs
+
+
+def _attempt(step: Callable[[T, str], U], value: T, path: str) -> U | None:
+    try:
+        return step(value, path)
+    except (OSError, TraceError, RecursionError):  # raised again when the log is read by itself
+        return None
+
+
+def _small_log(path: str, _: str) -> bytes | None:
+    data = read_beginning(path, MAX_STREAMED_BYTES)
+    return data if len(data) < SMALL and data.startswith(LOG_BEGINS) else None
+
+
+def _checked(events: list[AnyEvent], path: str) -> list[AnyEvent]:
+    check_events(events, path)
+    return events
+
+
+def _ended(run: AnyRun, path: str) -> AnyRun | None:
+    return None if run.should_continue else _with_consent(run, path)
+
+
 def _load(file: BufferedReader, path: str | Path, fold: Fold[AnyRun]) -> AnyRun:
     source = str(path)
     run = _run_of(_events_in(file, source), source, fold)
@@ -422,6 +465,11 @@ def _load(file: BufferedReader, path: str | Path, fold: Fold[AnyRun]) -> AnyRun:
             file.seek(0)
             run = _run_of(_events_in(file, source), source, fold)
             run.mark_interrupted()
+    return _with_consent(run, path)
+
+
+def _with_consent(run: AnyRun, path: str | Path) -> AnyRun:
+    """Return the run, which decides on its consent by the log at this path."""
     if isinstance(run, Run):
         run.set_consent(partial(is_own, path))
     return run

@@ -28,6 +28,7 @@ from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
 from agentnb.store.bounds import MAX_LINE_BYTES
+from agentnb.store.regular_files import SMALL
 from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLines
 
 
@@ -180,8 +181,6 @@ _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
 """Beginnings of the relevant lines, by their first bytes, so that a single lookup rules out most lines."""
-_HEAD = 65_536
-"""Number of bytes in the first read, which covers most logs completely."""
 _TAIL = 4_096
 """Number of bytes at the end of a log in which to look for the line that ends its run."""
 SECONDS = len("20260504-120000")
@@ -195,7 +194,7 @@ def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader
 
     ``is_being_written``: returns whether a run is writing the file. Raises `TraceError` if it is not a run log.
     """
-    result = _summary_of_ends(file)
+    result = _summary_of_file(file)
     if result is None:
         file.seek(0)
         without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: the run may end at any time
@@ -203,19 +202,26 @@ def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader
     return result
 
 
-def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
+def _summary_of_file(file: BufferedReader) -> RunSummary | None:
     """Return the summary of a log that is unchanged since its run wrote it, or None if all of it must be read to find
     the totals.
     """
-    head = file.read1(_HEAD)
+    head = file.read1(SMALL)
+    if len(head) < SMALL:  # all of it
+        return summary_of_data(head)
     first = head[: head.find(b"\n") + 1] or head + file.readline(MAX_LINE_BYTES)
-    if len(head) < _HEAD:  # all of it
-        last = head[max(len(first), len(head) - _TAIL) :]
-        size = len(head)
-    else:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(len(first), size - _TAIL))
-        last = file.read()
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(len(first), size - _TAIL))
+    return _summary_of_ends(first, file.read(), size)
+
+
+def summary_of_data(log: bytes) -> RunSummary | None:
+    """Return the summary of a log, or None if its last line has no totals, or totals of another log."""
+    first = log[: log.find(b"\n") + 1] or log
+    return _summary_of_ends(first, log[max(len(first), len(log) - _TAIL) :], len(log))
+
+
+def _summary_of_ends(first: bytes, last: bytes, size: int) -> RunSummary | None:
     last = last[last.rfind(b"\n", 0, -1) + 1 :]
     redactor = FileRedactor(first)
     finished = _end(last, redactor)

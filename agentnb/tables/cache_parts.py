@@ -12,6 +12,8 @@ import msgspec
 
 from agentnb.interchange.trace_file import Problem
 from agentnb.store.folder_cache import Stamp
+from agentnb.store.regular_files import SMALL
+from agentnb.store.store import FILES_AT_ONCE
 from agentnb.tables import arrow
 from agentnb.tables.table_values import Table, Values
 
@@ -66,6 +68,8 @@ class PartWriter:
         self._folder, self._table = folder, table
         self._schema = arrow.schema_of(table.columns)
         self._values = Values(table.columns)
+        self._waiting: list[Any] = []
+        """Rows of small files that are added together, since columns are filled faster by several rows."""
         self._parts: list[Part] = []
         self._entries: list[Entry] = []
         self._file: Any = None
@@ -88,13 +92,21 @@ class PartWriter:
         """Add the rows for a file's runs."""
         count = 0
         for run in runs:
-            count += self._values.add(self._table.rows(run))
+            rows = [*self._table.rows(run)]
+            count += len(rows)
+            self._waiting += rows
+            if len(self._waiting) >= FILES_AT_ONCE or stamp.size >= SMALL:
+                self._add_waiting()
             if self._values.rows >= BATCH_ROWS:
                 self._flush()
         self._unwritten += stamp.size
         if self._unwritten >= BATCH_READ_BYTES:
             self._flush()
         self._enter([Entry(name, stamp, count, tuple(problems))])
+
+    def _add_waiting(self) -> None:
+        self._values.add(self._waiting)
+        self._waiting = []
 
     def _enter(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -106,8 +118,9 @@ class PartWriter:
 
     def _flush(self) -> None:
         self._unwritten = 0
+        self._add_waiting()
         if self._values.rows:
-            self._write(arrow.from_frame(self._values.take(), self._schema))
+            self._write(arrow.take_rows(self._values, self._table.columns, self._schema))
 
     def _write(self, rows: pa.Table) -> None:
         if self._file is None:

@@ -92,7 +92,7 @@ def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tupl
     values = Values(table.columns)
     for run in file.runs(problems, table.fold):
         values.add(table.rows(run))
-    return arrow.from_frame(values.take(), schema), problems
+    return arrow.take_rows(values, table.columns, schema), problems
 
 
 def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:

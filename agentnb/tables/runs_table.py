@@ -113,8 +113,9 @@ _HIDDEN: list[Column[Run]] = [
     Column("replies", "str", _replies, "", ""),
     Column("state", "str", lambda run: json_of(state_of(run)), "", ""),
 ]
-_WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS, *_HIDDEN])
-"""The table with hidden columns, which `_without_copies` and `_with_labels` read and drop."""
+_END = [column.name for column in COLUMNS].index("end")
+_WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS[:_END], *COLUMNS[_END + 1 :], *_HIDDEN])
+"""The table with hidden columns, which `_without_copies` and `_with_labels` replace."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
@@ -143,6 +144,8 @@ def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]
         run_id: label for run_id, assessments in labels.items() if (label := deciding_assessment(assessments)) is not None
     }
     labelled, states = frame["run_id"].isin(decided), frame.pop("state")
+    words = {state: end_word(RunState(*msgspec.json.decode(state))) for state in states.unique()}  # few
+    frame.insert(_END, "end", states.map(words).astype("str"))
     assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
     frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]
     frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in assessments]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.errors import StoreError
-from agentnb.interchange.files import SourceFile
+from agentnb.interchange.files import SourceFile, read_files
 from agentnb.interchange.trace_file import Problem
 from agentnb.store.atomic_files import write_whole
 from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
@@ -76,7 +76,8 @@ class TableCache:
         if not _holds_all(index, stamps):
             try:
                 with self._lock(wait) as is_ours:
-                    index, stamps = self._index(), self._stamps()  # another process may have renewed it meanwhile
+                    if (renewed := self._index()) != index:  # by another process meanwhile
+                        index, stamps = renewed, self._stamps()
                     if is_ours and not _holds_all(index, stamps):
                         index = self._renew(index, stamps)
             except StoreError:
@@ -163,9 +164,9 @@ class TableCache:
 
     def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
         """Yield the runs in each of these files, except logs that are being written: these are read every time."""
-        for name in names:
-            problems: list[Problem] = []
-            runs = self.files[name].runs(problems, self._table.fold)
+        names = [*names]
+        files = read_files([self.files[name] for name in names], self._table.fold)
+        for name, (_, problems, runs) in zip(names, files, strict=True):
             first = next(runs, None)
             if first is None or not first.should_continue:
                 yield name, problems, chain([] if first is None else [first], runs)

@@ -42,8 +42,8 @@ class Values(Generic[R]):
         ]
         self.rows = 0
 
-    def add(self, rows: Iterable[R]) -> int:
-        """Add rows and return how many there were."""
+    def add(self, rows: Iterable[R]) -> None:
+        """Add rows."""
         rows = [*rows]
         if len(rows) == 1:  # fast path, as in the table of runs: half the time
             row = rows[0]
@@ -53,18 +53,27 @@ class Values(Generic[R]):
             for _, extend, value in self._adders:
                 extend(map(value, rows))
         self.rows += len(rows)
-        return len(rows)
+
+    def take_lists(self) -> list[list[Any]]:
+        """Return the collected values by column, and clear them."""
+        values = self._values
+        self._clear()
+        return values
 
     def take(self) -> pd.DataFrame:
         """Return the collected rows as a data frame, and clear them."""
-        import pandas as pd
+        return frame_of_lists(self.take_lists(), self._columns)
 
-        columns = {
-            column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
-            for values, column in zip(self._values, self._columns, strict=True)
-        }
-        self._clear()
-        return pd.DataFrame(columns)
+
+def frame_of_lists(values: Sequence[list[Any]], columns: Sequence[Column[Any]]) -> pd.DataFrame:
+    """Return the data frame of these values by column."""
+    import pandas as pd
+
+    series = {
+        column.name: _texts(items) if column.dtype == "str" else column_of(items, column.dtype)
+        for items, column in zip(values, columns, strict=True)
+    }
+    return pd.DataFrame(series)
 
 
 def _texts(values: list[Any]) -> pd.Series:

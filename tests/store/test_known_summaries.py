@@ -13,7 +13,8 @@ from run_builder import RunBuilder, a_round, called
 
 from agentnb import Agent, Run, Store, save_trace
 from agentnb.models import ScriptedModel
-from agentnb.store import known_summaries, summaries
+from agentnb.store import known_summaries
+from agentnb.store import store as stores
 from agentnb.store.folder_cache import HOME
 from agentnb.store.summaries import RunSummary
 
@@ -38,14 +39,14 @@ def plain(store: Store) -> list[RunSummary]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the logs that are read."""
     found: list[str] = []
-    read: Callable[..., RunSummary] = summaries.log_summary
+    read: Callable[..., RunSummary] = stores._summary
 
     def noted(*given: object) -> RunSummary:
         one = read(*given)
         found.append(one.id)
         return one
 
-    monkeypatch.setattr("agentnb.store.store.log_summary", noted)
+    monkeypatch.setattr("agentnb.store.store._summary", noted)
     monkeypatch.setattr(known_summaries, "MANY", 3)
     return found
 

@@ -28,19 +28,21 @@ from agentnb.core.log.well_formed import check_events
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.run.fold import fold_events
 from agentnb.errors import NotAvailable
-from agentnb.interchange import files
 from agentnb.models import ScriptedModel
+from agentnb.store import regular_files
 from agentnb.store.folder_cache import HOME
 from agentnb.store.run_file import lock
 from agentnb.tables import cache_parts as parts
 from agentnb.tables import folders
 
 
-def log_of(folder: Path, name: str, rounds: int = 2) -> Path:
+def log_of(folder: Path, name: str, rounds: int = 2, *, ended: bool = False) -> Path:
     """Write a log with a tool call in each round."""
     story = RunBuilder(f"about {name}", run_id=name)
     for index in range(rounds):
         story.extend(*a_round(index, called("look", f"c{index}", place=name)))
+    if ended:
+        story.add(e.RunFinished, status="completed", stop_reason="natural")
     path = save_trace(Run.from_events(story.events), folder / f"{name}.jsonl")
     return Path(path)
 
@@ -152,17 +154,27 @@ def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: 
 
 def test_new_logs_are_opened_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    load = files.load_if_log
-    monkeypatch.setattr(files, "load_if_log", lambda path, fold: [opened.append(Path(path).stem), load(path, fold)][1])
+    open_ = regular_files._open
+    monkeypatch.setattr(regular_files, "_open", lambda path, *rest: [opened.append(Path(path).stem), open_(path, *rest)][1])
     for source in (tmp_path / "folder", Store(tmp_path / "store")):
         folder = source.folder if isinstance(source, Store) else source
         folder.mkdir()
         for new in (["r-1", "r-2", "r-3"], [], ["r-4", "r-5"], []):
             for name in new:
-                log_of(folder, name)
+                log_of(folder, name, ended=True)
             opened.clear()
             tables.runs(source, cache=True)
-            assert opened == new, source
+            assert [name for name in opened if name.startswith("r-")] == new, source
+
+
+def test_small_log_that_is_no_run_is_skipped_by_name(tmp_path: Path) -> None:
+    for name in ("r-1", "r-2", "r-3"):
+        path = log_of(tmp_path, name, ended=True)
+        if name == "r-2":
+            path.write_bytes(path.read_bytes().replace(b'"index":1,"reason"', b'"index":0,"reason"'))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"r-2.*round 0 begins, but round 1 was expected"):
+            assert [*tables.runs(tmp_path, cache=True)["run_id"]] == ["r-1", "r-3"]
 
 
 DYING = """
