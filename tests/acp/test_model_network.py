@@ -189,7 +189,8 @@ def ask(folder: Path, address: str, request: str) -> tuple[bytes, str]:
         await network.open()
         reader, writer = await asyncio.open_unix_connection(folder / "proxy")
         writer.write(f"{request}\r\n\r\n".encode())
-        answer = await reader.read()
+        async with asyncio.timeout(5):
+            answer = await reader.read()
         writer.close()
         await network.close()
         return answer, network.warning
