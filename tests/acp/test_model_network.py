@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -207,7 +208,14 @@ def test_host_that_cannot_be_reached_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["GET https://{}/v1", "GET {}/v1", "GET //{}/v1", "CONNECT https://{}", f"GET http://{'a' * 254}/", f"CONNECT {'a' * 254}:1"],
+    [
+        "GET https://{}/v1",
+        "GET {}/v1",
+        "GET //{}/v1",
+        "CONNECT https://{}",
+        f"GET http://{'a' * 254}/",
+        f"CONNECT {'a' * 254}:1",
+    ],
 )
 def test_proxy_refuses_what_it_cannot_forward(tmp_path: Path, ports: tuple[int, int], target: str) -> None:
     address = f"127.0.0.1:{ports[0]}"
@@ -239,7 +247,7 @@ def test_bridge_takes_the_fixed_ports_first(tmp_path: Path, monkeypatch: pytest.
     ports: list[int] = []
     (tmp_path / "4321").touch()
     monkeypatch.setattr(bridge, "_listen", ports.append)
-    monkeypatch.setattr(bridge.os, "fork", fork)
+    monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(ForkError):
         bridge.run_connected(tmp_path, ["true"])
     assert ports == [4321, 0]

@@ -140,6 +140,7 @@ def test_standard_error_file_has_whole_lines_without_keys(
             found.writer.flush()
             await asyncio.sleep(0.01)
         found.close()
+        assert "second line" not in found.lines
         return found.file
 
     Key("planted", SECRET, "a test")
