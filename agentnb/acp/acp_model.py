@@ -384,9 +384,9 @@ class AcpModel:
         try:
             await self.close()
         finally:
+            await self.folder.log_changes(log, self.name)
             if self._network is not None and self._network.warning:
                 log.warn(self._network.warning, as_advice(IF_NEEDED))
-            await self.folder.log_changes(log, self.name)
 
     async def close(self) -> None:
         """End the agent's process with all its descendants. No-op the second time."""

@@ -86,12 +86,12 @@ class AgentProcess:
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line of standard error that contains a letter, and the file with all of it, or "". (Node errors
-        end with a bracket.)
+        """Return the last line of standard error that contains a letter, and the file with more, or "". (Node errors end
+        with a bracket.)
         """
         self._stderr.take()
         line = next((line for line in reversed(self._stderr.lines) if any(map(str.isalpha, line))), "")
-        return f"{line} (all of it: {self._stderr.file})" if line and self._stderr.file is not None else line
+        return f"{line} (more in {self._stderr.file})" if line and self._stderr.file is not None else line
 
     async def exit(self) -> None:
         """Let the process exit by itself: it may still be storing its conversation, which a later run loads."""

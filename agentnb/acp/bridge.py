@@ -22,7 +22,7 @@ PROXY = "proxy"
 """Socket in the folder that is the command's proxy; the others have the numbers of the ports that they replace."""
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 DIRECT = "localhost,127.0.0.1,::1"
-"""Hosts that need no proxy: the command's own servers, and the ports that are listened at here."""
+"""Hosts that need no proxy: the command's own servers, and the ports that this program listens on."""
 
 
 def connect_streams(path: str) -> None:
@@ -44,8 +44,8 @@ def connect_streams(path: str) -> None:
 
 def run_connected(folder: Path, command: list[str]) -> None:
     """Become the command, and leave a process behind that connects the ports with the sockets."""
-    proxy = _listen(0)
     listeners = {_listen(int(path.name)): path for path in folder.iterdir() if path.name.isdigit()}
+    proxy = _listen(0)  # last, so that it takes none of their ports
     if middle := os.fork():
         os.waitpid(middle, 0)
         address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
@@ -59,11 +59,10 @@ def run_connected(folder: Path, command: list[str]) -> None:
 
 
 def _listen(port: int) -> socket.socket:
-    """Listen at a port on all addresses. In a network of its own, these are the loopback's."""
-    try:
+    """Listen on a port at all addresses. In a network of its own, these are the loopback's."""
+    if socket.has_dualstack_ipv6():
         return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    except (OSError, ValueError):  # without IPv6
-        return socket.create_server(("", port))
+    return socket.create_server(("", port))
 
 
 def _accept(listener: socket.socket, path: Path) -> None:

@@ -8,7 +8,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
@@ -26,6 +27,45 @@ NAME = "notebook"
 CREDENTIALS = Struct("3i")
 """Process, user and group ids at the other end of a socket."""
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
+Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+class Connections:
+    """Servers on sockets, and their connections. A connection is served by a task and closed when the task ends."""
+
+    def __init__(self) -> None:
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def listen(self, path: Path, serve: Serve, limit: int) -> None:
+        """Create a socket and serve its clients. Raises OSError."""
+        self._servers.append(await asyncio.start_unix_server(partial(self._accept, serve), path, limit=limit))
+
+    async def close(self) -> None:
+        """Close the sockets and all connections."""
+        self._is_closed = True
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _accept(self, serve: Serve, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Start a task: asyncio's own would begin too late to be cancelled, and would report its cancellation as an error."""
+        task = asyncio.ensure_future(serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._forget, writer))
+        if self._is_closed:
+            task.cancel()
+
+    def _forget(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        """Remove a connection. Its error, such as a message that was too long, concerns only its client."""
+        self._tasks.discard(task)
+        writer.close()
+        if not task.cancelled():
+            task.exception()
 
 
 class Door:
@@ -41,8 +81,7 @@ class Door:
         self._secret = token_hex()
         self._owner = 0
         self._folder: Path | None = None
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
 
     async def open(self, owner: int, folder: str | None = None) -> dict[str, Any]:
         """Open the door, and return its server entry for a session: a command, since agents start their servers themselves.
@@ -54,7 +93,7 @@ class Door:
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
             path = self._folder / "door"
-            self._server = await asyncio.start_unix_server(self._accept, path, limit=MAX_LINE_BYTES)
+            await self._connections.listen(path, self._serve, MAX_LINE_BYTES)
         except OSError as error:
             location = self._folder or folder or tempfile.gettempdir()
             raise ModelError(f"No socket for functions could be created in {location}: {error.strerror or error}") from error
@@ -65,23 +104,7 @@ class Door:
         """Close the door and all connections."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        if self._server is not None:
-            self._server.close()
-        for connection in self._connections:
-            connection.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, connection: asyncio.Task[None]) -> None:
-        """Remove a connection. Its error, such as a message that was too long, concerns only its client."""
-        self._connections.discard(connection)
-        if not connection.cancelled():
-            connection.exception()
+        await self._connections.close()
 
     async def _serve(self, reader: Any, writer: asyncio.StreamWriter) -> None:
         from mcp.server.lowlevel import Server
@@ -89,13 +112,10 @@ class Door:
 
         server: Any = Server(NAME, on_list_tools=self._list, on_call_tool=self._run)
         output: Any = _Lines(writer)
-        try:
-            if not self._is_of_agent(writer) or not compare_digest(await reader.readline(), f"{self._secret}\n".encode()):
-                return
-            async with stdio_server(reader, output) as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-        finally:
-            writer.close()
+        if not self._is_of_agent(writer) or not compare_digest(await reader.readline(), f"{self._secret}\n".encode()):
+            return
+        async with stdio_server(reader, output) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
     def _is_of_agent(self, writer: asyncio.StreamWriter) -> bool:
         """True if the process at the other end is one of the agent's, or if the system does not identify it."""

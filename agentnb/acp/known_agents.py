@@ -30,7 +30,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[str, ...] = ()
     """Names of the person's variables that are passed to it."""
     hosts: tuple[str, ...] = ()
-    """Hosts of its model and of its sign-in, the only ones that it reaches in an experiment."""
+    """Hosts of its model and of its sign-in. In an experiment, it reaches only its hosts and the addresses in its variables."""
     providers: dict[str, tuple[str, ...]] = {}
     """Further hosts, by the provider before the slash in the name of a model."""
     home: str = ""

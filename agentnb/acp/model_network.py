@@ -9,27 +9,37 @@ from functools import partial
 from pathlib import Path
 
 from agentnb.acp.bridge import CHUNK, PROXY
+from agentnb.acp.door import Connections
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.destinations.destination import destination_of, is_local
 
 OF_ADDRESSES = "BASE_URL"
-"""Ending of variables that hold the address of a model."""
+"""Suffix of variables that hold the address of a model."""
 HOP_BY_HOP = (b"connection:", b"keep-alive:", b"proxy-")
-"""Beginnings of headers between a client and its proxy."""
+"""Prefixes of headers between a client and its proxy."""
 END_OF_HEAD = b"\r\n\r\n"
 MAX_REFUSED = 20
 """Maximum number of refused addresses that are kept."""
+MAX_HOST_CHARACTERS = 253
+"""Maximum length of a host's name, as in DNS."""
+FIRST_FREE_PORT = 1024
+"""First port that needs no privileges."""
 
 
-def address_of(text: str) -> str:
-    """Return ``HOST:PORT`` for a URL, ``HOST:PORT``, or ``HOST`` with the port 443. Raises `SettingsError`."""
+def address_of(text: str, where: str = "of a model's host") -> str:
+    """Return ``HOST:PORT`` for a URL, ``HOST:PORT``, or ``HOST`` with the port 443. Raises `SettingsError`.
+
+    ``where``: origin of the address, for the error.
+    """
     try:
         address, _, _ = text.partition("?")
         server = destination_of(address if "://" in address else f"https://{address}")
+        if len(server.host) > MAX_HOST_CHARACTERS:
+            raise SettingsError("The host is too long")
     except SettingsError as error:
         advice = "Write HOST, HOST:PORT or a URL, such as api.example.org or http://127.0.0.1:1234/v1"
-        raise SettingsError("The address of a model's host is invalid", advice) from error
+        raise SettingsError(f"The address {where} is invalid", advice) from error
     return f"{server.host}:{server.port}"
 
 
@@ -39,8 +49,8 @@ def model_addresses(agent: KnownAgent, model: str, variables: Mapping[str, str],
     ``variables``: those that it receives; ``named``: hosts that the person names in place of those in the agent's entry.
     """
     usual = (*agent.hosts, *agent.providers.get(model.partition("/")[0], ()))
-    of_variables = [text for name, text in variables.items() if name.endswith(OF_ADDRESSES) and text]
-    return frozenset(map(address_of, (*(tuple(named) or usual), *of_variables)))
+    of_variables = [address_of(text, f"in {name}") for name, text in variables.items() if name.endswith(OF_ADDRESSES) and text]
+    return frozenset((*map(address_of, tuple(named) or usual), *of_variables))
 
 
 class ModelNetwork:
@@ -53,57 +63,50 @@ class ModelNetwork:
         """``addresses``: the permitted ones, as ``HOST:PORT``."""
         self._folder, self._addresses = folder, addresses
         self._refused: dict[str, None] = {}
-        self._servers: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
 
     async def open(self) -> None:
         """Open the sockets. Raises `ModelError`."""
         local = {address.rpartition(":")[2]: address for address in self._addresses if is_local(f"http://{address}")}
+        for port, address in local.items():
+            if int(port) < FIRST_FREE_PORT:
+                problem = f"An agent in a sandbox cannot reach {address}: ports below {FIRST_FREE_PORT} need privileges"
+                raise ModelError(problem, "Let the model's server listen on a higher port")
         try:
             for name, address in {PROXY: "", **local}.items():
-                accept = partial(self._accept, address)
-                self._servers.append(await asyncio.start_unix_server(accept, self._folder / name, limit=CHUNK))
+                await self._connections.listen(self._folder / name, partial(self._serve, address), CHUNK)
         except OSError as error:
             location = f"No socket for the model could be created in {self._folder}"
             raise ModelError(f"{location}: {error.strerror or error}") from error
 
     async def close(self) -> None:
         """Close the sockets and all connections."""
-        for server in self._servers:
-            server.close()
-        for connection in self._connections:
-            connection.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+        await self._connections.close()
 
     @property
     def warning(self) -> str:
         """Sentence about refused connections, or ""."""
         return f"The sandbox refused connections to {', '.join(self._refused)}" if self._refused else ""
 
-    async def _accept(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client: connect it with an address, or else with the one that it requests."""
-        task = asyncio.current_task()
-        assert task is not None, "the server creates a task for each connection"
-        self._connections.add(task)
-        try:
-            with suppress(OSError, EOFError, asyncio.LimitOverrunError):  # the client has ended or sends no request
-                if address:
-                    await self._connect(address, b"", b"", reader, writer)
-                else:
-                    await self._serve(await reader.readuntil(END_OF_HEAD), reader, writer)
-        finally:
-            self._connections.discard(task)
-            writer.close()
+        with suppress(OSError, EOFError, asyncio.LimitOverrunError):  # the client has ended or sends no request
+            if address:
+                await self._connect(address, b"", b"", reader, writer)
+            else:
+                await self._serve_request(await reader.readuntil(END_OF_HEAD), reader, writer)
 
-    async def _serve(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a request to the proxy: ``CONNECT HOST:PORT``, or a method with a URL."""
+    async def _serve_request(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a request to the proxy: ``CONNECT HOST:PORT``, or a method with an ``http://`` URL."""
         request, *headers = head.removesuffix(END_OF_HEAD).split(b"\r\n")
         method, _, target = request.decode("latin-1").rpartition(" ")[0].partition(" ")
-        scheme, _, rest = target.rpartition("://")
-        authority, _, path = rest.partition("/")
+        scheme, _, rest = ("https", "", target) if method == "CONNECT" else target.partition("://")
+        authority = rest.replace("?", "/").partition("/")[0]
+        path = rest.removeprefix(authority).removeprefix("/")
         try:
-            address = address_of(f"{scheme or 'https'}://{authority}")
+            if method != "CONNECT" and scheme.lower() != "http":  # it would be sent in clear text
+                raise SettingsError("The URL has another scheme")
+            address = address_of(f"{scheme}://{authority}")
         except SettingsError:
             await _answer(writer, "400 Bad Request", "The sandbox forwards CONNECT requests, and requests for an http:// URL.")
             return

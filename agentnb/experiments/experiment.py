@@ -78,7 +78,7 @@ class Experiment:
     checks, ``cluster`` for related tasks, and ``work_dir``, a folder that is copied for each run), functions that return such a
     row for a seed, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its
     name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, also
-    ``home``, the folder with its initial settings, and ``hosts``, the only ones that it then reaches), an Agent, or a Workflow.
+    ``home``, the folder with its initial settings, and ``hosts``, which replace those in its entry), an Agent, or a Workflow.
     ``agent``: the Agent (or its settings) that variants change. ``models``: names or objects that every variant runs with; by
     default each variant has its own model.
     ``repeats``: runs of a task per variant and model. ``seed`` determines order and draws. Each task and repeat has its own
@@ -162,7 +162,8 @@ class Experiment:
             rows = [task.row for task in self._read.tasks]
             records = self._records.path if isinstance(self._records, ExperimentFolder) else None
             options = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
-            problems += folder_problems(self._works, rows, records=records, **options)
+            confined = [variant.name for variant in self._read.variants if variant.hosts]
+            problems += folder_problems(self._works, rows, confined, records=records, **options)
             problems += size_problems(self._read.tasks, self._assignment.count_compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:

@@ -72,7 +72,7 @@ class EventLog:
         self._writer: Writer | None = None
         self._keep_before: Callable[[FileBefore], None] | None = None
         self.keep_stderr: Callable[[bytes], Path] | None = None
-        """Appends redacted lines of a program's standard error to a file beside the log, if the log is stored."""
+        """Appends lines, already redacted, of a program's standard error to a file beside the log, if the log is stored."""
         self._closed = False
         self._untold: AnyEvent | None = None
         self._watchers = tuple(watchers)

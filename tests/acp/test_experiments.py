@@ -199,6 +199,15 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),
         ({"variants": {"ours": {"model": "simulated:chatty", "home": "."}}}, _as_ever, "Variant ours: home= is an external"),
         ({"variants": {"ours": {"model": "simulated:chatty", "hosts": "a.example"}}}, _as_ever, "Variant ours: hosts= are the"),
+        (
+            {"variants": {"theirs": {"acp": "fake", "hosts": "a.example"}}, "outside_sandbox": True},
+            _as_ever,
+            "Variant theirs: hosts= applies only inside the sandbox",
+        ),
+        *[
+            ({"variants": {"theirs": {"acp": "fake", "hosts": hosts}}}, _as_ever, "theirs: hosts= is neither a host nor a list")
+            for hosts in ([], None, 5, [5])
+        ],
         ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
     ],
 )

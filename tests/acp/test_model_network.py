@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from bash_calls import skip_without_sandbox
 from msgspec.structs import replace
 
 from agentnb import Experiment
+from agentnb.acp import bridge
+from agentnb.acp.acp_model import AcpModel
 from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.acp.model_network import ModelNetwork, address_of, model_addresses
 from agentnb.detect.run import Run
@@ -145,36 +150,132 @@ def test_invalid_host_is_refused_without_repeating_it(text: str) -> None:
         Experiment([{"id": "t", "prompt": "x"}], {"theirs": {"acp": "fake", "hosts": [text]}}, folder=False).check()
 
 
-def test_close_ends_open_connections(tmp_path: Path, ports: tuple[int, int]) -> None:
+def test_invalid_address_in_a_variable_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="The address in OPENAI_BASE_URL is invalid") as caught:
+        model_addresses(known_agents()["codex"], "", {"OPENAI_BASE_URL": "https://user:word@a.example"}, ())
+    assert "word@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("turns", [0, 3, 4, 5, 100])
+def test_close_ends_open_connections(tmp_path: Path, ports: tuple[int, int], turns: int) -> None:
+    """``turns`` of the event loop before the end: after 3 or 4, the connections are accepted, but not served yet."""
+    reported: list[dict[str, Any]] = []
+
     async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
         network = ModelNetwork(tmp_path, frozenset([f"127.0.0.1:{ports[0]}"]))
         await network.open()
-        clients = [await asyncio.open_unix_connection(tmp_path / name) for name in ("proxy", str(ports[0]))]
-        await asyncio.sleep(0.1)
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        for client, name in zip(clients, ("proxy", str(ports[0])), strict=True):
+            client.connect(str(tmp_path / name))
+        for _ in range(turns):
+            await asyncio.sleep(0)
         async with asyncio.timeout(2):
             await network.close()
-        assert [await reader.read() for reader, _ in clients] == [b"", b""]
-        for _, writer in clients:
-            writer.close()
+        await asyncio.sleep(0.01)
+        for client in clients:
+            with client, suppress(ConnectionResetError):  # it was never accepted
+                client.settimeout(2)
+                assert client.recv(1) == b""
 
     asyncio.run(run())
+    assert not reported
 
 
-def test_host_that_cannot_be_reached_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> bytes:
-        with socket.socket() as unused:
-            unused.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{unused.getsockname()[1]}"
-            network = ModelNetwork(tmp_path, frozenset([address]))
-            await network.open()
-            reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy")
-            writer.write(f"CONNECT {address} HTTP/1.1\r\n\r\n".encode())
+def ask(folder: Path, address: str, request: str) -> tuple[bytes, str]:
+    """Return the proxy's answer to a request, and its warning. ``address``: the only permitted one."""
+
+    async def run() -> tuple[bytes, str]:
+        network = ModelNetwork(folder, frozenset([address]))
+        await network.open()
+        reader, writer = await asyncio.open_unix_connection(folder / "proxy")
+        writer.write(f"{request}\r\n\r\n".encode())
+        async with asyncio.timeout(5):
             answer = await reader.read()
-            writer.close()
-            await network.close()
-            return answer
+        writer.close()
+        await network.close()
+        return answer, network.warning
 
-    assert b" 502 Bad Gateway" in asyncio.run(run())
+    return asyncio.run(run())
+
+
+def test_host_that_cannot_be_reached_is_reported(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        assert b" 502 Bad Gateway" in ask(tmp_path, address, f"CONNECT {address} HTTP/1.1")[0]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "GET https://{}/v1",
+        "GET {}/v1",
+        "GET //{}/v1",
+        "CONNECT https://{}",
+        f"GET http://{'a' * 254}/",
+        f"CONNECT {'a' * 254}:1",
+    ],
+)
+def test_proxy_refuses_what_it_cannot_forward(tmp_path: Path, ports: tuple[int, int], target: str) -> None:
+    address = f"127.0.0.1:{ports[0]}"
+    answer, warning = ask(tmp_path, address, f"{target.format(address)} HTTP/1.1\r\nAuthorization: Bearer x")
+    assert answer.startswith(b"HTTP/1.1 400 ") and not warning
+
+
+@pytest.mark.parametrize(
+    ("rest", "path"), [("/v1/x?next=http://other/cb", "/v1/x?next=http://other/cb"), ("?a=/b", "/?a=/b"), ("", "/")]
+)
+def test_proxy_forwards_the_path_unchanged(tmp_path: Path, ports: tuple[int, int], rest: str, path: str) -> None:
+    address = f"127.0.0.1:{ports[0]}"
+    answer, _ = ask(tmp_path, address, f"GET HTTP://{address}{rest} HTTP/1.1\r\nHost: {address}")
+    assert answer.endswith(f"\r\n\r\n{path} {address} None".encode())
+
+
+def test_privileged_port_of_this_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot reach localhost:80: ports below 1024 need privileges"):
+        asyncio.run(ModelNetwork(tmp_path, frozenset(["localhost:80"])).open())
+
+
+def test_bridge_takes_the_fixed_ports_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ForkError(Exception):
+        """Instead of a second process."""
+
+    def fork() -> int:
+        raise ForkError
+
+    ports: list[int] = []
+    (tmp_path / "4321").touch()
+    monkeypatch.setattr(bridge, "_listen", ports.append)
+    monkeypatch.setattr(os, "fork", fork)
+    with pytest.raises(ForkError):
+        bridge.run_connected(tmp_path, ["true"])
+    assert ports == [4321, 0]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_bridge_does_not_listen_on_half_of_a_port() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as held, pytest.raises(OSError, match="in use"):
+        bridge._listen(held.getsockname()[1])
+
+
+def test_changes_are_logged_even_if_the_warning_fails() -> None:
+    logged: list[str] = []
+
+    async def close() -> None:
+        """End nothing."""
+
+    async def log_changes(log: Any, name: str) -> None:
+        logged.append(name)
+
+    def warn(*texts: Any) -> None:
+        raise OSError("the disk is full")
+
+    folder, network = SimpleNamespace(log_changes=log_changes), SimpleNamespace(warning="refused")
+    model = cast(AcpModel, SimpleNamespace(close=close, folder=folder, name="acp:fake", _network=network))
+    with pytest.raises(OSError, match="full"):
+        asyncio.run(AcpModel.end(model, cast(Any, SimpleNamespace(warn=warn))))
+    assert logged == ["acp:fake"]
 
 
 def test_missing_socket_folder_is_an_error(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_standard_error_of_an_agent_is_kept_beside_its_log(
         fake().run_sync("die", store=store)
     (run_id,) = store.ids()
     file = tmp_path / "runs" / f".before-{run_id}" / "stderr.txt"
-    assert f"(all of it: {file})" in str(raised.value)
+    assert f"(more in {file})" in str(raised.value)
     assert file.read_text() == f"out of memory {'.' * 470}[key]\n}}\n"
     assert file.parent.stat().st_mode & 0o077 == 0
     store.delete(run_id)

@@ -130,6 +130,7 @@ def _target_of(link: Path, root: str) -> bytes:
 def folder_problems(
     works: Mapping[str, Agent | Workflow],
     rows: Sequence[Mapping[str, Any]],
+    confined: Iterable[str],
     *,
     records: Path | None,
     outside_sandbox: Any,
@@ -137,7 +138,8 @@ def folder_problems(
 ) -> Iterable[str]:
     """Yield the problems of external agents and of the runs' folders.
 
-    ``works``: agents and workflows of the variants, by name; ``records``: the folder of rows and logs.
+    ``works``: agents and workflows of the variants, by name; ``confined``: names of the variants with `HOSTS`;
+    ``records``: the folder of rows and logs.
     """
     external = [(name, work, work.used_model) for name, work in works.items() if runs_external_agent(work)]
     if type(outside_sandbox) is not bool:
@@ -148,6 +150,8 @@ def folder_problems(
         assert isinstance(model, ExternalAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
+    for name in confined if outside_sandbox is True else ():
+        yield f"Variant {name}: {HOSTS}= applies only inside the sandbox. Leave it out, or leave outside_sandbox out"
     if records is not None:
         yield from _problems_of_records(records, {str(row[WORK_DIR]) for row in rows if names_folder(row)})
     if external or any(map(names_folder, rows)):

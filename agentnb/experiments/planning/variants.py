@@ -209,17 +209,24 @@ def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str, tuple[st
         return {"guidance": find_set(definition, host_here().sets)}, None, "", ()
     if isinstance(definition, Mapping):
         settings = {str(key): value for key, value in definition.items()}
-        template, home, hosts = settings.pop(PROMPT, None), str(settings.pop(HOME, "")), settings.pop(HOSTS, ())
+        template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
+        hosts = _read_hosts(settings.pop(HOSTS)) if HOSTS in settings else ()
         _check_names(settings)
         if isinstance(name := settings.get("guidance"), str):
             settings["guidance"] = find_set(name, host_here().sets)
         if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
-        named = [hosts] if isinstance(hosts, str) else hosts
-        return settings, template, home, tuple(map(address_of, map(str, named)))
+        return settings, template, home, hosts
     if is_policy(definition):
         return {"policy": definition}, None, "", ()
     raise SettingsError(f"{definition!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
+
+
+def _read_hosts(value: Any) -> tuple[str, ...]:
+    hosts = [value] if isinstance(value, str) else value
+    if not (isinstance(hosts, list | tuple) and hosts and all(isinstance(host, str) for host in hosts)):
+        raise SettingsError(f"{HOSTS}= is neither a host nor a list of hosts", "Name at least one, such as api.example.org")
+    return tuple(map(address_of, hosts))
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

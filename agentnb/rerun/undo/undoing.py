@@ -19,7 +19,7 @@ from agentnb.policies.permissions.permission_rules import RuleList
 from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.rerun.undo.undo_place import NotAllowed, Place, open_place
 from agentnb.rerun.undo.undo_plan import Action, FilePlan, WhyNot, plan_file
-from agentnb.store.before_images.images import folder_of_run, listed_changes, note_undone, read_image
+from agentnb.store.before_images.images import folder_of_run, has_list, listed_changes, note_undone, read_image
 from agentnb.store.before_images.records import FileChanged
 from agentnb.store.own_logs import is_own
 from agentnb.store.run_file import held_still
@@ -67,7 +67,7 @@ class UndoReport:
 
 def has_file_changes(store: Store, run_id: str) -> bool:
     """True if the run itself, as opposed to its nested runs, has recorded file changes."""
-    return folder_of_run(store.folder, run_id).exists
+    return has_list(store.folder, run_id)
 
 
 def undo_run(store: Store, run_id: str) -> UndoReport:

@@ -181,6 +181,12 @@ def digest(data: bytes | None) -> str:
     return ABSENT if data is None else sha256(data).hexdigest()
 
 
+def has_list(store: Path, run_id: str) -> bool:
+    """True if the run has a list of changes. Its folder may hold only the standard error of a program."""
+    folder = folder_of_run(store, run_id)
+    return folder.exists and (folder.path / _LIST).is_file()
+
+
 def listed_changes(store: Path, run_id: str) -> ListedChanges:
     """Return the listed changes of a run; empty if it has no list. Raises OSError if the list cannot be read."""
     folder = folder_of_run(store, run_id)

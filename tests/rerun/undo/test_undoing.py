@@ -24,8 +24,9 @@ from agentnb import Agent, Run, ToolCall, tool
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.rerun.undo.undoing import UndoReport, undo_run
+from agentnb.rerun.undo.undoing import UndoReport, has_file_changes, undo_run
 from agentnb.store.before_images.images import folder_of_run, listed_changes, write_record
+from agentnb.store.run_file import RunFile
 from agentnb.tools.tool import ToolContext
 
 KEY = "sk-test-0123456789abcdef"
@@ -65,6 +66,14 @@ def test_files_return_to_their_original_bytes_and_permissions(desk: Desk, snapsh
     assert file.read_bytes() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not (desk.folder / "new" / "b.txt").exists() and (desk.folder / "new").is_dir()
     assert shown(report) == snapshot(RUN=run.id)
+
+
+def test_run_with_only_standard_error_has_no_file_changes(desk: Desk) -> None:
+    changing, printing = desk.run(writes("a.txt", "new")), desk.run()
+    log, _ = RunFile.reopen(desk.store.path(printing.id))
+    log.keep_stderr(b"a warning\n")
+    log.close()
+    assert [has_file_changes(desk.store, run.id) for run in (changing, printing)] == [True, False]
 
 
 def test_changes_by_all_file_tools_are_undone(desk: Desk) -> None:

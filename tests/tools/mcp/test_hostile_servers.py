@@ -116,7 +116,9 @@ def test_truncated_standard_error_shows_no_part_of_a_key() -> None:
     ("pieces", "content"),
     [
         ((f"first\nkey {SECRET[:5]}", f"{SECRET[5:]}\n{HOSTILE}"), "first\nkey [key]\nbe[31m careful\n"),
-        (("one\n", "x" * 50, "y" * 60 + "\n", "end\n"), "one\n[...]\none\n" + "x" * 50 + "y" * 60 + "\nend\n"),
+        (("one\n", "x" * 50, "y" * 60 + "\n", "end\n"), "one\n" + "x" * 50 + "y" * 60 + "\nend\n"),
+        (("one\n", "x" * 40_000, "y" * 40_000 + "\n", "end"), "one\n[...]\nend\n"),
+        (("a\nfirst line\n", "second line\nb\n", "first line\nc\n"), "a\n[key]\nb\nfirst line\nc\n"),
         ((), ""),
     ],
 )
@@ -138,9 +140,11 @@ def test_standard_error_file_has_whole_lines_without_keys(
             found.writer.flush()
             await asyncio.sleep(0.01)
         found.close()
+        assert "second line" not in found.lines
         return found.file
 
     Key("planted", SECRET, "a test")
+    Key("two lines", "first line\nsecond line", "a test")
     assert asyncio.run(write()) == (path if content else None)
     assert (path.read_text() if content else "") == content
 
