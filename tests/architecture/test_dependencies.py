@@ -55,7 +55,9 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 def test_every_dependency_of_the_core_is_used() -> None:
     """Packages without a use are in an extra, until the code comes that needs them."""
-    needed = {distribution(one) for one in PROJECT["dependencies"] if (mark := Requirement(one).marker) is None or mark.evaluate()}
+    needed = {
+        distribution(one) for one in PROJECT["dependencies"] if (mark := Requirement(one).marker) is None or mark.evaluate()
+    }
     assert len(needed) > 10
     assert needed - used(needed) == set()
     assert used({"pytest"}) == set(), "it is installed, but the package does not use it"
