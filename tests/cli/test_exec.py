@@ -243,6 +243,7 @@ def hold() -> int:
 """
 
 
+@pytest.mark.nightly("by day one interrupt ends a function that swallows it")
 @pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
 def test_second_interrupt_ends_a_function_that_blocks_the_interpreter(cli: Call) -> None:
     tools = module(LOOK + HOLDS)

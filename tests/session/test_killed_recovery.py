@@ -14,7 +14,7 @@ from cut_runs import assert_whole, cut
 from fork_server import ForkServer
 from killed_recoveries import Rival, recoveries
 from killed_runs import EFFECTS, LOADS, MOMENTS, Fault, Following, Outcome, faults_at, happens, run_in, tools_in
-from property_settings import AT_NIGHT
+from property_settings import AT_NIGHT, size
 
 from agentnb import Run, Store, load_trace, recover
 from agentnb.core.log import events as e
@@ -186,7 +186,7 @@ def test_recovery_can_be_killed_at_any_event(whole: Run, server: ForkServer, tmp
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
-    for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
+    for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)[:: size(3, nightly=1)]):
         logs.append((interrupted_copy(whole, tmp_path / str(number), DIED_AT), fault))
     for (path, fault), (reported, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
