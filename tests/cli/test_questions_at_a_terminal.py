@@ -131,6 +131,7 @@ def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
     assert last_run().status == "completed"
 
 
+@pytest.mark.nightly("by day an interrupt ends a run of the program, and Ctrl-D leaves a question")
 @pytest.mark.slow("a program of its own that is interrupted")
 def test_ctrl_c_at_a_question_ends_the_run() -> None:
     with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
