@@ -23,7 +23,7 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.store.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-"""At night processes die after every event; by day at every second moment of each kind of event. Logs that are cut meet every event."""
+"""At night processes die after every event; by day at every second moment of each kind (logs that are cut meet every event)."""
 DIED_AT = 15
 """An event in the middle of the round that has many calls."""
 WANTED = {
