@@ -102,6 +102,7 @@ def test_each_example_runs_on_its_own(providers: testing.LoopbackServer) -> None
     assert by_schema["run"].rounds[-1].metadata["by_schema"] is True
 
 
+@pytest.mark.nightly("by day the example of a custom model runs in a notebook")
 @pytest.mark.slow("starts IPython and imports the library of a provider")
 def test_example_for_several_cells_runs_in_a_notebook() -> None:
     first, second = blocks_after("For several cells start it")

@@ -28,6 +28,7 @@ def test_page_and_folder_have_a_picture_for_each_plot() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(plots.__all__)
 
 
+@pytest.mark.nightly("by day plots are drawn of other runs, and every plot has its picture")
 @pytest.mark.slow("runs twelve simulated runs")
 def test_pictures_are_current() -> None:
     for name, figure in figures():

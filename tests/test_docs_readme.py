@@ -20,6 +20,7 @@ from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ONE_PAGE = pytest.mark.nightly("by day the cells of another page print what it quotes")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OF_COMMANDS = {"--cancel", "--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
 """Options of `%agent answer`, `recover`, `history` and `mcp add`, documented by their errors only."""
@@ -117,6 +118,7 @@ def test_readme_cells_run_in_order() -> None:
     assert "ENDED" in printed, printed + complained
 
 
+@pytest.mark.nightly("by day the cells of other pages run, and killed runs are recovered")
 @pytest.mark.slow("starts IPython twice: the page kills its kernel")
 def test_first_hour_page_runs_and_survives_its_kernels_death() -> None:
     numbered = cells(ROOT / "docs" / "first-hour.md")
@@ -131,7 +133,7 @@ def test_first_hour_page_runs_and_survives_its_kernels_death() -> None:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-@pytest.mark.parametrize(("page", "first"), [("runs.md", A_RUN), ("difference.md", "")])
+@pytest.mark.parametrize(("page", "first"), [("runs.md", A_RUN), pytest.param("difference.md", "", marks=ONE_PAGE)])
 def test_page_cells_run_and_print_the_quoted_output(page: str, first: str) -> None:
     printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / page))])
     assert "ENDED" in printed, printed + complained

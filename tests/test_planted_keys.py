@@ -24,6 +24,7 @@ import pandas as pd
 import pytest
 from git_repositories import GitRepository
 from github_server import Answer, GitHubServer, issue
+from property_settings import size
 from quick_models import quick
 from streamed_replies import Streamed, Streaming
 from summarising import Summarising
@@ -73,11 +74,16 @@ ESCAPED = KEY.replace("-", "\\u002d")
 OTHER = "or-fedcba9876543210"
 
 
+EVERY_TABLE = size(3, nightly=1)
+"""By day each bench sees a third of the tables, in turn."""
+
+
 class Bench:
     """Makes runs, and collects everything visible of them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.number = number
         self.monkeypatch = monkeypatch
         self.store = Store(folder / "runs")
         self.seen: dict[str, list[str]] = {}
@@ -135,7 +141,7 @@ class Bench:
         self.see("log in memory", *[encode(event).decode() for event in run.events])
         state = (run.prompt, run.system, run.tools, run.settings, run.messages, run.text, run.todos, run.warnings, run.error)
         self.see("run", state, run.rounds, run.waiting, run.questions, run.conversation_todos, run.agent, run.model)
-        for name in tables.NAMES:
+        for name in tables.NAMES[self.number % EVERY_TABLE :: EVERY_TABLE]:
             self.see("tables", getattr(tables, name)(run).to_csv())
         self.see("page", page_html(run), run_html(run), run_text(run))
 
@@ -166,9 +172,10 @@ def new_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], B
         for name in ("OPENAI_API_KEY", "GITHUB_TOKEN"):
             monkeypatch.delenv(name, raising=False)  # an earlier entry may have set it
         monkeypatch.setattr(settings, "_held", settings._Held())
-        folder = tmp_path / f"bench{next(numbers)}"
+        number = next(numbers)
+        folder = tmp_path / f"bench{number}"
         folder.mkdir()
-        return Bench(folder, monkeypatch)
+        return Bench(folder, number, monkeypatch)
 
     return made
 

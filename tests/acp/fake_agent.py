@@ -7,7 +7,6 @@ A message out of order ends it with an error on standard error, and exit code 3.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -561,20 +560,22 @@ class Agent:
     def replaced(self) -> None:
         """Replace the word "older" in the named file through the server."""
         (server,) = self.servers
-        _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
+        _, result = called(server, path=self.argument, old="older", new="newer")
         self.say(result)
 
     def added(self) -> None:
         """Call the tool of an MCP server, which adds two numbers, through the server that it was given."""
+        import asyncio  # as long to import as everything above, in each of hundreds of processes
+
         (server,) = self.servers
-        found, result = asyncio.run(called(server, a=1, b=2))
+        found, result = asyncio.run(called_by_library(server, a=1, b=2))
         self.say(f"{found}: {result}")
 
     def keyless(self) -> None:
         """Call the function without the variables of its server, and report whether it was served."""
         (server,) = self.servers
         try:
-            asyncio.run(called({**server, "env": []}))
+            called({**server, "env": []})
             self.say("served")
         except BaseException:
             self.say("refused")
@@ -582,7 +583,7 @@ class Agent:
     def masked(self) -> None:
         """Call the function too, and report how many keys were masked in its result."""
         (server,) = self.servers
-        _, result = asyncio.run(called(server))
+        _, result = called(server)
         self.say(str(result.count("[key]")))
 
     def named(self) -> None:
@@ -610,7 +611,7 @@ class Agent:
         """Ask about a call, and call the first tool of the server within it."""
         (server,) = self.servers
         if self.ask(call_id, **about) == "yes":
-            found, result = asyncio.run(called(server))
+            found, result = called(server)
             self.end(call_id, result)
             self.say(f"{found}: {result}")
 
@@ -709,18 +710,47 @@ class Agent:
                 time.sleep(600)
 
 
-async def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
-    """Call the first tool of a server, by default with three numbers, and return its name and its result."""
+def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
+    """Call the first tool of a server, by default with three numbers, and return its name and its result.
+
+    The library of MCP, which `called_by_library` uses, takes ten times as long to import as the rest of a test.
+    """
+    with subprocess.Popen(
+        [server["command"], *server["args"]],
+        env={**os.environ, **variables_of(server)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def asked(method: str, **params: Any) -> Any:
+            print(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())["result"]
+
+        asked("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "fake", "version": "1"})
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}), file=process.stdin, flush=True)
+        (tool,) = asked("tools/list")["tools"]
+        result = asked("tools/call", name=tool["name"], arguments=arguments or {"numbers": [1, 2, 3]})
+        return tool["name"], result["content"][0]["text"]
+
+
+async def called_by_library(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
+    """Call the first tool of a server as most agents do, and return its name and its result."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    env = {variable["name"]: variable["value"] for variable in server["env"]}
-    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=env)
+    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=variables_of(server))
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         (tool,) = (await session.list_tools()).tools
-        result = await session.call_tool(tool.name, arguments or {"numbers": [1, 2, 3]})
+        result = await session.call_tool(tool.name, arguments)
         return tool.name, result.content[0].text  # type: ignore[union-attr]
+
+
+def variables_of(server: dict[str, Any]) -> dict[str, str]:
+    """The environment variables of a server."""
+    return {variable["name"]: variable["value"] for variable in server["env"]}
 
 
 if __name__ == "__main__":

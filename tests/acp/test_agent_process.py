@@ -125,9 +125,9 @@ def test_no_process_survives_a_stop_or_an_end(
 
 
 @needs_proc
-@pytest.mark.slow("two kernels, each killed at another place")
+@pytest.mark.slow("at night two hundred kernels, each killed at another place")
 def test_killing_the_kernel_leaves_no_process_and_loses_no_data(word: str, tmp_path: Path) -> None:
-    kills = size(2, nightly=200)
+    kills = size(1, nightly=200)
     command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):
         folder = tmp_path / str(number)

@@ -32,7 +32,7 @@ from agentnb.models import Model, Reply, make_model
 from agentnb.testing import LoopbackServer
 from agentnb.tools.read_result import READ_TOOL
 
-HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500" if AT_NIGHT else "168"))
+HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500" if AT_NIGHT else "84"))
 """Generated conversations over all ways; `make nightly` plays 5,000 more."""
 quickly = settings(
     deadline=None,

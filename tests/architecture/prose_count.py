@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parsed import nodes_of, parse
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Path(__file__).with_name("prose_limits.toml")
 SETTINGS = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
@@ -54,7 +56,7 @@ class Count:
 
     def add_tree(self, path: Path, tree: ast.Module) -> None:
         """Count the docstrings, strings and names of a module. A docstring counts twice: as such and as a string."""
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 if text := ast.get_docstring(node):
                     self.add_text(path, getattr(node, "lineno", 1), text)
@@ -88,11 +90,10 @@ def count_prose(*places: Path) -> Count:
     """Count the prose and names of files and folders."""
     count = Count()
     for path in files_below(*places):
-        text = path.read_text(encoding="utf-8")
         if path.suffix == ".py":
-            count.add_tree(path, ast.parse(text))
+            count.add_tree(path, parse(path))
         else:
-            for number, line in enumerate(text.splitlines(), 1):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 count.add_text(path, number, line)
     return count
 

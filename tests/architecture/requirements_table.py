@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from parsed import nodes_of, parse
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -23,15 +25,14 @@ def marked() -> dict[str, list[str]]:
     """For each number the tests that are marked with it, as ``file::test``."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        source = path.read_text(encoding="utf-8")
-        if "pytest.mark.req" in source:
-            for name, number in _marks(ast.parse(source)):
+        if "pytest.mark.req" in path.read_text(encoding="utf-8"):
+            for name, number in _marks(parse(path)):
                 found[number].append(f"{path.relative_to(ROOT / 'tests').as_posix()}::{name}")
     return dict(found)
 
 
 def _marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.req":

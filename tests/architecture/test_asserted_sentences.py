@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from parsed import parse
+
 TESTS = Path(__file__).resolve().parents[1]
 EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture", "detect/test_labelled_sets.py")
 """Rooms that assert texts of formats, of pages, and of the tests' own tools."""
@@ -45,7 +47,8 @@ def test_complete_sentences_are_compared_with_their_room_snapshot() -> None:
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("test_*.py"))
         if not path.relative_to(TESTS).as_posix().startswith(EXACT) and path.name not in WIRES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for part in parse(path).body
+        for node in (part.body if isinstance(part, ast.ClassDef) else [part])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
         for line in whole_sentences(node)
     ]

@@ -37,10 +37,11 @@ def hasty_reads(source: str) -> Iterator[int]:
     """The line of each assertion on what the page was at one moment, read in it or kept in a variable before."""
     for function in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)):
         kept: set[str] = set()
-        for node in ast.walk(function):
+        nodes = [*ast.walk(function)]
+        for node in nodes:
             if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Lambda) and calls(node.value, READS):
                 kept |= names_in(node, ast.Store)
-        for node in ast.walk(function):
+        for node in nodes:
             if isinstance(node, ast.Assert) and (calls(node.test, READS | SCRIPTS) or names_in(node.test, ast.Load) & kept):
                 yield node.lineno
 

@@ -6,9 +6,10 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import distribution as installed
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from parsed import trees, walk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,16 +23,22 @@ def distribution(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
-def used() -> set[str]:
-    """The distributions that the package imports, or asks for their version."""
-    made = {module: {distribution(name) for name in names} for module, names in packages_distributions().items()}
-    found: set[str] = set()
+def used(names: set[str]) -> set[str]:
+    """Return those of the distributions that the package imports, or asks for their version."""
+    imported: set[str] = set()
+    versions: set[str] = set()
     for tree in trees().values():
         for node in walk(tree):
-            found |= set().union(*(made.get(module, set()) for module in _imported(node)))
+            imported.update(_imported(node))
             if isinstance(node, ast.Call) and _called(node.func).endswith("version") and node.args:
-                found |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
-    return found
+                versions |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
+    return {name for name in names if name in versions or imported & modules_of(name)}
+
+
+def modules_of(name: str) -> set[str]:
+    """The modules and packages that an installed distribution has."""
+    record = installed(name).read_text("RECORD") or ""
+    return {re.split(r"[/,.]", line, maxsplit=1)[0] for line in record.splitlines()}
 
 
 def _called(function: ast.expr) -> str:
@@ -48,9 +55,12 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 def test_every_dependency_of_the_core_is_used() -> None:
     """Packages without a use are in an extra, until the code comes that needs them."""
-    needed = used()
+    needed = {
+        distribution(one) for one in PROJECT["dependencies"] if (mark := Requirement(one).marker) is None or mark.evaluate()
+    }
     assert len(needed) > 10
-    assert [one for one in PROJECT["dependencies"] if distribution(one) not in needed] == []
+    assert needed - used(needed) == set()
+    assert used({"pytest"}) == set(), "it is installed, but the package does not use it"
 
 
 def test_extra_named_all_includes_every_extra() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_of, module, nested_runs, sequential, written
 
 from agentnb.cli import main
@@ -213,7 +214,7 @@ NAPS = {
 
 
 def test_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
-    for name, nap in NAPS.items():
+    for name, nap in [*NAPS.items()][-size(1, nightly=2) :]:
         head = f"import time\nfrom contextlib import suppress\n{LOOK}"
         tools = module(f"{head}\ndef nap() -> str:\n    '''Naps.'''\n    {nap}\n    return ''\n")
         path = written("nap.yaml", TWO.replace("name: look, args: {n: 2}", "name: nap"))
@@ -243,6 +244,7 @@ def hold() -> int:
 """
 
 
+@pytest.mark.nightly("by day one interrupt ends a function that swallows it")
 @pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
 def test_second_interrupt_ends_a_function_that_blocks_the_interpreter(cli: Call) -> None:
     tools = module(LOOK + HOLDS)

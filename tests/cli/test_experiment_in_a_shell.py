@@ -132,6 +132,7 @@ def test_planned_analysis_ends_with_the_next_command(cli: Call, snapshot: Snapsh
     assert last.code == 0 and "look 2 of 2, after 20 of 20 tasks" in last.out and "40 runs" in last.out
 
 
+@pytest.mark.nightly("by day a run is interrupted in a shell, and stopped experiments continue in a kernel")
 @pytest.mark.slow("two processes begin, and one is interrupted")
 def test_interrupted_experiment_is_continued_by_the_same_command(snapshot: Snapshot) -> None:
     Path("hold").touch()

@@ -118,6 +118,7 @@ def test_exit_code_reflects_how_a_plan_ended(cli: Call, subtests: pytest.Subtest
     assert (done.code, last_run().stop_reason) == (3, "max_plan_iterations")
 
 
+@pytest.mark.nightly("by day the interrupted program of a workflow does")
 def test_interrupted_plan_exits_with_130() -> None:
     body = "    '''Wait.'''\n    print('It waits')\n    time.sleep(60)\n    return ''\n"
     name = module(f"import time\ndef wait() -> str:\n{body}")

@@ -117,6 +117,7 @@ def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
     assert cli("answer", run.id, "approve", *given[2:4]).code == 0
 
 
+@pytest.mark.nightly("by day runs that were left at a question are answered")
 @pytest.mark.slow("a program of its own that is ended")
 def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
@@ -130,6 +131,7 @@ def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
     assert last_run().status == "completed"
 
 
+@pytest.mark.nightly("by day an interrupt ends a run of the program, and Ctrl-D leaves a question")
 @pytest.mark.slow("a program of its own that is interrupted")
 def test_ctrl_c_at_a_question_ends_the_run() -> None:
     with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
@@ -158,6 +160,7 @@ async def fails() -> str:
 '''
 
 
+@pytest.mark.nightly("by day questions are withdrawn in a kernel, and other questions are asked at the terminal")
 @pytest.mark.slow("a program of its own")
 def test_withdrawn_question_is_closed_and_the_next_is_asked() -> None:
     both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"

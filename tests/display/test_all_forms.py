@@ -49,14 +49,14 @@ def test_page_is_harmless(subtests: pytest.Subtests) -> None:
                 check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
 
 
-@pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
+@pytest.mark.slow("a card is drawn and checked at every step of 16 hostile rounds, at night of 130")
 def test_every_frame_of_a_live_card_is_harmless(subtests: pytest.Subtests) -> None:
     """Without controls the pieces equal those of the saved form, so a few rounds of each part suffice."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
             with subtests.test(controls=controls, part=part):
                 card = LiveCard(controls=controls)
-                for item in items(texts_of(part)[:: size(4, nightly=1)], rounds=rounds):
+                for item in items(texts_of(part)[:: size(8, nightly=1)], rounds=rounds):
                     if isinstance(item, Pause):
                         _check(card.frame())
                     else:

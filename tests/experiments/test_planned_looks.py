@@ -33,6 +33,7 @@ def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
     return replace(compared(done), look=look)
 
 
+@pytest.mark.nightly("by day the levels of looks spend the rate that they should")
 @pytest.mark.slow("the test of 300 experiments at four looks")
 def test_all_looks_together_keep_the_false_positive_rate() -> None:
     looks = looks_of(STAGES)

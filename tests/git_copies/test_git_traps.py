@@ -57,12 +57,12 @@ LINKED = (
 FOLDERS = ("refs", "logs", "objects", "objects/pack", "refs/heads", "logs/refs", "info", "objects/4b", "worktrees", "rr-cache")
 PIPES = ("COMMIT_EDITMSG", "HEAD", "index", "refs/heads/pipe", "logs/HEAD", "objects/pack/pack-1.pack", "packed-refs", "config")
 TRAPS = {
-    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED[: size(6, nightly=99)]},
+    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED[: size(4, nightly=99)]},
     **{
         f"a linked folder {name}": f"rm -rf .git/{name}; ln -s {{home}}/folder .git/{name}"
-        for name in FOLDERS[: size(4, nightly=99)]
+        for name in FOLDERS[: size(3, nightly=99)]
     },
-    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES[: size(3, nightly=99)]},
+    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES[: size(2, nightly=99)]},
     "a rebase that runs": REBASE,
     "a rebase that stopped": "git rebase -x '{run}' HEAD~1",
     "a merge with a message": "git rev-parse side > .git/MERGE_HEAD; echo x > .git/MERGE_MSG; echo > .git/MERGE_MODE",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from every_model import KINDS, PROMPT, End, Kind, Overheard, Whole, kind_of
 from msgspec.structs import replace
+from property_settings import size
 from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall
@@ -180,11 +181,13 @@ def test_log_of_any_model_recreates_its_run(kind: Kind, tmp_path: Path) -> None:
 
 
 def test_model_serves_many_runs_at_once(kind: Kind) -> None:
+    many = size(4, nightly=8)
+
     async def several() -> list[Run]:
-        return await asyncio.gather(*(Agent(kind.model(SCRIPT), tools=[add, fail]).run(PROMPT) for _ in range(8)))
+        return await asyncio.gather(*(Agent(kind.model(SCRIPT), tools=[add, fail]).run(PROMPT) for _ in range(many)))
 
     runs = asyncio.run(several())
-    assert all(shape(run) == shape(runs[0]) for run in runs) and len({run.id for run in runs}) == 8
+    assert all(shape(run) == shape(runs[0]) for run in runs) and len({run.id for run in runs}) == many
 
 
 def test_abandoned_stream_leaves_nothing_behind(kind: Kind) -> None:

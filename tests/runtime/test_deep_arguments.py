@@ -78,7 +78,7 @@ def assert_readable(run: Run, store: Store) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize("stream", ["yes", pytest.param("no", marks=pytest.mark.nightly("by day replies are streamed"))])
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.req("KX.11")
 def test_deep_server_arguments_are_refused_and_the_log_stays_readable(

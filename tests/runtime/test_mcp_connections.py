@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts, wait_until_ended
+from property_settings import size
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import ToolProgress
@@ -89,7 +90,7 @@ def test_servers_never_outlive_their_process() -> None:
         way: subprocess.Popen(
             [sys.executable, "-c", program, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
-        for way in ("end", "error", "killed")
+        for way in ("end", "killed", *size((), nightly=("error",)))
     }
     for way, process in ended.items():
         printed, errors = process.communicate()

@@ -80,6 +80,7 @@ def test_everything_server_works_with_the_older_protocol(servers: Servers, tmp_p
     assert not any("sampling" in tool.name for tool in run.tools), "sampling is off"
 
 
+@pytest.mark.nightly("by day the server of the tests is given folders, and other real servers run")
 @pytest.mark.req("R2.24")
 def test_filesystem_server_stays_in_the_given_folder(servers: Servers, tmp_path: Path) -> None:
     for name in ("given", "notebook"):

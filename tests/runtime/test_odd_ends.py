@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 from run_checks import assert_every_call_has_one_result
 from scripted_runs import bare, work
 
@@ -179,7 +180,7 @@ gc.collect()
 
 
 def test_abandoned_tool_prints_nothing_to_the_terminal(subtests: pytest.Subtests) -> None:
-    for count in (1, 2):
+    for count in (2, *size((), nightly=(1,))):
         with subtests.test(count=count):
             command = [sys.executable, "-c", LEFT_BEHIND, str(count)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -27,14 +27,20 @@ NO_COUNTS: dict[str, Any] = {
     "a text": "twelve",
     "endless": 10**30,
 }
+STREAMS = ["yes", pytest.param("no", marks=pytest.mark.nightly("by day replies are streamed"))]
 WORDS = "word " * 400
 ROUNDS = 30
 
 
 def run_against(
-    wire: str, stream: str = "yes", price: str | None = "3/15", session_budget: Budget | None = None, **how: Any
+    wire: str,
+    stream: str = "yes",
+    price: str | None = "3/15",
+    session_budget: Budget | None = None,
+    max_rounds: int = ROUNDS,
+    **how: Any,
 ) -> Run:
-    """Return a run with miscounted replies that each call a tool, for up to 30 rounds."""
+    """Return a run with miscounted replies that each call a tool."""
     limits = {name: how.pop(name) for name in ("budget", "max_tokens", "unpriced") if name in how}
 
     def line(body: Any) -> Miscount:
@@ -42,7 +48,7 @@ def run_against(
 
     with LoopbackServer(line) as server:
         options = {"stream": stream} | ({"price": price} if price else {})
-        agent = bare(server.model(wire, **options), [work], max_rounds=ROUNDS, **limits)
+        agent = bare(server.model(wire, **options), [work], max_rounds=max_rounds, **limits)
         run = agent.start("Go.", RunOptions(budget=session_budget, can_ask=True)).result(60)
         assert len(server.requests) == len(run.rounds)
     assert Run.from_events(run.events) == run
@@ -54,7 +60,7 @@ def estimate_warnings(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2", "KX.9")
 def test_budget_applies_when_the_server_omits_token_counts(wire: str, stream: str, side: str) -> None:
@@ -68,7 +74,7 @@ def test_budget_applies_when_the_server_omits_token_counts(wire: str, stream: st
     assert tables.usage(run).estimated.all()
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "compatible"])
+@pytest.mark.parametrize("wire", [pytest.param("anthropic", marks=pytest.mark.nightly("by day compatible")), "compatible"])
 @pytest.mark.parametrize("kind", NO_COUNTS)
 @pytest.mark.parametrize("side", ["input", "output"])
 @pytest.mark.req("KX.2")
@@ -103,7 +109,7 @@ def test_session_budget_applies_despite_missing_counts(wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2")
 def test_max_tokens_applies_with_missing_counts_and_no_price(wire: str, stream: str, side: str) -> None:
@@ -120,12 +126,12 @@ def test_cached_tokens_reported_beside_input_keep_the_cost_known() -> None:
 
 
 def test_missing_counts_cause_no_warning_without_a_limit() -> None:
-    run = run_against("compatible", input=None)
+    run = run_against("compatible", input=None, max_rounds=5)
     assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
 
 
 def test_ignored_budget_without_a_price_gives_no_warning() -> None:
-    run = run_against("compatible", price=None, budget=0.02, unpriced=True, input=None)
+    run = run_against("compatible", price=None, budget=0.02, unpriced=True, input=None, max_rounds=9)
     assert (run.stop_reason, run.warnings, run.usage.input) == ("max_rounds", (), None)
 
 

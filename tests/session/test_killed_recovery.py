@@ -14,7 +14,7 @@ from cut_runs import assert_whole, cut
 from fork_server import ForkServer
 from killed_recoveries import Rival, recoveries
 from killed_runs import EFFECTS, LOADS, MOMENTS, Fault, Following, Outcome, faults_at, happens, run_in, tools_in
-from property_settings import AT_NIGHT
+from property_settings import AT_NIGHT, size
 
 from agentnb import Run, Store, load_trace, recover
 from agentnb.core.log import events as e
@@ -23,7 +23,7 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.store.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-"""Processes die after every event then; else at each moment of each kind of event (logs that are cut meet every event)."""
+"""At night processes die after every event; by day at every second moment of each kind (logs that are cut meet every event)."""
 DIED_AT = 15
 """An event in the middle of the round that has many calls."""
 WANTED = {
@@ -63,7 +63,8 @@ def server() -> Iterator[ForkServer]:
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     """Outcomes of killed processes. Tests that recover a run copy its folder."""
-    return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
+    faults = faults_at(whole.events, every=AT_NIGHT)[:: size(2, nightly=1)]
+    return happens(server, faults, tmp_path_factory.mktemp("killed"))
 
 
 def test_run_used_for_kill_tests_has_every_event_kind(whole: Run) -> None:
@@ -76,8 +77,9 @@ def test_run_used_for_kill_tests_has_every_event_kind(whole: Run) -> None:
 def test_kill_tests_cover_every_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
     assert {outcome.signal for outcome in outcomes} == {signal.SIGKILL}
     met = {(type(whole.events[outcome.fault.seq]), outcome.fault.moment) for outcome in outcomes}
-    assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
+    assert {kind for kind, _ in met} == WANTED and {moment for _, moment in met} == {*MOMENTS}
     if AT_NIGHT:
+        assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
         assert {outcome.fault.seq for outcome in outcomes if outcome.fault.moment == "after"} == set(range(len(whole.events)))
 
 
@@ -109,7 +111,7 @@ def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) 
         expected = ("completed", "natural") if ended else ("interrupted", "interrupted")
         assert shown == [(run.status, run.stop_reason)] == [expected], outcome.fault
         seen[run.status] += 1
-    assert seen["interrupted"] > 50 and seen["completed"] >= 2
+    assert seen["interrupted"] > size(25, nightly=50) and seen["completed"] >= size(1, nightly=2)
 
 
 def test_tool_logged_as_finished_has_done_its_work(outcomes: list[Outcome]) -> None:
@@ -186,7 +188,7 @@ def test_recovery_can_be_killed_at_any_event(whole: Run, server: ForkServer, tmp
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
-    for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
+    for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)[:: size(3, nightly=1)]):
         logs.append((interrupted_copy(whole, tmp_path / str(number), DIED_AT), fault))
     for (path, fault), (reported, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault

@@ -26,7 +26,7 @@ from agentnb.core.request import Request
 from agentnb.core.run.rounds import INTERRUPTED
 from agentnb.models import ScriptedModel
 
-CUTS = 60
+CUTS = size(20, nightly=60)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def as_bytes(request: Request) -> bytes:
 
 
 @pytest.mark.req("R0.29")
-@pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
+@pytest.mark.slow("29 runs, each recovered after every sixth of its events, at night after every one")
 def test_run_interrupted_after_any_event_completes_all_its_work(
     subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
@@ -63,7 +63,7 @@ def test_run_interrupted_after_any_event_completes_all_its_work(
         with subtests.test(scene.name):
             whole, sent = played(scene)
             assert (whole.status, whole.stop_reason) == scene.ends
-            counts = range(1 + number % size(3, nightly=1), len(whole.events), size(3, nightly=1))
+            counts = range(1 + number % size(6, nightly=1), len(whole.events), size(6, nightly=1))
             assert cut_off(scene, whole, sent, counts, tmp_path / scene.name) >= size(1, nightly=4)
 
 

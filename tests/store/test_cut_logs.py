@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from killed_runs import run_in
+from property_settings import size
 
 from agentnb import Run, Store, load_trace
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import encode
 from agentnb.errors import TraceError
 
-CUTS = 300
+CUTS = size(60, nightly=300)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from fork_server import ForkServer
 from killed_runs import LOADS, Fault, Outcome, happens, run_in
 from marked_logs import marked
-from property_settings import AT_NIGHT
+from property_settings import AT_NIGHT, size
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow
 from agentnb.core.log import events as e
@@ -42,11 +42,11 @@ def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outco
 
 
 def filled_at(whole: Run) -> list[int]:
-    """Return the first event of each kind and the last of all; at night, every other event too."""
+    """Return the first event of every second kind and the last of all; at night of each kind, and every other event too."""
     last, first = len(whole.events) - 1, dict[type[e.Event], int]()
     for event in whole.events:
         first.setdefault(type(event), event.seq)
-    return sorted({*first.values(), last, *(range(0, last, 2) if AT_NIGHT else ())})
+    return sorted({*([*first.values()][:: size(2, nightly=1)]), last, *(range(0, last, 2) if AT_NIGHT else ())})
 
 
 needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")

@@ -94,9 +94,9 @@ def started(run_id: str, parent_id: str | None = None) -> RunStarted:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
-@pytest.mark.slow("five hundred runs, each with a log, at night two thousand")
+@pytest.mark.slow("250 runs, each with a log, at night two thousand")
 def test_many_nested_runs_at_once_need_few_open_files(tmp_path: Path) -> None:
-    count = size(500, nightly=2_000)
+    count = size(250, nightly=2_000)
     done = subprocess.run(
         [sys.executable, "-c", FAN_OUT, str(count)], cwd=tmp_path, capture_output=True, text=True, check=False
     )

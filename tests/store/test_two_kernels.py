@@ -118,6 +118,7 @@ def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kerne
         assert {event.run_id for event in run.events} == {run.id}
 
 
+@pytest.mark.nightly("by day two kernels list the runs of both in order")
 def test_listing_kernel_sees_every_run_of_another_in_order(kernels: tuple[Kernel, Kernel]) -> None:
     first, second = kernels
     known = second("runs")

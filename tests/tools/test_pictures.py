@@ -167,7 +167,7 @@ def test_closed_figure_can_still_be_drawn() -> None:
 def test_figure_can_be_drawn_from_many_threads() -> None:
     figure = drawn(20, 3)
     with ThreadPoolExecutor(8) as pool:
-        result = list(pool.map(shown, [figure] * 16))
+        result = list(pool.map(shown, [figure] * 8))
     assert len({picture.data for _, picture in result}) == 1 and figure.dpi == 100
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 from snapshots import Snapshots
 from virtual_time import by_itself
 
@@ -76,7 +77,7 @@ def test_killed_workflow_recovers_from_any_event_without_repeating_steps(tmp_pat
     whole = by_itself(Workflow.from_yaml(TEXT, tools=[whole_work.work]).run(store=store, show=False))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
     assert len(store.kept) > 40
-    for folder in store.kept[:-1]:
+    for folder in store.kept[: -1 : size(3, nightly=1)]:
         here = Store(folder)
         before = here.load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
@@ -156,7 +157,7 @@ workflow:
 """
 
 
-@pytest.mark.slow("it dies after each of 80 events")
+@pytest.mark.slow("it dies after each of 80 events, by day after a third")
 def test_questions_and_failures_survive_process_death(tmp_path: Path, subtests: pytest.Subtests) -> None:
     class Person:
         def __init__(self, said: int) -> None:
@@ -173,7 +174,7 @@ def test_questions_and_failures_survive_process_death(tmp_path: Path, subtests: 
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(workflow("right", "lost").run(store=store, show=False, answer=Person(0)))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
-    for folder in store.kept[:-1]:
+    for folder in store.kept[: -1 : size(3, nightly=1)]:
         here = Store(folder)
         before = here.load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
@@ -257,7 +258,7 @@ workflow:
     assert cancelled == {"outer/inner/slow": SIBLING_FAILED, "outer/inner": SIBLING_FAILED}
     reasons = dict(zip(*(tables.steps(whole)[name].tolist() for name in ("step", "reason")), strict=True))
     assert reasons["outer/inner/slow"] == SIBLING_FAILED
-    for folder in store.kept[:-1]:
+    for folder in store.kept[: -1 : size(3, nightly=1)]:
         before = Store(folder).load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             begun.clear()
@@ -291,7 +292,7 @@ def test_questions_of_a_failed_block_stay_closed_after_any_kill(tmp_path: Path, 
         store = Snapshots(tmp_path / name / "runs")
         text = LATE.replace("LIMIT", limit).replace("OWN", str(own))
         whole = by_itself(Workflow.from_yaml(text, tools=[work]).run(store=store, suspend=True, show=False))
-        for folder in store.kept:
+        for folder in store.kept[:: size(3, nightly=1)]:
             with subtests.test(f"{name} {folder.name}"):
                 here = Store(folder)
                 how: Any = {"tools": [work], "store": here, "suspend": True}

@@ -515,7 +515,7 @@ def test_check_of_dead_ends_takes_linear_time() -> None:
             sys.setprofile(None)
         return made
 
-    assert calls(400) < 5 * calls(100)
+    assert calls(200) < 5 * calls(50)
 
 
 @pytest.mark.req("K4.5", "K4.2")

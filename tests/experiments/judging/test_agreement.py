@@ -17,7 +17,7 @@ from agentnb import agreement, labels
 from agentnb.errors import SettingsError
 from agentnb.store.run_labels import Label, append_label
 
-INTERVALS = size(40, nightly=200)
+INTERVALS = size(20, nightly=200)
 
 
 def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, ...] = ("healthy", "failed")) -> list[Label]:
@@ -61,7 +61,7 @@ def test_alpha_equals_that_of_the_package_and_plain_code(subtests: pytest.Subtes
 
 def test_interval_covers_the_true_alpha() -> None:
     rng = Random(4)
-    true = agreement(drawn(rng, 20_000, 2, 0.7)).alpha
+    true = agreement(drawn(rng, size(5_000, nightly=20_000), 2, 0.7)).alpha
     intervals = [agreement(drawn(rng, 60, 2, 0.7)).interval for _ in range(INTERVALS)]
     held = sum(low <= true <= high for low, high in intervals)
     assert at_least(0.93, INTERVALS) <= held <= at_most(0.95, INTERVALS), f"{held} of {INTERVALS} hold the true alpha"

@@ -11,11 +11,12 @@ SET = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.comm.timeouts.connect": "120s",  # a busy machine starts workers slowly
+    "distributed.worker.profile.enabled": False,
     "distributed.deploy.lost-worker-timeout": "1h",  # else a worker killed again after 15 s is never replaced
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def started_cluster() -> Iterator[Any]:
     """Client of a Dask cluster of two processes, with the required scheduler settings."""
     import dask

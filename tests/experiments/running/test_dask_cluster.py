@@ -115,6 +115,7 @@ def test_cluster_worker_without_the_key_is_named(cluster: Any) -> None:
         settings.forget_key("PLANT_KEY")
 
 
+@pytest.mark.nightly("by day one death of a worker, and pieces of logs without a cluster")
 @pytest.mark.slow("kills and replaces a worker")
 def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
@@ -198,8 +199,8 @@ def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> N
 @pytest.mark.parametrize(
     ("pool", "count"),
     [
-        pytest.param("threads", 500, marks=pytest.mark.slow("500 cells")),
-        pytest.param("cluster", 10_000, marks=pytest.mark.nightly("by day 500 cells in a pool of threads")),
+        pytest.param("threads", size(200, nightly=500), marks=pytest.mark.slow("two hundred cells")),
+        pytest.param("cluster", 10_000, marks=pytest.mark.nightly("by day 200 cells in a pool of threads")),
     ],
 )
 def test_thousands_of_cells_return_exactly_once_in_bounded_memory(
@@ -331,6 +332,7 @@ def test_notebook_workflows_and_functions_are_sent_to_a_cluster(cluster: Any) ->
         Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
 
 
+@pytest.mark.nightly("by day one death of a worker")
 @pytest.mark.slow("kills and replaces a worker")
 def test_worker_killed_during_distribution_causes_no_delay(cluster: Any) -> None:
     killed: list[str] = []

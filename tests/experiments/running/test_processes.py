@@ -45,6 +45,7 @@ def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
     assert any(row.redone for row in results.rows) and len([*(tmp_path / "exp").glob("*.jsonl")]) == 8
 
 
+@pytest.mark.nightly("by day kernels abandon endless checks, and workers die")
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows bounds no files")
 @pytest.mark.slow("starts a worker process")
 def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) -> None:

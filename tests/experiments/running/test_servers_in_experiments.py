@@ -69,6 +69,7 @@ def test_cells_share_one_process(servers: Servers, tmp_path: Path, subtests: pyt
             assert is_alive(processes_of(runs).pop()) == (held is not None)
 
 
+@pytest.mark.nightly("by day the kernel keeps one connection, and worker processes run cells")
 @pytest.mark.slow("starts a worker process with a server")
 def test_worker_process_keeps_one_connection_until_its_end(servers: Servers, tmp_path: Path) -> None:
     with use_host(Host(servers=servers)):

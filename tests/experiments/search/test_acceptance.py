@@ -12,7 +12,7 @@ from property_settings import size
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.search.acceptance import find_regressions, look_at
 
-CANDIDATES = size(150, nightly=4_000)
+CANDIDATES = size(80, nightly=4_000)
 FOLDS, TASKS = 6, 8
 """Looks at a candidate, and tasks added by each: at this number an undivided level errs three times as often."""
 

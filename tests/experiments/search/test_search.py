@@ -24,7 +24,9 @@ from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.planning import plan_problems
 from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.running.engine import InKernel
+from agentnb.experiments.search import gepa_engine
 from agentnb.experiments.search import search as search_module
+from agentnb.experiments.search.search_cells import CellPlan
 from agentnb.runtime.host.host import Host, use_host
 
 
@@ -146,6 +148,8 @@ def test_simulated_searches_without_an_effect_rarely_claim_a_gain(monkeypatch: p
 
     draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
     monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
+    monkeypatch.setattr(CellPlan, "variant", _of_one_set(CellPlan.variant))
+    monkeypatch.setattr(gepa_engine, "candidate_of", _of_same_parts(gepa_engine.candidate_of))
     monkeypatch.setattr(plan_problems, "load_trace", cache(plan_problems.load_trace))
     given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
     found = [searched(small_search(20, seed=seed, **given)) for seed in range(200)]
@@ -167,6 +171,25 @@ def _remembered(design_of: Any) -> Any:
         return known[key]
 
     return design
+
+
+def _of_one_set(variant: Any) -> Any:
+    """The variant of a set, which does not depend on the search."""
+    known: dict[Any, Any] = {}
+
+    def found(self: CellPlan, guidance: Any) -> Any:
+        key = guidance.version, guidance.version == self.start.version
+        if key not in known:
+            known[key] = variant(self, guidance)
+        return known[key]
+
+    return found
+
+
+def _of_same_parts(candidate: Any) -> Any:
+    """The candidate of these parts, made once."""
+    made = cache(lambda parts: candidate(dict(parts)))
+    return lambda parts: made(tuple(parts.items()))
 
 
 @pytest.mark.nightly("a thousand searches of real runs")

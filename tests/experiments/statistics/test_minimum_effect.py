@@ -28,6 +28,7 @@ def draw_passes(rng: np.random.Generator, rates: np.ndarray, effect: float, repe
     return a, b
 
 
+@pytest.mark.nightly("by day in drawn worlds")
 def test_planned_effect_on_pass_rates_is_detected_in_80_percent(subtests: pytest.Subtests) -> None:
     cases = {"15 tasks": (15, 1, 0.4), "29 tasks": (29, 1, 0.4), "30 tasks": (30, 1, 0.4), "repeats": (15, 5, 0.3)}
     for name, (tasks, repeats, rate) in cases.items():

@@ -258,6 +258,7 @@ def test_missing_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
     assert Install("agentnb[stats]", lead="Install it") in caught.value.advice
 
 
+@pytest.mark.nightly("by day in drawn worlds")
 def test_interval_covers_the_true_difference(subtests: pytest.Subtests) -> None:
     low, _ = bounds_of(0.95)
     for rates in ((0.5, 0.7), (0.7, 0.7)):

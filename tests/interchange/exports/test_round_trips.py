@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from exported_runs import RUNS, family
+from property_settings import size
 from round_trips import ASPECTS, HOLDS, check
 from run_builder import RunBuilder
 
@@ -82,7 +83,7 @@ def conversation(run: Run) -> list[Any]:
 def test_runs_of_other_products_survive_a_span_round_trip(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and path.name != "licences"):
         runs = load_traces(folder)
-        for form in ("otel", "openinference"):
+        for form in ("otel", *size((), nightly=("openinference",))):
             with subtests.test(f"{folder.name} as {form}"):
                 for run in runs:
                     back = load_trace(save_trace(run, tmp_path / "run", form))

@@ -96,6 +96,7 @@ def test_runs_started_by_tools_are_counted_and_listed_on_request(kernel: Any) ->
     kernel.run(f"import os\nfor one in (top.id, '{nested.split()[0]}'): os.remove(f'.agentnb/runs/{{one}}.jsonl')")
 
 
+@pytest.mark.nightly("by day kernels print it, and IPython prints a run in a terminal")
 def test_terminal_prints_the_history(tmp_path: Path) -> None:
     lines = ["%load_ext agentnb", "%agent history", "get_ipython().run_cell_magic('agent', '', 'hello')", "%agent history"]
     code = (
