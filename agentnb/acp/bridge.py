@@ -44,8 +44,8 @@ def connect_streams(path: str) -> None:
 
 def run_connected(folder: Path, command: list[str]) -> None:
     """Become the command, and leave a process behind that connects the ports with the sockets."""
-    listeners = {_listen(int(path.name)): path for path in folder.iterdir() if path.name.isdigit()}
-    proxy = _listen(0)  # last, so that it takes none of their ports
+    listeners = {_open_port(int(path.name)): path for path in folder.iterdir() if path.name.isdigit()}
+    proxy = _open_port(0)  # last, so that it takes none of their ports
     if middle := os.fork():
         os.waitpid(middle, 0)
         address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
@@ -58,7 +58,7 @@ def run_connected(folder: Path, command: list[str]) -> None:
     _accept(proxy, folder / PROXY)
 
 
-def _listen(port: int) -> socket.socket:
+def _open_port(port: int) -> socket.socket:
     """Listen on a port at all addresses. In a network of its own, these are the loopback's."""
     if socket.has_dualstack_ipv6():
         return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
