@@ -520,10 +520,14 @@ def _keep_completed(cells: Iterable[CellValue]) -> list[CellValue]:
     return [cell for cell in cells if cell.row.is_completed]
 
 
-def describe_equal(value: float, tasks: int) -> str:
-    """Describe a difference that is the same in all tasks."""
-    difference = format_difference(value)
-    return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
+def describe_equal(value: str, sizes: Sequence[int]) -> str:
+    """Describe a mean that is the same in all clusters. Single tasks and runs may differ from it."""
+    return f"{value} on average in each of {count_units(sizes)}"
+
+
+def count_units(sizes: Sequence[int]) -> str:
+    """Return the number of independent units: tasks, or clusters of tasks with these sizes."""
+    return pluralize(len(sizes), "task" if max(sizes, default=1) == 1 else "cluster")
 
 
 def _describe(comparison: Comparison) -> str:
@@ -531,7 +535,7 @@ def _describe(comparison: Comparison) -> str:
     if comparison.missing or not isinstance(analysis, Difference):
         return comparison.missing
     if analysis.interval is None:
-        return describe_equal(analysis.value, analysis.tasks)
+        return describe_equal(format_difference(analysis.value), analysis.sizes)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     seen = "" if find_sign(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"

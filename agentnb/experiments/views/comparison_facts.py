@@ -17,6 +17,7 @@ from agentnb.experiments.planning.experiment_checks import MEASURES
 from agentnb.experiments.results.comparison import (
     PASSES,
     Comparison,
+    count_units,
     describe_equal,
     find_sign,
     format_difference,
@@ -35,6 +36,7 @@ MAX_REASONS = 2
 """Maximum number of reasons for missing values named per variant."""
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
+_OF_RATIOS = "compared with {!r}: geometric mean of the tasks' ratios"
 
 
 class Fact(NamedTuple):
@@ -140,18 +142,12 @@ def _verdict(comparison: Comparison) -> str:
         return f"{comparison.missing}."
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
-    if analysis.interval is None:
-        if _is_zero(analysis):
-            return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
-        return (
-            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}"
-            f"{_exceptions(analysis, 'differ from this')}"
-        )
+    equal = "" if analysis.interval else _describe_equal(comparison, analysis)
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < comparison.level:
-        return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{rests}"
+        return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{equal}{rests}"
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
-    return f"No difference is shown{_at_look(comparison)}{adjusted}.{_detectable(comparison)}"
+    return f"No difference is shown{_at_look(comparison)}{adjusted}.{equal or _detectable(comparison)}"
 
 
 def _at_look(comparison: Comparison) -> str:
@@ -241,16 +237,17 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
-        return describe_equal(analysis.value, analysis.tasks)
+        return f"{describe_equal(format_difference(analysis.value), analysis.sizes)}, {_adjusted_p(comparison, analysis)}"
     value, low, high = format_differences(analysis.value, *analysis.interval)
-    parts = [value, f"95 % interval {low} to {high}"]
+    alone = "" if comparison.p_adjusted is None else f" (unadjusted {format_p(analysis.p_value)}; the interval is not adjusted)"
+    return f"{value}, 95 % interval {low} to {high}, {_adjusted_p(comparison, analysis)}{alone}"
+
+
+def _adjusted_p(comparison: Comparison, analysis: Difference) -> str:
+    """Return the p value that decides: adjusted for the comparisons made, if there are several."""
     if comparison.p_adjusted is None:
-        parts.append(format_p(analysis.p_value))
-    else:
-        family = pluralize(comparison.family, "comparison")
-        alone = f"unadjusted {format_p(analysis.p_value)}; the interval is not adjusted"
-        parts.append(f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {family} ({alone})")
-    return ", ".join(parts)
+        return format_p(analysis.p_value)
+    return f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {pluralize(comparison.family, 'comparison')}"
 
 
 def _look(comparison: Comparison) -> Iterator[Fact]:
@@ -338,7 +335,7 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
         if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
             yield Fact(RATIO_NAMES[name], "$0 in both")
         else:
-            yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
+            yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), _OF_RATIOS.format(comparison.b))
             if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
                 completed = format_ratio(comparison.ratios_of_completed[name], comparison.a)
                 yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, place="folded")
@@ -360,9 +357,15 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     )
 
 
-def _exceptions(analysis: Difference, differ: str = "differ") -> str:
-    share = analysis.max_exception_share
-    return "" if share is None else f" At most {share:.0%} of all tasks {differ} (95 % confidence)."
+def _describe_equal(comparison: Comparison, analysis: Difference) -> str:
+    """Describe a mean difference that is the same in all clusters, and how many others may not have been drawn."""
+    difference, share = format_difference(analysis.value), analysis.max_exception_share or 1.0
+    kind = "task" if max(analysis.sizes) == 1 else "cluster"
+    test = "" if _is_zero(analysis) else f" (sign flips: {_adjusted_p(comparison, analysis)})"
+    return (
+        f" The mean difference is {difference} in each of the {count_units(analysis.sizes)}{test}. If these are a random sample,"
+        f" at most {100 * share:.0f} % of such {kind}s would show another one in one such set of runs (95 % confidence)."
+    )
 
 
 def _detectable(comparison: Comparison) -> str:
