@@ -44,7 +44,8 @@ def estimate_ratio(
     if isinstance(difference, TooFewTasks):
         return difference
     interval = difference.interval and (exp(difference.interval[0]), exp(difference.interval[1]))
-    return Ratio(exp(difference.value), interval, *difference[2:6])
+    counts = (difference.tasks, difference.left_out, difference.sizes)
+    return Ratio(exp(difference.value), interval, difference.p_value, *counts)
 
 
 def _compute_logs(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[list[float], list[float]]:
