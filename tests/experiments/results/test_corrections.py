@@ -102,6 +102,15 @@ def test_uncorrectable_estimate_explains_the_reason(subtests: pytest.Subtests) -
         assert [note for note in compared(rows).notes if "not corrected" in note]
         assert not [note for note in compared(rows, quality(labels)).notes if "not corrected" in note]
         assert [note for note in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in note]
+        assert not [note for note in compared(rows, quality(labels)).notes if "disputed" in note]
+    with subtests.test("disputed runs: a note"):
+        for count, runs in ((1, "1 disputed run is"), (2, "2 disputed runs are")):
+            for found in (quality(labels), quality({}, table(40, 5, 5, 40))):
+                (note,) = [note for note in compared(rows, replace(found, disputed=count)).notes if "disputed" in note]
+                assert note.partition("; ")[2].startswith(f"{runs} left out, so the sample is not random")
+    with subtests.test("labels of other runs: an assumption"):
+        told = "on all labelled runs, assumed to be the same in both variants, and as in the labelled runs"
+        assert [note for note in compared(rows, quality({}, table(40, 5, 5, 40))).notes if note.endswith(told)]
     with subtests.test("a judge no better than chance"), pytest.raises(SettingsError, match="better than chance"):
         compared(rows, quality({}, table(5, 5, 5, 5)))
     with subtests.test("another judge"), pytest.raises(SettingsError, match="but the primary is"):
