@@ -23,6 +23,7 @@ RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
+_NO_EFFECTS: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +216,9 @@ def design_of(
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = (looks[-1].level if looks else ALPHA) / max(1, len(variants) - 1)  # Holm's first step
-    assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
-    if is_by_round or len(variants) < 2:
-        assumption, effects = BY_ROUND if is_by_round else SINGLE, ()
+    assumption, effects = BY_ROUND if is_by_round else SINGLE, _NO_EFFECTS
+    if not is_by_round and len(variants) > 1:
+        assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
     known_effects = [effect for effect in effects if effect is not None]
     rates = zip(PASS_RATES, effects, strict=True) if assumption == "any_rate" and known_effects else ()
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
