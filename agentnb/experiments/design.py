@@ -149,8 +149,8 @@ def describe_rates(design: Design) -> str:
         return ""
     if not design.hopeless_rates:
         return " at any pass rate, if the effect is the same in every task"
-    known = [100 * rate for rate in PASS_RATES if rate not in design.hopeless_rates]
-    return f" at pass rates from {known[0]:g} to {known[-1]:g} %; at {100 * design.hopeless_rates[-1]:g} % no difference has it"
+    rates = [100 * rate for rate in PASS_RATES if rate not in design.hopeless_rates]
+    return f" at pass rates from {rates[0]:g} to {rates[-1]:g} %; at {100 * design.hopeless_rates[-1]:g} % no difference has it"
 
 
 def describe_reserve(design: Design) -> str:

@@ -10,7 +10,7 @@ from agentnb.experiments.report.document import Block, Grid, Heading, Paragraph
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.results.comparison import format_with_limits
 from agentnb.experiments.results.experiment_results import Results
-from agentnb.experiments.rounds.lift import OF_EFFECT, lift
+from agentnb.experiments.rounds.lift import lift
 from agentnb.experiments.views.numbers import format_p
 
 NO_VARIANT = (
@@ -47,7 +47,7 @@ def lift_of(results: Results) -> Iterator[Block]:
     for effect in effects:
         if effect["unknown"]:
             names = ", ".join(str(effect[name]) for name in ("model", "set", "kind", "trigger"))
-            yield Paragraph(f"{names}: {effect['note'].removeprefix(OF_EFFECT).strip('; ')}.")
+            yield Paragraph(f"{names}: {effect['note']}.")
     outcome = results.plan.frozen["near_outcome"]
     yield Paragraph(f"The outcome is {outcome}. An effect without an interval has draws in too few tasks.")
 

@@ -18,7 +18,6 @@ from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.views.comparison_facts import (
-    NOT_RANDOMISED,
     estimate,
     facts,
     heading,
@@ -126,7 +125,7 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
         varied = [*sensitivity(comparison)]
         if varied:
             yield Facts([fact[:3] for fact in varied])
-        if any(NOT_RANDOMISED in fact.meaning for fact in varied):
+        if varied and not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
             yield Paragraph(OF_COMPLETED)
         if comparison.robustness:
             yield Paragraph(f"{comparison.robustness}.")

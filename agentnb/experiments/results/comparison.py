@@ -308,7 +308,7 @@ class Comparison:
         if isinstance(result, TooFewTasks):
             return result
         extremes = [test(units, margin) for units in self._extreme_units or ()]
-        turns = any(isinstance(one, TooFewTasks) or one.is_equivalent != result.is_equivalent for one in extremes)
+        turns = any(isinstance(extreme, TooFewTasks) or extreme.is_equivalent != result.is_equivalent for extreme in extremes)
         return result._replace(turned_by=self.missing_values if turns else 0)
 
     @cached_property

@@ -251,8 +251,8 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
         rates, pooled = [*map(rates_of, own)], rates_of([run for arm in own for run in arm])
         line_a, line_b = (_line_by_arm(of_arm, pooled) for of_arm in rates)
         text = " and ".join(str(of_arm.runs) for of_arm in rates)
-        told = f"corrected with {text} labelled runs of the variants, assuming a random sample"
-        return Correction(line_a, line_b, told + _describe_disputed(quality))
+        text = f"corrected with {text} labelled runs of the variants, assuming a random sample"
+        return Correction(line_a, line_b, text + _describe_disputed(quality))
     rates_of_all = quality.rates
     shares = (rates_of_all.sensitivity, rates_of_all.specificity)
     bounds = [(share.low, share.value, share.high) for share in shares]
