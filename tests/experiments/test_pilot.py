@@ -90,7 +90,8 @@ def test_pilot_estimates_the_unknowns_of_the_design(tmp_path: Path) -> None:
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
     assert pilot.components is not None and pilot.seconds is not None and pilot.clustering is not None
     design = experiment.design()
-    assert design.assumption == "pilot" and design.seconds is not None
+    assert design.assumption == "pilot" and design.seconds is not None and design.pilot_tasks == 6
+    assert experiment.design(pass_rate=0.4).pilot_tasks == 0
     results = experiment.run_sync(show=False)
     assert len(results.rows) == 24
     seeds = {row.seed for row in results.rows}

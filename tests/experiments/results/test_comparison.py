@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effec
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import format_estimate
+from agentnb.experiments.views.numbers import format_estimate, format_ratio
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -266,6 +267,19 @@ def test_second_cost_analysis_excludes_runs_cut_short() -> None:
     )
 
 
+def test_ratio_of_typical_tasks_is_not_that_of_totals() -> None:
+    """In the tasks by a half less or a half more; the largest task alone makes the totals grow."""
+    costs = {"a": [1.0] * 11 + [300.0], "b": [2.0] * 11 + [200.0]}
+    arms = [
+        [replace(row, cost=cost) for row, cost in zip(arm(name, {f"t{n:02}": [True] for n in range(12)}), of, strict=True)]
+        for name, of in costs.items()
+    ]
+    found = Comparison("a", "b", "ok", *arms)
+    less = 100 * (1 - (0.5**11 * 1.5) ** (1 / 12))
+    assert format_ratio(found.ratios["cost"], "a").startswith(f"in a typical task {less:.0f} % less with 'a' (95 % interval ")
+    assert sum(costs["a"]) > sum(costs["b"]) and "geometric mean of the tasks' ratios" in comparison_text(found)
+
+
 def test_only_identical_runs_are_called_identical() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
     assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs has the same replies and calls")
@@ -291,6 +305,14 @@ def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:
     results = small(6, {"off": "off", "one": "matrix", "two": {"policy": "minimal"}}).run_sync(show=False)
     comparison = compare(results)
     assert [(one.a, one.b) for one in comparison] == [("one", "off"), ("two", "off")]
+    six = {
+        "rows_a": arm("a", {f"t{n:02}": [n < 6] for n in range(40)}),
+        "rows_b": arm("b", {f"t{n:02}": [False] for n in range(40)}),
+    }
+    alone = Comparison("a", "b", "ok", **six)
+    adjusted = replace_fields(alone, family=2, p_adjusted=2 * alone.p_value)  # type: ignore[operator]
+    assert alone.p_value < 0.05 < adjusted.p_adjusted  # type: ignore[operator]
+    assert ["detectable" in repr(one) for one in (alone, adjusted)] == [False, True]
     halves = [[n % 2 == 0] for n in range(40)], [[n % 2 > 0] for n in range(40)]
     of_two = Comparison(
         "a",

@@ -84,6 +84,8 @@ def test_corrected_difference_equals_plain_code() -> None:
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
     assert high > comparison.difference and comparison.mde > 0
+    of_two, alone, power = (NormalDist().inv_cdf(share) for share in (0.9875, 0.975, 0.8))
+    assert replace(comparison, family=2).mde / comparison.mde == approx((of_two + power) / (alone + power))
 
 
 def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
@@ -128,7 +130,7 @@ def test_missing_verdicts_are_distinguished_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness
-    assert "1 missing verdict" in compared(rows, quality(labels)).robustness
+    assert compared(rows, quality(labels)).robustness.startswith("With 1 missing verdict at either extreme, ")
 
 
 def test_corrected_difference_at_its_bound_keeps_an_interval() -> None:
