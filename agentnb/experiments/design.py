@@ -17,8 +17,8 @@ from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = tuple(percent / 100 for percent in range(5, 55, 5))
 """Pass rates whose minimum effects are computed if none is known; p and 1 - p give the same effect."""
-FEW_PILOT_TASKS = 6
-"""With at most this many tasks, one pilot in ten underestimates the standard deviation by half."""
+FEW_PILOT_TASKS = 5
+"""With at most this many tasks, one pilot in ten finds only about half of the standard deviation."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"

@@ -265,7 +265,7 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """Share of tasks for which all k of k runs pass, by variant; empty unless the primary is pass/fail.
+        """Chance that k runs of a task all pass, averaged over tasks, by variant; empty unless the primary is pass/fail.
 
         If there are several models, a task's shares are averaged over them.
         """
