@@ -147,7 +147,7 @@ def _effect_row(
         "p_adjusted": None,
         "note": OF_EFFECT
         + _too_few(estimate)
-        + _unknown(*[len(arm) - len(of) for arm, of in zip(arms, judged, strict=True)])
+        + _count_unknown(*[len(arm) - len(of) for arm, of in zip(arms, judged, strict=True)])
         + unplanned,
     }
 
@@ -168,7 +168,7 @@ def _too_few(estimate: WeightedDifference) -> str:
     return f"; no {lacks} (NaN): each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
 
 
-def _unknown(after: int, without: int) -> str:
+def _count_unknown(after: int, without: int) -> str:
     if not after and not without:
         return ""
     counts = f"{after:,} and {without:,} outcomes are unknown (after the set, after the other) and left out"
