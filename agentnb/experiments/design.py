@@ -15,12 +15,15 @@ from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
 from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
-PASS_RATES = (0.05, 0.25, 0.5)
-"""Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
+PASS_RATES = tuple(percent / 100 for percent in range(5, 55, 5))
+"""Pass rates whose minimum effects are computed if none is known; p and 1 - p give the same effect."""
+FEW_PILOT_TASKS = 5
+"""With at most this many tasks, one pilot in ten finds only about half of the standard deviation."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
+_NO_EFFECTS: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,10 @@ class Design:
     """Number of clusters of tasks, the units of the test; a task without a cluster is its own cluster."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, set if the pass rate is unknown."""
+    hopeless_rates: tuple[float, ...] = ()
+    """Those of `PASS_RATES` at which no possible difference has 80 per cent power, set if the pass rate is unknown."""
+    pilot_tasks: int = 0
+    """Number of tasks of the pilot on which the minimum effect is based, or 0."""
     budget: float | None = None
     """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
@@ -93,8 +100,8 @@ class Design:
 GROUNDS = {
     "pilot": "estimated by the pilot",
     "pilot_spread": "estimated by the pilot",
-    "pass_rate": "at this pass rate, if all tasks pass equally often",
-    "any_rate": "depends on the pass rate, here equal for all tasks; a pilot or pass_rate= narrows the range",
+    "pass_rate": "at this pass rate, if pass rate and effect are the same in every task",
+    "any_rate": "depends on the pass rate, here equal for all tasks, as is the effect; a pilot or pass_rate= narrows the range",
     "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     SINGLE: "with one variant there is nothing to compare",
@@ -133,7 +140,17 @@ def describe_effect(design: Design) -> str:
     if design.minimum_effect is None:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
-    return f"{least}{design.minimum_effect:.2g} with 80 % power"
+    return f"{least}{design.minimum_effect:.2g} with 80 % power{describe_rates(design) if design.hopeless_rates else ''}"
+
+
+def describe_rates(design: Design) -> str:
+    """Return the pass rates for which the minimum effect holds, and those for which there is none; "" if the rate is known."""
+    if design.assumption != "any_rate":
+        return ""
+    if not design.hopeless_rates:
+        return " at any pass rate, if the effect is the same in every task"
+    rates = [100 * rate for rate in PASS_RATES if rate not in design.hopeless_rates]
+    return f" at pass rates from {rates[0]:g} to {rates[-1]:g} %; at {100 * design.hopeless_rates[-1]:g} % no difference has it"
 
 
 def describe_reserve(design: Design) -> str:
@@ -198,11 +215,12 @@ def design_of(
     ``is_by_round``: whether guidance sets are drawn for each round, in which case no complete runs are compared.
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
-    alpha = looks[-1].level if looks else ALPHA
-    assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
-    if is_by_round or len(variants) < 2:
-        assumption, effects = BY_ROUND if is_by_round else SINGLE, ()
+    alpha = (looks[-1].level if looks else ALPHA) / max(1, len(variants) - 1)  # Holm's first step
+    assumption, effects = BY_ROUND if is_by_round else SINGLE, _NO_EFFECTS
+    if not is_by_round and len(variants) > 1:
+        assumption, effects = _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
     known_effects = [effect for effect in effects if effect is not None]
+    rates = zip(PASS_RATES, effects, strict=True) if assumption == "any_rate" and known_effects else ()
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
         tasks=len(tasks),
@@ -217,6 +235,8 @@ def design_of(
         unseeded=unseeded,
         clusters=len(sizes),
         least_effect=min(known_effects) if len(known_effects) > 1 else None,
+        hopeless_rates=tuple([rate for rate, effect in rates if effect is None]),
+        pilot_tasks=pilot.tasks if pilot is not None and assumption.startswith("pilot") else 0,
         looks=looks,
     )
 

@@ -65,7 +65,7 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.workflow.workflow import Workflow
 
 EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
-"""Frozen rules for incomplete runs."""
+"""Names the rules for incomplete runs, which a report states in full. Part of the hash of every plan, so never reworded."""
 SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_seconds")
 """Settings that are checked individually."""
 

@@ -13,14 +13,20 @@ from small_experiments import CHATTY, small
 
 from agentnb import Experiment
 from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.design import PASS_RATES
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_passes
 
 
 def test_design_states_the_cell_count_and_the_unknowns() -> None:
     design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
     assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
-    assert design.assumption == "any_rate" and design.clusters == 30
+    assert design.assumption == "any_rate" and design.clusters == 30 and design.hopeless_rates == ()
     assert design.minimum_effect is not None and design.least_effect is not None and design.least_effect < design.minimum_effect
+    few = small(12, primary="answered").design()
+    effects = {rate: plan_minimum_effect_of_passes([1] * 12, 1, rate) for rate in PASS_RATES}
+    assert few.minimum_effect == max(effect for effect in effects.values() if effect is not None)
+    assert few.hopeless_rates == tuple([rate for rate, effect in effects.items() if effect is None]) == (0.45, 0.5)
+    assert "at pass rates from 5 to 40 %; at 50 % no difference has it" in repr(few)
     unknown = small(30, primary="rounds").design()
     assert unknown.minimum_effect is None and "unknown" in repr(unknown)
 
@@ -41,6 +47,8 @@ def test_design_counts_units_exactly_as_the_test_does() -> None:
     assert once == plan_minimum_effect_of_passes([1] * 24, 1, 0.4)
     assert effect(12) == plan_minimum_effect_of_passes([2] * 12, 1, 0.4) != once
     two = effect(24, models=[CHATTY, "simulated:disciplined"])
+    three = effect(24, variants={"a": "off", "b": "matrix", "c": {"policy": "minimal"}})
+    assert three == plan_minimum_effect_of_passes([1] * 24, 1, 0.4, alpha=0.025) > once
     assert two == effect(24, repeats=2) == plan_minimum_effect_of_passes([1] * 24, 2, 0.4) < once
 
 
@@ -82,7 +90,8 @@ def test_pilot_estimates_the_unknowns_of_the_design(tmp_path: Path) -> None:
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
     assert pilot.components is not None and pilot.seconds is not None and pilot.clustering is not None
     design = experiment.design()
-    assert design.assumption == "pilot" and design.seconds is not None
+    assert design.assumption == "pilot" and design.seconds is not None and design.pilot_tasks == 6
+    assert experiment.design(pass_rate=0.4).pilot_tasks == 0
     results = experiment.run_sync(show=False)
     assert len(results.rows) == 24
     seeds = {row.seed for row in results.rows}

@@ -22,6 +22,7 @@ from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.experiments.statistics.clusters import ClusterDifferences, compute_differences, make_test
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import facts, verdict
+from agentnb.experiments.views.comparison_view import comparison_text
 
 DRAWS, TASKS = size(300, nightly=5_000), 60
 STAGES = [range(24), range(24, 36), range(36, 48), range(48, 60)]
@@ -127,3 +128,6 @@ def test_design_and_comparison_state_levels_and_price_of_looks(snapshot: Snapsho
     (fact,) = [each for each in facts(comparison) if each.name == "Planned look"]
     assert comparison.price is not None and f"{comparison.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
     assert verdict(comparison) == snapshot
+    first = next(each for each in facts(comparison) if each.name == "Difference").value
+    assert ", 95 % interval, valid over all 2 looks, " in first
+    assert "valid over" not in comparison_text(replace(comparison, look=None))

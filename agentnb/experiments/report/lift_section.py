@@ -44,6 +44,10 @@ def lift_of(results: Results) -> Iterator[Block]:
         return
     effects = frame.astype(object).where(frame.notna(), None).to_dict("records")
     yield Grid(HEADINGS, [_row(effect) for effect in effects], range(5, len(HEADINGS)))
+    for effect in effects:
+        if effect["unknown"]:
+            names = ", ".join(str(effect[name]) for name in ("model", "set", "kind", "trigger"))
+            yield Paragraph(f"{names}: {effect['note']}.")
     outcome = results.plan.frozen["near_outcome"]
     yield Paragraph(f"The outcome is {outcome}. An effect without an interval has draws in too few tasks.")
 

@@ -31,6 +31,10 @@ ANALYSIS = (
     " equal weight",
     "Two tests of the mean must agree: sign flips of whole clusters, and t with cluster-robust standard errors (CR2)",
     "Each 95 % interval covers the intervals of both tests; multiple comparisons are Holm-adjusted",
+    "Runs ended by a limit, a policy or an unusable reply: a check that passes or fails is not passed, one that gives a number"
+    " or an error is missing, and a check or measure of the record counts",
+    "Runs ended by the provider, a kill or a person: missing",
+    "The second analysis leaves out all of these runs",
 )
 NOT_NAMED = "not named"
 """Placeholder for a model whose replies do not name it."""
@@ -99,7 +103,6 @@ def _analysis(results: Results, setup: Setup) -> str:
         *[f"{name} is a verdict of the model {model}" for name, model in _judges(setup)],
         *(lift_section.ANALYSIS if results.is_by_round else ANALYSIS),
     ]
-    sentences += _exclusions(results)
     if (look := results.look) is not None:
         planned = f"{pluralize(look.of, 'look')} were planned after whole tasks, with alpha spending of O'Brien-Fleming type"
         sentences.append(f"{planned}: these are the results of {look}, whose level is {look.level:.2g}")
@@ -116,12 +119,6 @@ def _meaning(results: Results, setup: Setup) -> str:
 def _judges(setup: Setup) -> list[tuple[str, str]]:
     """Return the checks that ask a model, each with the model's name."""
     return [(check.name, name_of(check.function.model)) for check in setup.checks if isinstance(check.function, AskedCheck)]
-
-
-def _exclusions(results: Results) -> list[str]:
-    """Return the frozen exclusions, each worded as the beginning of a sentence."""
-    texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
-    return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 
 
 def _change(variant: Variant) -> str:

@@ -17,7 +17,15 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.rows import STATES
-from agentnb.experiments.views.comparison_facts import estimate, facts, heading, sensitivity, shares, states_of, verdict
+from agentnb.experiments.views.comparison_facts import (
+    estimate,
+    facts,
+    heading,
+    sensitivity,
+    shares,
+    states_of,
+    verdict,
+)
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 LIMITS = (
@@ -25,6 +33,11 @@ LIMITS = (
     "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are not adjusted for each"
     " other or for planned looks.",
     "A result without a difference does not prove equality: one below the minimum detectable effect is often missed.",
+)
+OF_EARLY_LOOKS = "A difference shown at an early look is on average too large; quote its interval."
+OF_COMPLETED = (
+    "Completion can depend on the variant, so the comparison of completed runs is not randomised: it checks the first analysis,"
+    " and shows no effect of its own."
 )
 OF_PERSONAS = "All models are simulated personas: their results say nothing about language models."
 
@@ -112,6 +125,8 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
         varied = [*sensitivity(comparison)]
         if varied:
             yield Facts([fact[:3] for fact in varied])
+        if varied and not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
+            yield Paragraph(OF_COMPLETED)
         if comparison.robustness:
             yield Paragraph(f"{comparison.robustness}.")
         if not varied:
@@ -124,4 +139,6 @@ def _limits(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Blo
     yield Heading("Limits of the claim")
     are_personas = all(is_persona(row.model) for row in results.rows)
     warnings = dict.fromkeys(f"{heading(comparison)[0]}: {text}" for comparison in comparisons for text in comparison.warnings)
-    yield Bullets([*LIMITS, *([OF_PERSONAS] if are_personas else []), *warnings])
+    is_early = results.look is not None and not results.look.is_last
+    further = [*([OF_EARLY_LOOKS] if is_early else []), *([OF_PERSONAS] if are_personas else [])]
+    yield Bullets([*LIMITS, *further, *warnings])

@@ -152,16 +152,15 @@ class Comparison:
     @cached_property
     def extremes(self) -> tuple[AnyDifference, AnyDifference] | None:
         """Lowest and highest difference that missing values allow within `value_limits`, or None if no values are missing."""
-        if self.value_limits is None or not self.missing_values:
+        if self._extreme_units is None:
             return None
-        (a, b), (low, high) = self.cells, self.value_limits
-        lowest, highest = (units_of(impute(a, value_a), impute(b, value_b)) for value_a, value_b in ((low, high), (high, low)))
-        return self._analyse(lowest), self._analyse(highest)
+        lowest, highest = map(self._analyse, self._extreme_units)
+        return lowest, highest
 
     @property
     def could_turn(self) -> bool | None:
-        """True if missing values could move 0 into or out of the interval; None if no values are missing or the difference is
-        unknown.
+        """True if missing values could move 0 into or out of the interval, by their extremes; None if no values are missing or
+        the difference is unknown.
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
@@ -169,15 +168,21 @@ class Comparison:
 
     @property
     def robustness(self) -> str:
-        """A sentence on whether missing values could change the result; empty if no values are missing."""
+        """A sentence on whether missing values could change the result; empty if no values are missing.
+
+        Only for single passes and failures do the extremes show what every mixture of missing values does.
+        """
         if self.could_turn is None:
             return ""
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
         values = pluralize(self.missing_values, kind)
-        within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
-        could = "could" if self.could_turn else "cannot"
-        unadjusted = "" if self.p_adjusted is None else "unadjusted "  # the extremes are not adjusted
-        return f"{values} {could} change the {unadjusted}result{within}"
+        unadjusted = "" if self.p_adjusted is None else " (unadjusted)"  # the extremes are not adjusted
+        is_exact = self.discordant is not None and self.quality is None
+        if self.could_turn or is_exact:
+            return f"{values} {'could' if self.could_turn else 'cannot'} change whether a difference is shown{unadjusted}"
+        seen = "" if self.limits or self._seen <= {*PASSES} else " of the values seen"
+        shown = "a difference is shown" if find_sign(self.analysis) else "no difference is shown"
+        return f"With {values} at either extreme{seen}, {shown}{unadjusted}; mixtures were not tried"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -221,15 +226,17 @@ class Comparison:
     def mde(self) -> float | None:
         """Minimum detectable effect: the difference that such a comparison detects with 80 per cent power.
 
-        None at a planned look before the last, because the comparison continues.
+        For several comparisons, at the level of Holm's first step. None at a planned look before the last, because the
+        comparison continues.
         """
         if self.look is not None and not self.look.is_last:
             return None
+        alpha = self.level / self.family
         if self._correction is not None:  # its interval has about the same width for any difference
-            deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(POWER)
+            needed, deviations, power = map(NormalDist().inv_cdf, (1 - alpha / 2, 1 - self.level / 2, POWER))
             low, high = self.interval or (0.0, 0.0)
-            return (1 + power / deviations) * (high - low) / 2 or None
-        return self._by_unit(estimate_minimum_effect, self.units, alpha=self.level)
+            return (needed + power) / deviations * (high - low) / 2 or None
+        return self._by_unit(estimate_minimum_effect, self.units, alpha=alpha)
 
     @cached_property
     def is_identical(self) -> bool:
@@ -258,7 +265,7 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """Share of tasks for which all k of k runs pass, by variant; empty unless the primary is pass/fail.
+        """Chance that k runs of a task all pass, averaged over tasks, by variant; empty unless the primary is pass/fail.
 
         If there are several models, a task's shares are averaged over them.
         """
@@ -286,14 +293,23 @@ class Comparison:
         return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
-        """Test whether the variants differ by less than the margin, using two one-sided tests paired by task."""
+        """Test whether the variants differ by less than the margin, using two one-sided tests paired by task.
+
+        If values are missing, the test is repeated with both of their extremes.
+        """
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(
                 f"margin must be a positive, finite number, got {margin!r}", "Give a number above 0, such as 0.1"
             )
         if self._correction is not None:
             raise SettingsError("Equivalence cannot be tested for corrected differences", "Compare c.interval with the margin")
-        return self._by_unit(assess_equivalence, self.units, margin, alpha=self.level)
+        test = partial(self._by_unit, assess_equivalence, alpha=self.level)
+        result = test(self.units, margin)
+        if isinstance(result, TooFewTasks):
+            return result
+        extremes = [test(units, margin) for units in self._extreme_units or ()]
+        turns = any(isinstance(extreme, TooFewTasks) or extreme.is_equivalent != result.is_equivalent for extreme in extremes)
+        return result._replace(turned_by=self.missing_values if turns else 0)
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -352,6 +368,14 @@ class Comparison:
     def _seen(self) -> set[float]:
         """The values that are known."""
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
+
+    @cached_property
+    def _extreme_units(self) -> tuple[list[Unit], list[Unit]] | None:
+        """The units with missing values imputed for the lowest and the highest difference, or None if none are missing."""
+        if self.value_limits is None or not self.missing_values:
+            return None
+        (a, b), (low, high) = self.cells, self.value_limits
+        return units_of(impute(a, low), impute(b, high)), units_of(impute(a, high), impute(b, low))
 
     @cached_property
     def pairs(self) -> list[tuple[CellValue, CellValue]]:
@@ -520,10 +544,14 @@ def _keep_completed(cells: Iterable[CellValue]) -> list[CellValue]:
     return [cell for cell in cells if cell.row.is_completed]
 
 
-def describe_equal(value: float, tasks: int) -> str:
-    """Describe a difference that is the same in all tasks."""
-    difference = format_difference(value)
-    return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
+def describe_equal(value: str, sizes: Sequence[int]) -> str:
+    """Describe a mean that is the same in all clusters. Single tasks and runs may differ from it."""
+    return f"{value} on average in each of {count_units(sizes)}"
+
+
+def count_units(sizes: Sequence[int]) -> str:
+    """Return the number of independent units: tasks, or clusters of tasks with these sizes."""
+    return pluralize(len(sizes), "task" if max(sizes, default=1) == 1 else "cluster")
 
 
 def _describe(comparison: Comparison) -> str:
@@ -531,10 +559,10 @@ def _describe(comparison: Comparison) -> str:
     if comparison.missing or not isinstance(analysis, Difference):
         return comparison.missing
     if analysis.interval is None:
-        return describe_equal(analysis.value, analysis.tasks)
+        return describe_equal(format_difference(analysis.value), analysis.sizes)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    seen = "" if find_sign(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
+    seen = "" if p_value < comparison.level or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
     difference = format_with_limits(analysis.value, analysis.interval)
     return f"{difference}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 

@@ -3,8 +3,8 @@
 If labelled runs of both variants were drawn at random, each variant is corrected by its own labels: the pass rate is the share
 of correct verdicts among the passed verdicts, and of wrong verdicts among the failed ones, weighted by how many runs get each
 verdict. This makes no assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from
-binomial data with misclassifications, Journal of the American Statistical Association 65. If other runs were labelled, the pass
-rate is computed from sensitivity and specificity, which are assumed to be equal in both variants. Source: Rogan and Gladen
+binomial data with misclassifications, Journal of the American Statistical Association 65. Otherwise the pass rate is computed
+from sensitivity and specificity, assumed to be the same in both variants, and as in the labelled runs. Source: Rogan and Gladen
 (1978), Estimating prevalence from the results of a screening test, American Journal of Epidemiology 107.
 
 Both methods are linear in the verdict, so the paired estimate of the verdicts carries over. Its interval is widened by moving
@@ -251,7 +251,8 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
         rates, pooled = [*map(rates_of, own)], rates_of([run for arm in own for run in arm])
         line_a, line_b = (_line_by_arm(of_arm, pooled) for of_arm in rates)
         text = " and ".join(str(of_arm.runs) for of_arm in rates)
-        return Correction(line_a, line_b, f"corrected with {text} labelled runs of the variants, assuming a random sample")
+        text = f"corrected with {text} labelled runs of the variants, assuming a random sample"
+        return Correction(line_a, line_b, text + _describe_disputed(quality))
     rates_of_all = quality.rates
     shares = (rates_of_all.sensitivity, rates_of_all.specificity)
     bounds = [(share.low, share.value, share.high) for share in shares]
@@ -263,8 +264,16 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
         )
     (first_low, first, first_high), (second_low, second, second_high) = limits
     line = Line((first, second), ((first_low, first_high), (second_low, second_high)), is_by_arm=False)
-    text = "corrected with the sensitivity and specificity on other labelled runs, assumed equal in both variants"
-    return Correction(line, line, text)
+    text = "corrected with the sensitivity and specificity on all labelled runs"
+    text += ", assumed to be the same in both variants, and as in the labelled runs"
+    return Correction(line, line, text + _describe_disputed(quality))
+
+
+def _describe_disputed(quality: JudgeQuality) -> str:
+    if not quality.disputed:
+        return ""
+    runs = "1 disputed run is" if quality.disputed == 1 else f"{quality.disputed:,} disputed runs are"
+    return f"; {runs} left out, so the sample is not random and the judge looks better than it is: settle them first"
 
 
 def _find_labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[LabelledRun]:

@@ -33,8 +33,8 @@ def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) 
     if frozen != primary:
         yield f"the primary was frozen as {frozen}, and {primary} was chosen later"
     if comparisons == 1 and variants > 2:
-        text = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
-        yield f"{text}, with an unadjusted p value; compare(RESULTS) adjusts all of them (Holm)"
+        text = f"one of {comb(variants, 2)} comparisons of these {variants} variants, unadjusted"
+        yield f"{text}; compare(RESULTS) makes and adjusts (Holm) the {variants - 1} with the first variant"
 
 
 def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:

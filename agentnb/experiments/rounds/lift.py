@@ -145,7 +145,10 @@ def _effect_row(
         **share_columns("lift", Share(estimate.value, low, high)),
         "p_value": estimate.p_value,
         "p_adjusted": None,
-        "note": OF_EFFECT + _too_few(estimate) + unplanned,
+        "note": OF_EFFECT
+        + _too_few(estimate)
+        + _count_unknown(*[len(arm) - len(of) for arm, of in zip(arms, judged, strict=True)])
+        + unplanned,
     }
 
 
@@ -163,6 +166,13 @@ def _too_few(estimate: WeightedDifference) -> str:
         return ""
     lacks = "interval and no p_value" if estimate.value is not None else "lift"
     return f"; no {lacks} (NaN): each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
+
+
+def _count_unknown(after: int, without: int) -> str:
+    if not after and not without:
+        return ""
+    counts = f"{after:,} and {without:,} outcomes are unknown (after the set, after the other) and left out"
+    return f"; {counts}: if that depends on the set, the effect is biased"
 
 
 # Associations in other runs

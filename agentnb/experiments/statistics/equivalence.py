@@ -27,17 +27,20 @@ class Equivalence(NamedTuple):
     """As in `Difference`."""
     confidence: float
     """Of the interval, in percent."""
+    turned_by: int = 0
+    """Number of missing values that could change ``is_equivalent``, or 0 if their extremes do not."""
 
     def __repr__(self) -> str:
         shown = (
             f"Equivalence within a margin of {self.margin:g} is {'' if self.is_equivalent else 'not '}shown: the difference is"
         )
+        turned = f"; missing values ({self.turned_by:,}) could change this" if self.turned_by else ""
         if self.interval is None or self.p_value is None:
-            return f"{shown} {self.value:.2g} throughout, and rare others may not have been drawn ({self.tasks} tasks)"
+            return f"{shown} {self.value:.2g} throughout, and rare others may not have been drawn ({self.tasks} tasks){turned}"
         low, high = self.interval
         p_value = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
         interval = f"{self.confidence:g} % interval {low:.2g} to {high:.2g}"
-        return f"{shown} {self.value:.2g}, {interval}, {p_value}, {self.tasks} tasks"
+        return f"{shown} {self.value:.2g}, {interval}, {p_value}, {self.tasks} tasks{turned}"
 
 
 def assess_equivalence(

@@ -22,6 +22,8 @@ class Ratio(NamedTuple):
     tasks: int
     left_out: int
     """Number of units with a missing, zero or negative value, or without a value in one of the arms."""
+    sizes: tuple[int, ...]
+    """Number of tasks in each cluster; all 1 if there are no clusters."""
 
 
 def estimate_ratio(
@@ -42,7 +44,8 @@ def estimate_ratio(
     if isinstance(difference, TooFewTasks):
         return difference
     interval = difference.interval and (exp(difference.interval[0]), exp(difference.interval[1]))
-    return Ratio(exp(difference.value), interval, difference.p_value, difference.tasks, difference.left_out)
+    counts = (difference.tasks, difference.left_out, difference.sizes)
+    return Ratio(exp(difference.value), interval, difference.p_value, *counts)
 
 
 def _compute_logs(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[list[float], list[float]]:

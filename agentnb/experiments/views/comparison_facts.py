@@ -17,6 +17,7 @@ from agentnb.experiments.planning.experiment_checks import MEASURES
 from agentnb.experiments.results.comparison import (
     PASSES,
     Comparison,
+    count_units,
     describe_equal,
     find_sign,
     format_difference,
@@ -27,7 +28,7 @@ from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.task_values import TooFewTasks
-from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_p, format_ratio
+from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_mean, format_p, format_ratio
 
 MAX_NAMED = 3
 """Maximum number of omitted pairs that are named."""
@@ -35,6 +36,8 @@ MAX_REASONS = 2
 """Maximum number of reasons for missing values named per variant."""
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
+NOT_RANDOMISED = "not randomised: completion can depend on the variant"
+_OF_RATIOS = "compared with {!r}: geometric mean of the tasks' ratios"
 
 
 class Fact(NamedTuple):
@@ -140,18 +143,17 @@ def _verdict(comparison: Comparison) -> str:
         return f"{comparison.missing}."
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
-    if analysis.interval is None:
-        if _is_zero(analysis):
-            return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
-        return (
-            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}"
-            f"{_exceptions(analysis, 'differ from this')}"
-        )
-    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    if p_value < comparison.level:
-        return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{rests}"
+    equal = "" if analysis.interval else _describe_equal(comparison, analysis)
+    if _is_shown(comparison, analysis):
+        return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{equal}{rests}"
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
-    return f"No difference is shown{_at_look(comparison)}{adjusted}.{_detectable(comparison)}"
+    return f"No difference is shown{_at_look(comparison)}{adjusted}.{equal or _detectable(comparison)}"
+
+
+def _is_shown(comparison: Comparison, analysis: Difference) -> bool:
+    """True if the p value that decides, adjusted if there are several comparisons, is below the level."""
+    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    return p_value < comparison.level
 
 
 def _at_look(comparison: Comparison) -> str:
@@ -161,14 +163,14 @@ def _at_look(comparison: Comparison) -> str:
 def _ground(comparison: Comparison) -> str:
     completed = comparison.of_completed
     if not isinstance(completed, Difference):
-        return " The difference rests on runs that hit a limit or failed: too few pairs completed."
+        return " Too few pairs completed to say whether this holds without runs that hit a limit or failed."
     if _is_zero(completed):
-        return " Among completed runs there is no difference: it all comes from runs that hit a limit or failed."
+        return " Among completed runs the mean difference is 0: it all comes from runs that hit a limit or failed."
     return " Without the runs that hit a limit or failed, this is not shown."
 
 
 def _is_zero(analysis: Difference) -> bool:
-    """True if no task differs."""
+    """True if the mean difference is 0 in every cluster."""
     return analysis.interval is None and format_difference(analysis.value) == "0"
 
 
@@ -198,9 +200,9 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _extremes(comparison)
         yield from _means(comparison)
         yield from _list_completed(comparison)
-        if comparison.mde is not None:
+        if comparison.mde is not None and not _is_shown(comparison, analysis):
             ground = "found 4 times in 5: 80 % power, estimated from these runs"
-            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", ground)
+            yield Fact("Minimum detectable effect", f"about {comparison.mde:.2g}", ground)
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
@@ -241,16 +243,18 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
-        return describe_equal(analysis.value, analysis.tasks)
+        return f"{describe_equal(format_difference(analysis.value), analysis.sizes)}, {_adjusted_p(comparison, analysis)}"
     value, low, high = format_differences(analysis.value, *analysis.interval)
-    parts = [value, f"95 % interval {low} to {high}"]
+    alone = "" if comparison.p_adjusted is None else f" (unadjusted {format_p(analysis.p_value)}; the interval is not adjusted)"
+    valid = "" if comparison.look is None else f", valid over all {comparison.look.of} looks,"
+    return f"{value}, 95 % interval{valid} {low} to {high}, {_adjusted_p(comparison, analysis)}{alone}"
+
+
+def _adjusted_p(comparison: Comparison, analysis: Difference) -> str:
+    """Return the p value that decides: adjusted for the comparisons made, if there are several."""
     if comparison.p_adjusted is None:
-        parts.append(format_p(analysis.p_value))
-    else:
-        family = pluralize(comparison.family, "comparison")
-        alone = f"unadjusted {format_p(analysis.p_value)}; the interval is not adjusted"
-        parts.append(f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {family} ({alone})")
-    return ", ".join(parts)
+        return format_p(analysis.p_value)
+    return f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {pluralize(comparison.family, 'comparison')}"
 
 
 def _look(comparison: Comparison) -> Iterator[Fact]:
@@ -305,7 +309,8 @@ def _list_completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
         counts = f"{comparison.a!r} {out_a} of {len(comparison.rows_a)}, {comparison.b!r} {out_b} of {len(comparison.rows_b)}"
-        yield Fact("Only completed runs", format_estimate(comparison.of_completed), f"left out: {counts}", "drawn")
+        meaning = f"left out: {counts}; {NOT_RANDOMISED}"
+        yield Fact("Only completed runs", format_estimate(comparison.of_completed), meaning, "drawn")
 
 
 def _passes(comparison: Comparison) -> Iterator[Fact]:
@@ -318,11 +323,9 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
             text = ", ".join(
-                f"{share.k}: {share.value:.2f}"
-                + (f" [{share.interval[0]:.2f}, {share.interval[1]:.2f}]" if share.interval else "")
-                for share in shares
+                f"{share.k}: {format_mean(share.value, share.interval, f'in each of {share.tasks} tasks')}" for share in shares
             )
-            yield Fact(f"pass^k, {name}", text, "k runs of a task all pass", place="folded")
+            yield Fact(f"pass^k, {name}", text, "chance that k runs of a task all pass, averaged over tasks", place="folded")
 
 
 def _tasks(comparison: Comparison) -> str:
@@ -338,10 +341,10 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
         if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
             yield Fact(RATIO_NAMES[name], "$0 in both")
         else:
-            yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
+            yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), _OF_RATIOS.format(comparison.b))
             if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
                 completed = format_ratio(comparison.ratios_of_completed[name], comparison.a)
-                yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, place="folded")
+                yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, NOT_RANDOMISED, place="folded")
 
 
 def _loops(comparison: Comparison) -> Iterator[Fact]:
@@ -360,9 +363,15 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     )
 
 
-def _exceptions(analysis: Difference, differ: str = "differ") -> str:
-    share = analysis.max_exception_share
-    return "" if share is None else f" At most {share:.0%} of all tasks {differ} (95 % confidence)."
+def _describe_equal(comparison: Comparison, analysis: Difference) -> str:
+    """Describe a mean difference that is the same in all clusters, and how many others may not have been drawn."""
+    difference, share = format_difference(analysis.value), analysis.max_exception_share or 1.0
+    units = count_units(analysis.sizes)
+    test = "" if _is_zero(analysis) else f" (sign flips: {_adjusted_p(comparison, analysis)})"
+    return (
+        f" The mean difference is {difference} in each of the {units}{test}. If these are a random sample, at most"
+        f" {100 * share:.0f} % of such {units.split()[-1]} would show another one in one such set of runs (95 % confidence)."
+    )
 
 
 def _detectable(comparison: Comparison) -> str:
@@ -370,7 +379,7 @@ def _detectable(comparison: Comparison) -> str:
         return ""
     shown, tasks, clusters = f"{comparison.mde:.2g}", comparison.analysis.tasks, len(comparison.analysis.sizes)
     needed = f"{4 * clusters:,} {'tasks' if clusters == tasks else 'clusters'}"
-    power = f"With {tasks} tasks, a true difference of {shown} would be found 4 times in 5"
+    power = f"With {tasks} tasks, a true difference of about {shown} would be found 4 times in 5"
     return f" {power}; half of it, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
 
 

@@ -10,11 +10,13 @@ from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.design import (
     AROUND,
     DRAWS,
+    FEW_PILOT_TASKS,
     NOT_COPIED,
     Design,
     describe_effect,
     describe_looks,
     describe_price,
+    describe_rates,
     describe_reserve,
     describe_shape,
     explain_ground,
@@ -58,9 +60,12 @@ def pilot_text(pilot: Pilot) -> str:
 
 
 def _effect(design: Design) -> str:
+    if design.minimum_effect is not None and design.pilot_tasks:
+        more = "twice as much" if design.pilot_tasks <= FEW_PILOT_TASKS else "more"
+        by = f"by a pilot of {pluralize(design.pilot_tasks, 'task')}; it may be {more}"
+        return f"About {design.minimum_effect:.2g} is detected with 80 % power, {by}."
     if design.minimum_effect is not None:
-        rate = " at any pass rate" if design.least_effect is not None else ""
-        return f"A difference of {design.minimum_effect:.2g} is detected with 80 % power{rate}."
+        return f"A difference of {design.minimum_effect:.2g} is detected with 80 % power{describe_rates(design)}."
     return f"The minimum detectable effect is unknown: {explain_ground(design)}."
 
 

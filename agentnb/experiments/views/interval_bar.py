@@ -46,14 +46,14 @@ def _reach(numbers: Sequence[float], most: float | None) -> float:
 
 
 def _row(estimate: Estimate, reach: float) -> Html:
-    value, interval, tasks = estimate.value.value, estimate.value.interval, estimate.value.tasks
+    value, interval = estimate.value.value, estimate.value.interval
 
     def place(number: float) -> float:
         return round(50 + 50 * number / reach, 2)
 
     parts = [_at(50, f"top:0px;height:22px;border-left:1px solid {DARK}")]
     if interval is None:
-        numbers = description = describe_equal(value, tasks)
+        numbers = description = describe_equal(format_difference(value), estimate.value.sizes)
     else:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from agentnb.display.texts.labels import dollars
-from agentnb.experiments.results.comparison import describe_equal, format_differences
+from agentnb.experiments.results.comparison import ROUNDING, describe_equal, format_difference, format_differences
 from agentnb.experiments.running.live_experiment import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
@@ -42,9 +42,19 @@ def format_estimate(estimate: Difference | TooFewTasks) -> str:
     if isinstance(estimate, TooFewTasks):
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
-        return describe_equal(estimate.value, estimate.tasks)
+        return f"{describe_equal(format_difference(estimate.value), estimate.sizes)}, {format_p(estimate.p_value)}"
     value, low, high = format_differences(estimate.value, *estimate.interval)
     return f"{value}, {low} to {high}, {format_p(estimate.p_value)}, {estimate.tasks} tasks"
+
+
+def format_mean(value: float, interval: Sequence[float] | None, alike: str = "") -> str:
+    """Format a mean with its limits. If all values are ``alike``, there is nothing to estimate an interval from."""
+    if interval is None:
+        return f"{value:.2f}"
+    low, high = interval
+    if high - low <= ROUNDING * max(1.0, abs(value)):
+        return f"{value:.2f} {alike} (no interval)" if alike else f"{value:.2f} (no interval)"
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
@@ -52,10 +62,10 @@ def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
     if isinstance(ratio, TooFewTasks):
         return f"{UNKNOWN}: {ratio.shortage}"
     if ratio.interval is None:
-        same = f"the same in each of {ratio.tasks} tasks"
-        return same if ratio.value == 1 else f"{_change(ratio.value)} with {name!r} in each of {ratio.tasks} tasks"
+        change = _change(ratio.value) if ratio.value == 1 else f"{_change(ratio.value)} with {name!r}"
+        return describe_equal(change, ratio.sizes)
     low, high = map(_change, ratio.interval)
-    return f"{_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
+    return f"in a typical task {_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
 
 
 def _change(ratio: float) -> str:

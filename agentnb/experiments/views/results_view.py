@@ -16,7 +16,7 @@ from agentnb.experiments.views.layout import (
     text_of,
     view_html,
 )
-from agentnb.experiments.views.numbers import UNKNOWN, total_money
+from agentnb.experiments.views.numbers import UNKNOWN, format_mean, total_money
 
 USUAL_RESULTS = "results"
 """The variable of ``%%experiment``."""
@@ -86,7 +86,7 @@ def _mean(share: Share) -> str:
         return UNKNOWN
     if share.low is None or share.high is None:
         return f"{share.value:.3g}"
-    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+    return format_mean(share.value, (share.low, share.high))
 
 
 def _reasons(results: Results) -> list[tuple[str, int]]:

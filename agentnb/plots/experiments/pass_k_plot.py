@@ -1,4 +1,4 @@
-"""pass^k: the share of tasks for which k out of k runs pass, by variant."""
+"""pass^k: the chance that k runs of a task all pass, averaged over tasks, by variant."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from agentnb.plots.experiments.protocols import Comparisons
 
-TITLE = "Tasks for which k out of k runs pass (pass^k)"
+TITLE = "Chance that k runs of a task all pass (pass^k)"
 VARIANT_OFFSET = 0.05
 """Horizontal offset between variants, so that their lines do not overlap."""
 
 
 def pass_k(comparisons: Comparisons) -> Figure:
-    """Draw the share of tasks for which k out of k runs pass, for each variant and each k up to a task's number of
-    runs.
+    """Draw the chance that k runs of a task all pass, averaged over tasks, for each variant and each k up to a task's number
+    of runs.
 
     Takes what `agentnb.compare` returns: one comparison or several. Lines and bands are 95 per cent intervals. A
     primary that is not pass/fail has no pass^k.
@@ -59,7 +59,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
         axes.set_xticks([*counts], [f"{k}" if is_even else f"{k}\n({_range(tasks)})" for k, tasks in counts.items()])
         axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with k runs or more)"))
         amounts(axes, "y", 1.0)
-        axes.set_ylabel("share of tasks")
+        axes.set_ylabel("chance, mean of tasks")
         notes = ["Lines and bands: 95 % intervals", *omission_note([*series])]
         says = "; ".join(f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in series.items())
         return finish(figure, TITLE, heading, drawn, notes, says)

@@ -95,7 +95,7 @@ class ComparisonLike(Protocol):
 
     @property
     def pass_k(self) -> Mapping[str, Sequence[Any]]:
-        """Shares of tasks for which k out of k runs pass, by variant."""
+        """The chance that k runs of a task all pass, averaged over tasks, by variant."""
 
     @property
     def survival(self) -> Any:

@@ -37,6 +37,16 @@ def test_report_of_randomized_guidance_sets_shows_their_effects(drawn: Results, 
         assert limits == ([] if row.lift_low != row.lift_low else pytest.approx([row.lift_low, row.lift_high], abs=0.005))
 
 
+def test_report_counts_unknown_outcomes_after_each_set(tmp_path: Path) -> None:
+    agent = {"tools": [check_line], "max_rounds": 2}
+    results = small(12, ["off", "matrix"], assign="round", agent=agent, near_outcome="no_loop_within_3").run_sync(show=False)
+    text, effects = report(results, tmp_path), lift(results)
+    assert effects.unknown.any()
+    for _, row in effects.iterrows():
+        told = f"{row.model}, {row.set}, {row.kind}, {row.trigger}: {row.note}."
+        assert (told in text) == (row.unknown > 0) == ("outcomes are unknown" in row.note)
+
+
 def test_report_with_deleted_logs_shows_no_effects(tmp_path: Path) -> None:
     experiment: Any = small(6, ["off", "matrix"], assign="round", agent={"tools": [check_line]}, folder=tmp_path / "exp")
     results = experiment.run_sync(show=False)

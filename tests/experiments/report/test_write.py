@@ -78,6 +78,9 @@ def test_report_covers_all_parts_of_the_experiment(written: Path, results: Resul
         f"refused {HOSTILE}"[:60],
         "by genai-prices (version below)",
         "drawn with the seed 0",
+        "Runs ended by a limit, a policy or an unusable reply: a check that passes or fails is not passed, ",
+        "Runs ended by the provider, a kill or a person: missing. The second analysis leaves out all of these runs.",
+        "the comparison of completed runs is not randomised: it checks the first analysis",
         "The primary outcome is is_even: Unknown of the task 5, passed of even ones, and of all of one variant. ",
         "The prompt of the first task, t0: Do task 0 of ",
         f"is_even: {HOSTILE!r} 100 %, 'steady' 57.1 %. ",
@@ -181,6 +184,9 @@ def test_report_at_a_planned_look_names_the_look(tmp_path: Path) -> None:
     experiment = small(24, looks=2)
     results = experiment.run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")
+    early = "A difference shown at an early look is on average too large"
+    assert early in text
     assert "these are the results of look 1 of 2, after 12 of 24 tasks, whose level is 0.0031" in text
     assert "| matrix | 24 | 12 | 0 | 12 | 0 | 0 | 0 | 12 |" in text, "12 runs of a variant come after this look"
-    assert not experiment.run_sync(show=False).deviations
+    last = experiment.run_sync(show=False)
+    assert not last.deviations and early not in last.report(tmp_path / "last.md").read_text("utf-8")

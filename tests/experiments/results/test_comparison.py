@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from agentnb import Experiment, compare, load_traces
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison, format_with_limits
 from agentnb.experiments.results.rows import Row
+from agentnb.experiments.statistics.equivalence import Equivalence
+from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import format_estimate
+from agentnb.experiments.views.numbers import format_estimate, format_ratio
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -134,12 +137,28 @@ def test_missing_values_that_could_change_a_result_are_noted(subtests: pytest.Su
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
     even = {f"t{n}": [n % 2 == 0] for n in range(20)}
     cases = {
-        "turns": (even, half, True, "10 missing values could change the result"),
-        "turns from the other side": (half, even, True, "10 missing values could change the result"),
-        "holds although many are missing": (passing, half, False, "10 missing values cannot change the result"),
-        "holds": ({**passing, "t0": [None]}, failing, False, "1 missing value cannot change the result"),
+        "turns": (even, half, True, "10 missing values could change whether a difference is shown"),
+        "turns from the other side": (half, even, True, "10 missing values could change whether a difference is shown"),
+        "holds although many are missing": (
+            passing,
+            half,
+            False,
+            "10 missing values cannot change whether a difference is shown",
+        ),
+        "holds": ({**passing, "t0": [None]}, failing, False, "1 missing value cannot change whether a difference is shown"),
+        "repeats hold": (
+            {**{task: [True] * 2 for task in passing}, "t0": [True, None]},
+            {task: [False] * 2 for task in failing},
+            False,
+            "With 1 missing value at either extreme, a difference is shown; mixtures were not tried",
+        ),
         "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "2 missing values cannot"),
-        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could change the result"),
+        "no difference turns": (
+            {**half, "t1": [True]},
+            half,
+            True,
+            "19 missing values could change whether a difference is shown",
+        ),
         "nothing is missing": (passing, failing, None, ""),
     }
     for name, (a, b, turns, told) in cases.items():
@@ -156,14 +175,27 @@ def test_missing_numbers_are_bounded_by_stated_or_observed_limits() -> None:
     a = {f"t{n}": [3.0 + n % 3] for n in range(12)}
     b = {f"t{n}": [2.0 + n % 4 if n else None] for n in range(12)}
     seen, stated = comparison(a, b), comparison(a, b, limits=(0.0, 100.0))
-    assert seen.value_limits == (2.0, 5.0) and seen.robustness.endswith(", within the values seen")
-    assert stated.value_limits == (0.0, 100.0) and not stated.robustness.endswith("seen")
+    told = "With 1 missing value at either extreme{}, no difference is shown; mixtures were not tried"
+    assert seen.value_limits == (2.0, 5.0) and seen.robustness == told.format(" of the values seen")
+    assert stated.value_limits == (0.0, 100.0) and stated.robustness == told.format("")
     scores = comparison({**TEN, "t0": [None], "t1": [0.5]}, NONE)
-    assert scores.value_limits == (0.0, 1.0) and scores.robustness.endswith(", within the values seen")
+    assert scores.value_limits == (0.0, 1.0) and scores.robustness.startswith("With 1 missing value at either extreme of the")
     low, high = stated.extremes or (None, None)
     assert isinstance(low, Difference) and isinstance(high, Difference) and high.value - low.value == pytest.approx(100 / 12)
     with pytest.raises(SettingsError, match="below the second"):
         compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
+
+
+def test_equivalence_states_missing_values_that_could_change_it(subtests: pytest.Subtests) -> None:
+    """Imputed by hand at both extremes: the test of the tasks with them decides."""
+    full, some = {f"t{n}": [n % 3 > 0] for n in range(90)}, {f"t{n}": [n % 3 > 0 if n % 9 != 4 else False] for n in range(90)}
+    for lost, turns in ((0, False), (1, False), (30, True)):
+        with subtests.test(f"{lost} lost"):
+            found = comparison(full, {**some, **{f"t{n}": [None] for n in range(lost)}}).equivalence(0.2)
+            assert isinstance(found, Equivalence) and found.is_equivalent and found.turned_by == (lost if turns else 0)
+            filled = [comparison(full, {**some, **{f"t{n}": [worst] for n in range(lost)}}) for worst in (True, False)]
+            ends = [one.equivalence(0.2).is_equivalent for one in filled]  # type: ignore[union-attr]
+            assert all(ends) == (not turns) == (not repr(found).endswith(f"; missing values ({lost}) could change this"))
 
 
 def test_too_few_pairs_are_reported_with_a_remedy() -> None:
@@ -235,6 +267,19 @@ def test_second_cost_analysis_excludes_runs_cut_short() -> None:
     )
 
 
+def test_ratio_of_typical_tasks_is_not_that_of_totals() -> None:
+    """In the tasks by a half less or a half more; the largest task alone makes the totals grow."""
+    costs = {"a": [1.0] * 11 + [300.0], "b": [2.0] * 11 + [200.0]}
+    arms = [
+        [replace(row, cost=cost) for row, cost in zip(arm(name, {f"t{n:02}": [True] for n in range(12)}), of, strict=True)]
+        for name, of in costs.items()
+    ]
+    found = Comparison("a", "b", "ok", *arms)
+    less = 100 * (1 - (0.5**11 * 1.5) ** (1 / 12))
+    assert format_ratio(found.ratios["cost"], "a").startswith(f"in a typical task {less:.0f} % less with 'a' (95 % interval ")
+    assert sum(costs["a"]) > sum(costs["b"]) and "geometric mean of the tasks' ratios" in comparison_text(found)
+
+
 def test_only_identical_runs_are_called_identical() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
     assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs has the same replies and calls")
@@ -260,6 +305,23 @@ def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:
     results = small(6, {"off": "off", "one": "matrix", "two": {"policy": "minimal"}}).run_sync(show=False)
     comparison = compare(results)
     assert [(one.a, one.b) for one in comparison] == [("one", "off"), ("two", "off")]
+    six = {
+        "rows_a": arm("a", {f"t{n:02}": [n < 6] for n in range(40)}),
+        "rows_b": arm("b", {f"t{n:02}": [False] for n in range(40)}),
+    }
+    alone = Comparison("a", "b", "ok", **six)
+    adjusted = replace_fields(alone, family=2, p_adjusted=2 * alone.p_value)  # type: ignore[operator]
+    assert alone.p_value < 0.05 < adjusted.p_adjusted  # type: ignore[operator]
+    assert ["detectable" in repr(one) for one in (alone, adjusted)] == [False, True]
+    halves = [[n % 2 == 0] for n in range(40)], [[n % 2 > 0] for n in range(40)]
+    of_two = Comparison(
+        "a",
+        "b",
+        "ok",
+        *[arm(name, {f"t{n:02}": [*of] for n, of in enumerate(half)}) for name, half in zip("ab", halves, strict=True)],
+        family=2,
+    )
+    assert of_two.mde == estimate_minimum_effect(*halves, alpha=0.025) > estimate_minimum_effect(*halves)  # type: ignore[operator]
     assert all(one.p_value is None or one.p_adjusted >= one.p_value for one in comparison)  # type: ignore[operator]
 
 

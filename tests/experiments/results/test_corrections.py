@@ -84,6 +84,8 @@ def test_corrected_difference_equals_plain_code() -> None:
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
     assert high > comparison.difference and comparison.mde > 0
+    of_two, alone, power = (NormalDist().inv_cdf(share) for share in (0.9875, 0.975, 0.8))
+    assert replace(comparison, family=2).mde / comparison.mde == approx((of_two + power) / (alone + power))
 
 
 def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
@@ -102,6 +104,15 @@ def test_uncorrectable_estimate_explains_the_reason(subtests: pytest.Subtests) -
         assert [note for note in compared(rows).notes if "not corrected" in note]
         assert not [note for note in compared(rows, quality(labels)).notes if "not corrected" in note]
         assert [note for note in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in note]
+        assert not [note for note in compared(rows, quality(labels)).notes if "disputed" in note]
+    with subtests.test("disputed runs: a note"):
+        for count, runs in ((1, "1 disputed run is"), (2, "2 disputed runs are")):
+            for found in (quality(labels), quality({}, table(40, 5, 5, 40))):
+                (note,) = [note for note in compared(rows, replace(found, disputed=count)).notes if "disputed" in note]
+                assert note.partition("; ")[2].startswith(f"{runs} left out, so the sample is not random")
+    with subtests.test("labels of other runs: an assumption"):
+        told = "on all labelled runs, assumed to be the same in both variants, and as in the labelled runs"
+        assert [note for note in compared(rows, quality({}, table(40, 5, 5, 40))).notes if note.endswith(told)]
     with subtests.test("a judge no better than chance"), pytest.raises(SettingsError, match="better than chance"):
         compared(rows, quality({}, table(5, 5, 5, 5)))
     with subtests.test("another judge"), pytest.raises(SettingsError, match="but the primary is"):
@@ -119,7 +130,7 @@ def test_missing_verdicts_are_distinguished_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness
-    assert "1 missing verdict" in compared(rows, quality(labels)).robustness
+    assert compared(rows, quality(labels)).robustness.startswith("With 1 missing verdict at either extreme, ")
 
 
 def test_corrected_difference_at_its_bound_keeps_an_interval() -> None:

@@ -103,6 +103,24 @@ def test_no_loop_within_outcome_covers_the_next_rounds() -> None:
             lift(runs, outcome=name)
 
 
+def test_unknown_outcomes_are_counted_after_each_set() -> None:
+    """A run that is cut short leaves its last rounds without the outcome; counted by hand."""
+    runs = []
+    for task in range(30):
+        guidance = RandomGuidance(HALVES, "round", task)
+        agent = agent_of(*SAID, "C.", tools=[work], guidance=guidance, policy=WORKFLOW, todos=False, max_rounds=4)
+        runs.append(agent.run_sync("Go", tags=[f"task:t{task}"]))
+    row = of_kind(lift(runs, outcome="no_loop_within_3"))
+    lost: dict[str, int] = defaultdict(int)
+    for run in runs:
+        sets = {event.round: event.set for event in draws_of(run)}
+        for round_ in run.rounds:
+            lost[sets[round_.index]] += round_.reason == "workflow_mode" and round_.index + 3 > len(run.rounds)
+    assert lost["matrix"] and lost["off"] and row["unknown"] == sum(lost.values())
+    counts = f"{lost['matrix']} and {lost['off']} outcomes are unknown (after the set, after the other) and left out"
+    assert f"; {counts}: if that depends on the set, the effect is biased" in row["note"]
+
+
 def test_rounds_count_whichever_set_was_drawn() -> None:
     """Including runs whose drawn sets are all silent."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})

@@ -48,7 +48,13 @@ def drawn(value: float, limits: tuple[float, float] | None) -> str:
 
 def test_verdict_states_the_observed_or_the_detectable_difference(snapshot: Snapshot, subtests: Any) -> None:
     results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
+    pairs = [row(arm, f"t{n}", (n + (arm == "a")) % 2, cluster=f"c{n // 2}") for arm in "ab" for n in range(16)]
+    six = compare(results_of({"b": [0] * 6, "a": [1] * 6, "c": [1] * 6}))[0]
+    assert six.p_adjusted == 2 * 2 / 2**6 > 0.05 > 2 / 2**6 == six.p_value
     cases = {
+        "tasks that differ within equal clusters": compare(results_from(pairs), "a", "b"),
+        "all differ alike, not after Holm": six,
+        "too few completed": compared([1] * 20, [None] * 17 + [1] * 3),
         "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
         "no difference": compared(HALF, [0, 1] * 20),
         "no difference by Holm": compare(results, primary="rounds")[0],
@@ -69,6 +75,7 @@ def test_verdict_states_the_observed_or_the_detectable_difference(snapshot: Snap
         ),
         "adjusted": compare(results_of({"b": HALF, "a": MORE, "c": [0, 1] * 20}))[1],
     }
+    assert f"{100 * (1 - 0.05 ** (1 / 8)):.0f}" == "31", "none of 8 clusters differs: an exact upper limit"
     for name, comparison in cases.items():
         with subtests.test(name):
             told = comparison_text(comparison).splitlines()[1]
@@ -110,8 +117,9 @@ def test_page_folds_what_its_sentence_and_picture_show(subtests: Any) -> None:
     adjusted = compare(results_of({"b": HALF, "a": MORE, "c": HALF}))[0]
     cases = {
         "missing values": (half_missing(), spent, ["Difference", "Missing values at their worst", "Left out"]),
-        "cut short": (compared([None, None, *MORE[2:]], HALF), [least, *spent], ["Difference", "Only completed runs"]),
-        "adjusted": (adjusted, [least, *spent], ["Difference"]),
+        "cut short": (compared([None, None, *MORE[2:]], HALF), spent, ["Difference", "Only completed runs"]),
+        "adjusted": (adjusted, spent, ["Difference"]),
+        "no difference": (compared(HALF, [0, 1] * 20), [least, *spent], ["Difference"]),
         "too few": (compared([1, 0, 1], [0, 0, 1]), spent, []),
     }
     for name, (comparison, expected, folded) in cases.items():
@@ -162,7 +170,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
             assert zero == 50 and low < estimate < low + width
             assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
             assert low >= 0 and low + width <= 100
-    assert "in each of 9 tasks" in drawn(0.2, None) and drawn(0.0, None) == ""
+    assert "+0.2 on average in each of 9 tasks" in drawn(0.2, None) and drawn(0.0, None) == ""
     ends = {0.07: "0.1", 0.13: "0.2", 0.5: "0.5", 0.6: "1", 8.0: "10"}
     assert all(f">+{end}<" in drawn(value, None) for value, end in ends.items())
     assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)

@@ -66,6 +66,9 @@ def test_design_states_knowns_and_how_to_learn_the_rest(snapshot: Snapshot, subt
     no_effect = replace(DESIGN, minimum_effect=None, assumption="any_rate")
     cases = {
         "by a pilot": DESIGN,
+        "by a pilot of few tasks": replace(DESIGN, pilot_tasks=5),
+        "by a pilot of more tasks": replace(DESIGN, pilot_tasks=20),
+        "a range of only some rates": replace(DESIGN, assumption="any_rate", least_effect=0.2, hopeless_rates=(0.45, 0.5)),
         "unknown": unknown,
         "few tasks": replace(no_effect, tasks=3, clusters=3),
         "a pilot without spread": replace(no_effect, assumption="pilot_spread"),
