@@ -166,7 +166,7 @@ def _ground(comparison: Comparison) -> str:
         return " Too few pairs completed to say whether this holds without runs that hit a limit or failed."
     if _is_zero(completed):
         return " Among completed runs the mean difference is 0: it all comes from runs that hit a limit or failed."
-    return " Without the runs that hit a limit or failed, this is not shown."
+    return " Without the runs that hit a limit or failed, no difference is shown."
 
 
 def _is_zero(analysis: Difference) -> bool:
