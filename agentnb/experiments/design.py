@@ -19,7 +19,7 @@ PASS_RATES = tuple(percent / 100 for percent in range(5, 55, 5))
 """Pass rates whose minimum effects are computed if none is known; p and 1 - p give the same effect."""
 FEW_PILOT_TASKS = 5
 """With at most this many tasks, one pilot in ten finds only about half of the standard deviation."""
-RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+RUN_A_PILOT = "A pilot estimates what is unknown: await EXPERIMENT.pilot(5)"
 BY_ROUND, SINGLE = "by_round", "single"
 AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
@@ -131,7 +131,7 @@ def describe_shape(design: Design) -> str:
 def suggest_next(design: Design) -> str:
     """Return the next command: the results once all runs are made, or a pilot if an estimate needs one; or ""."""
     if design.made == design.cells:
-        return "All runs are made: exp.results() shows them"
+        return "All runs are made: EXPERIMENT.results() shows them"
     return RUN_A_PILOT if None in (design.cost, design.seconds) and design.tasks >= MIN_TASKS else ""
 
 

@@ -282,7 +282,7 @@ class Experiment:
         """
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
-            raise SettingsError("The experiment has not started", "Run it: await exp.run(), or exp.run_sync()")
+            raise SettingsError("The experiment has not started", "Run it: await EXPERIMENT.run(), or EXPERIMENT.run_sync()")
         look = self._look_at(rows)
         total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
@@ -437,7 +437,7 @@ class Experiment:
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
-            raise SettingsError(f"pilot() needs a number of tasks, got {n!r}", "Write await exp.pilot(5)")
+            raise SettingsError(f"pilot() needs a number of tasks, got {n!r}", "Write await EXPERIMENT.pilot(5)")
         count = len(self._read.tasks)
         places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
         return self._schedule(places, 2, is_pilot=True)

@@ -118,7 +118,7 @@ class Results:
         if self.is_covered:
             raise SettingsError(
                 f"The experiment is not done ({pluralize(self.missing, 'run')} missing): variants stay hidden",
-                "Run it to completion, or look anyway: exp.results(peek=True). Every result will report the look",
+                "Run it to completion, or look anyway: EXPERIMENT.results(peek=True). Every result will report the look",
             )
 
     @property
@@ -155,7 +155,7 @@ class Results:
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError("These results do not belong to an experiment that can be reported", "Use exp.results()")
+            raise SettingsError("These results do not belong to an experiment that can be reported", "Use EXPERIMENT.results()")
         return self.writer(self, path, primary)
 
     @property

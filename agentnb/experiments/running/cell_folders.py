@@ -31,7 +31,7 @@ INTERPRETER = "node"
 """Program that starts agents installed with npm."""
 SIGN_IN = "The agent does not see your settings: pass a key in a variable, or in the folder home= of its variant"
 
-CHANGED = 'Restore the folder and retry the run: exp.retry("the folder had changed")'
+CHANGED = 'Restore the folder and retry the run: EXPERIMENT.retry("the folder had changed")'
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, 
 from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 
 MAX_NAMES = 12
-NO_MEANS = "Means by variant are not shown: they would bias the plan. For the design with these estimates: exp.design()"
+NO_MEANS = "Means by variant are not shown: they would bias the plan. For the design with these estimates: EXPERIMENT.design()"
 
 
 def design_html(design: Design) -> Html:
