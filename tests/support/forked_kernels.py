@@ -7,7 +7,6 @@ started: a process of its own, with nothing in it that another test has made.
 from __future__ import annotations
 
 import atexit
-import gc
 import importlib
 import json
 import os
@@ -105,8 +104,6 @@ def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
     for name in (*LOADED_BY_KERNELS, *imported):
         importlib.import_module(name)
     isinstance((), Mapping)  # asked at the first line of a log, and slow once
-    gc.collect()
-    gc.freeze()  # what a fork does not look through again stays shared
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a kernel has ended
     for line in iter(asked.readline, ""):
         begun, begin = os.pipe()

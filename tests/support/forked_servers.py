@@ -7,7 +7,6 @@ server itself.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -63,8 +62,6 @@ def serve(process: int) -> None:
     """Fork a server for each that asks below this process, until standard input ends."""
     import mcp_test_server  # takes most of a second
 
-    gc.collect()
-    gc.freeze()  # what a fork does not look through again stays shared
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address(process))
