@@ -108,9 +108,9 @@ def names_set_by(code: str, **more: Any) -> dict[str, Any]:
 
 
 def test_plan_example_produces_the_output_beside_it() -> None:
-    names = names_set_by(block("heaviest ="))
+    names = names_set_by(block("from agentnb import Plan"))
     assert names["heaviest"].validate([means, largest]) == []
-    assert f"# {names['run'].text!r}" in block("heaviest =")
+    assert f"# {names['run'].text!r}" in block("from agentnb import Plan")
     assert Plan.read(names["heaviest"].to_yaml("planner")) == names["heaviest"]
 
 

@@ -150,7 +150,7 @@ def describe_rates(design: Design) -> str:
     if not design.hopeless_rates:
         return " at any pass rate, if the effect is the same in every task"
     rates = [100 * rate for rate in PASS_RATES if rate not in design.hopeless_rates]
-    return f" at pass rates from {rates[0]:g} to {rates[-1]:g} %; at {100 * design.hopeless_rates[-1]:g} % no difference has it"
+    return f" at pass rates from {rates[0]:g} to {rates[-1]:g} %; at {100 * design.hopeless_rates[-1]:g} % no difference is"
 
 
 def describe_reserve(design: Design) -> str:

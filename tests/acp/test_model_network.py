@@ -246,7 +246,7 @@ def test_bridge_takes_the_fixed_ports_first(tmp_path: Path, monkeypatch: pytest.
 
     ports: list[int] = []
     (tmp_path / "4321").touch()
-    monkeypatch.setattr(bridge, "_listen", ports.append)
+    monkeypatch.setattr(bridge, "_open_port", ports.append)
     monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(ForkError):
         bridge.run_connected(tmp_path, ["true"])
@@ -256,7 +256,7 @@ def test_bridge_takes_the_fixed_ports_first(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 def test_bridge_does_not_listen_on_half_of_a_port() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as held, pytest.raises(OSError, match="in use"):
-        bridge._listen(held.getsockname()[1])
+        bridge._open_port(held.getsockname()[1])
 
 
 def test_changes_are_logged_even_if_the_warning_fails() -> None:

@@ -26,7 +26,7 @@ def test_design_states_the_cell_count_and_the_unknowns() -> None:
     effects = {rate: plan_minimum_effect_of_passes([1] * 12, 1, rate) for rate in PASS_RATES}
     assert few.minimum_effect == max(effect for effect in effects.values() if effect is not None)
     assert few.hopeless_rates == tuple([rate for rate, effect in effects.items() if effect is None]) == (0.45, 0.5)
-    assert "at pass rates from 5 to 40 %; at 50 % no difference has it" in repr(few)
+    assert "at pass rates from 5 to 40 %; at 50 % no difference is" in repr(few)
     unknown = small(30, primary="rounds").design()
     assert unknown.minimum_effect is None and "unknown" in repr(unknown)
 

@@ -165,7 +165,7 @@ def _ground(comparison: Comparison) -> str:
     if not isinstance(completed, Difference):
         return " Too few pairs completed to say whether this holds without runs that hit a limit or failed."
     if _is_zero(completed):
-        return " Among completed runs the mean difference is 0: it all comes from runs that hit a limit or failed."
+        return " It all comes from runs that hit a limit or failed: among completed runs the mean difference is 0."
     return " Without the runs that hit a limit or failed, no difference is shown."
 
 

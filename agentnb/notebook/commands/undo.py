@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.advice import StopRun
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import SettingsError, StoreError
 from agentnb.notebook.commands.history_command import families_known_here
-from agentnb.rerun.undo.undoing import has_file_changes, undo_run
+from agentnb.rerun.undo.undoing import has_file_changes, last_change, undo_run
 from agentnb.session.session import Session
 
 
@@ -26,12 +28,14 @@ def undoable(session: Session) -> list[str]:
 
 
 def _newest(session: Session) -> str:
-    """Return the id of the newest run in this notebook that changed files, directly or through nested runs."""
+    """Return the id of the run in this notebook that last changed a file, directly or through nested runs.
+
+    It may have started before others, if it waited for an answer.
+    """
     changed = set(undoable(session))
     families = families_known_here(session) if changed else ()
-    for family in families:
-        is_here = family[0].notebook in ("", session.notebook)
-        if is_here and not changed.isdisjoint(run.id for run in family):
-            return family[0].id
+    here = [[run.id for run in family] for family in families if family[0].notebook in ("", session.notebook)]
+    if found := [run_ids for run_ids in here if not changed.isdisjoint(run_ids)]:
+        return max(found, key=partial(last_change, session.store))[0]
     problem = "No run in this notebook changed a file with write_file or edit_file"
     raise SettingsError(problem, "For a run from another notebook: %agent undo ID; %agent history lists the runs")

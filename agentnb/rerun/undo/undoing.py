@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,6 +25,7 @@ from agentnb.store.before_images.records import FileChanged
 from agentnb.store.own_logs import is_own
 from agentnb.store.run_file import held_still
 from agentnb.store.store import Store
+from agentnb.store.summaries import NEVER
 
 FILE_TOOLS = frozenset({"write_file", "edit_file"})
 _LASTING = frozenset({"execute", "write"})
@@ -68,6 +70,11 @@ class UndoReport:
 def has_file_changes(store: Store, run_id: str) -> bool:
     """True if the run itself, as opposed to its nested runs, has recorded file changes."""
     return has_list(store.folder, run_id)
+
+
+def last_change(store: Store, run_ids: Iterable[str]) -> datetime:
+    """Return when one of these runs last changed a file."""
+    return max((change.at for run_id in run_ids for change in listed_changes(store.folder, run_id).changes), default=NEVER)
 
 
 def undo_run(store: Store, run_id: str) -> UndoReport:

@@ -63,6 +63,15 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     assert "undo      [ID]: restore" in clean.run("%agent help").printed
 
 
+def test_run_that_waited_is_undone_for_its_later_change(clean: Kernel) -> None:
+    clean.run("early = model(writes('a.txt', 'new')); late = model(writes('b.txt', 'new'))")
+    clean.run(f"%%agent -m early -o waited {LINE} --rule write_file=ask\nGo.")
+    waited = clean.value("waited.id")
+    clean.run(f"%%agent -m late {LINE}\nGo.")
+    assert clean.run(f"%agent answer {waited} -m early approve").status == "ok"
+    assert clean.run("%agent undo").printed == f"Run {waited}:\n  Deleted (created by the run): a.txt\n"
+
+
 def test_live_and_unknown_runs_are_not_undone(clean: Kernel) -> None:
     (clean.folder / "a.txt").write_text("old")
     clean.run("m = model(writes('a.txt', 'new'), ToolCall('rest'))")
