@@ -100,9 +100,9 @@ class ModelNetwork:
         """Serve a request to the proxy: ``CONNECT HOST:PORT``, or a method with an ``http://`` URL."""
         request, *headers = head.removesuffix(END_OF_HEAD).split(b"\r\n")
         method, _, target = request.decode("latin-1").rpartition(" ")[0].partition(" ")
-        scheme, _, rest = ("https", "", target) if method == "CONNECT" else target.partition("://")
-        authority = rest.replace("?", "/").partition("/")[0]
-        path = rest.removeprefix(authority).removeprefix("/")
+        scheme, _, location = ("https", "", target) if method == "CONNECT" else target.partition("://")
+        authority = location.replace("?", "/").partition("/")[0]
+        path = location.removeprefix(authority).removeprefix("/")
         try:
             if method != "CONNECT" and scheme.lower() != "http":  # it would be sent in clear text
                 raise SettingsError("The URL has another scheme")

@@ -34,8 +34,8 @@ def _newest(session: Session) -> str:
     """
     changed = set(undoable(session))
     families = families_known_here(session) if changed else ()
-    here = [[run.id for run in family] for family in families if family[0].notebook in ("", session.notebook)]
-    if found := [run_ids for run_ids in here if not changed.isdisjoint(run_ids)]:
-        return max(found, key=partial(last_change, session.store))[0]
+    of_notebook = [[run.id for run in family] for family in families if family[0].notebook in ("", session.notebook)]
+    if candidates := [run_ids for run_ids in of_notebook if not changed.isdisjoint(run_ids)]:
+        return max(candidates, key=partial(last_change, session.store))[0]
     problem = "No run in this notebook changed a file with write_file or edit_file"
     raise SettingsError(problem, "For a run from another notebook: %agent undo ID; %agent history lists the runs")
