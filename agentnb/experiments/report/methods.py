@@ -31,8 +31,8 @@ ANALYSIS = (
     " equal weight",
     "Two tests of the mean must agree: sign flips of whole clusters, and t with cluster-robust standard errors (CR2)",
     "Each 95 % interval covers the intervals of both tests; multiple comparisons are Holm-adjusted",
-    "Runs ended by a limit, a policy or an unusable reply: a check that passes or fails is not passed, one that gives a number"
-    " or an error is missing, and a check or measure of the record counts",
+    "Runs ended by a limit, a policy or an unusable reply: a check that passes or fails is not passed, one that gives a number,"
+    " no value or an error is missing, and a check or measure of the record counts",
     "Runs ended by the provider, a kill or a person: missing",
     "The second analysis leaves out all of these runs",
 )

@@ -30,8 +30,8 @@ from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 LIMITS = (
     "The claim applies to these tasks, models, variants and versions, and to others only as far as they are similar.",
-    "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are not adjusted for each"
-    " other or for planned looks.",
+    "Cost, tokens, time, loops, further checks and sensitivity analyses are secondary: their intervals and p values are not"
+    " adjusted for each other or for planned looks.",
     "A result without a difference does not prove equality: one below the minimum detectable effect is often missed.",
 )
 OF_EARLY_LOOKS = "A difference shown at an early look is on average too large; quote its interval."
@@ -79,7 +79,8 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
         if len(headings) > 1 + len(STATES):
             yield Grid([headings[0], headings[-1]], [[row[0], row[-1]] for row in rows])
     yield Paragraph(
-        "Failed runs were ended by the provider, a kill or a person. A run is left out if its partner has no value."
+        "Failed runs were ended by the provider, a kill or a person. A reply that was cut off counts as not passed, though the"
+        " status of its run in the data is failed, too. A run is left out if its partner has no value."
     )
     ended = [f"{reason} ({count:,})" for reason, count in results.failures.items()]
     if ended:

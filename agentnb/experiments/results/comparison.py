@@ -158,13 +158,25 @@ class Comparison:
         return lowest, highest
 
     @property
+    def is_shown(self) -> bool:
+        """True if a difference is shown: the p value, adjusted if there are several comparisons, is below `level`."""
+        return bool(self._sign(self.analysis))
+
+    def _sign(self, difference: AnyDifference) -> int:
+        """Return the sign of a difference that is shown, otherwise 0. Holm's factor is that of the main analysis."""
+        if self.p_adjusted is None or not isinstance(self.analysis, Difference) or not isinstance(difference, Difference):
+            return find_sign(difference)
+        factor = self.p_adjusted / self.analysis.p_value if self.analysis.p_value else self.family
+        return (1 if difference.value > 0 else -1) if difference.p_value * factor < self.level else 0
+
+    @property
     def could_turn(self) -> bool | None:
-        """True if missing values could move 0 into or out of the interval, by their extremes; None if no values are missing or
-        the difference is unknown.
+        """True if missing values at an extreme change whether a difference is shown; None if no values are missing or the
+        difference is unknown.
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
-        return any(find_sign(extreme) != find_sign(self.analysis) for extreme in self.extremes)
+        return any(self._sign(extreme) != self._sign(self.analysis) for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:
@@ -176,13 +188,13 @@ class Comparison:
             return ""
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
         values = pluralize(self.missing_values, kind)
-        unadjusted = "" if self.p_adjusted is None else " (unadjusted)"  # the extremes are not adjusted
-        is_exact = self.discordant is not None and self.quality is None
+        adjusted = "" if self.p_adjusted is None else " after adjusting"
+        is_exact = self.discordant is not None and self.quality is None and self.value_limits == PASSES
         if self.could_turn or is_exact:
-            return f"{values} {'could' if self.could_turn else 'cannot'} change whether a difference is shown{unadjusted}"
+            return f"{values} {'could' if self.could_turn else 'cannot'} change whether a difference is shown{adjusted}"
         seen = "" if self.limits or self._seen <= {*PASSES} else " of the values seen"
-        shown = "a difference is shown" if find_sign(self.analysis) else "no difference is shown"
-        return f"With {values} at either extreme{seen}, {shown}{unadjusted}; mixtures were not tried"
+        shown = "a difference is shown" if self.is_shown else "no difference is shown"
+        return f"With {values} at either extreme{seen}, {shown}{adjusted}; mixtures were not tried"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -197,8 +209,8 @@ class Comparison:
 
     @property
     def rests_on_incomplete(self) -> bool:
-        """True if the difference is significant only because of runs that hit a limit or failed."""
-        return bool(find_sign(self.analysis)) and find_sign(self.of_completed) != find_sign(self.analysis)
+        """True if the difference is shown only because of runs that hit a limit or failed."""
+        return self.is_shown and self._sign(self.of_completed) != self._sign(self.analysis)
 
     @property
     def difference(self) -> float | None:

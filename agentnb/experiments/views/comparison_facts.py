@@ -96,7 +96,11 @@ def cautions(comparison: Comparison) -> list[str]:
     """Return the reasons why the comparison could be misleading, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
-    failed = [f"{count:,} of {pluralize(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
+    failed = [
+        f"{count:,} of {pluralize(runs, 'run')} of {name!r} ended with an error or an unusable reply"
+        for name, runs, count in ended
+        if count
+    ]
     return [*failed, *comparison.warnings, *comparison.notes]
 
 
@@ -144,16 +148,10 @@ def _verdict(comparison: Comparison) -> str:
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     equal = "" if analysis.interval else _describe_equal(comparison, analysis)
-    if _is_shown(comparison, analysis):
+    if comparison.is_shown:
         return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{equal}{rests}"
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{_at_look(comparison)}{adjusted}.{equal or _detectable(comparison)}"
-
-
-def _is_shown(comparison: Comparison, analysis: Difference) -> bool:
-    """True if the p value that decides, adjusted if there are several comparisons, is below the level."""
-    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    return p_value < comparison.level
 
 
 def _at_look(comparison: Comparison) -> str:
@@ -200,7 +198,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _extremes(comparison)
         yield from _means(comparison)
         yield from _list_completed(comparison)
-        if comparison.mde is not None and not _is_shown(comparison, analysis):
+        if comparison.mde is not None and not comparison.is_shown:
             ground = "found 4 times in 5: 80 % power, estimated from these runs"
             yield Fact("Minimum detectable effect", f"about {comparison.mde:.2g}", ground)
         yield from _passes(comparison)
@@ -278,7 +276,11 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
-        yield name, value, f"taken as {low:g} or {high:g}"
+        yield name, value, f"taken as {low:g} or {high:g}{_adjustment_note(comparison)}"
+
+
+def _adjustment_note(comparison: Comparison) -> str:
+    return "" if comparison.p_adjusted is None else "; p unadjusted"
 
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
@@ -309,7 +311,7 @@ def _list_completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
         counts = f"{comparison.a!r} {out_a} of {len(comparison.rows_a)}, {comparison.b!r} {out_b} of {len(comparison.rows_b)}"
-        meaning = f"left out: {counts}; {NOT_RANDOMISED}"
+        meaning = f"left out: {counts}; {NOT_RANDOMISED}{_adjustment_note(comparison)}"
         yield Fact("Only completed runs", format_estimate(comparison.of_completed), meaning, "drawn")
 
 

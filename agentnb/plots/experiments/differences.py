@@ -41,8 +41,8 @@ _CHARACTERS = 46
 def differences(comparisons: Comparisons) -> Figure:
     """Draw the difference in each comparison, with its 95 per cent interval, and a line at 0.
 
-    Takes what `agentnb.compare` returns: one comparison or several, of one primary or of checks. If an interval
-    contains 0, the minimum detectable effect is shown too. For a comparison without numbers, the figure says what is
+    Takes what `agentnb.compare` returns: one comparison or several, of one primary or of checks. If no
+    difference is shown, the minimum detectable effect is drawn too. For a comparison without numbers, the figure says what is
     missing. Raises `SettingsError` for measures of different units.
     """
     rows = comparisons_of(comparisons, "differences")
@@ -80,11 +80,6 @@ def differences(comparisons: Comparisons) -> Figure:
         return finish(figure, TITLE, heading, [*drawn.values()], notes, says)
 
 
-def holds_zero(one: ComparisonLike) -> bool:
-    """True if the interval contains 0, so that it shows no difference."""
-    return one.interval is not None and one.interval[0] <= 0 <= one.interval[1]
-
-
 def _unit(rows: Sequence[ComparisonLike]) -> str:
     units = {UNITS.get(comparison.primary, "") for comparison in rows}
     if len(units) > 1:
@@ -102,7 +97,7 @@ def _reach(rows: Sequence[ComparisonLike]) -> float:
         if comparison.difference is not None
         for end in (comparison.difference, *(comparison.interval or ()))
     ]
-    ends += [comparison.mde for comparison in rows if comparison.mde is not None and holds_zero(comparison)]
+    ends += [comparison.mde for comparison in rows if comparison.mde is not None and not comparison.is_shown]
     return 1.08 * max(map(abs, ends), default=0) or 1.0
 
 
@@ -110,11 +105,11 @@ def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any])
     """Draw a comparison in its row, and add its legend entries to ``drawn``."""
     if comparison.difference is None or comparison.missing:
         return
-    is_shown = comparison.interval is None or not holds_zero(comparison)
+    is_shown = comparison.is_shown
     if comparison.interval is not None:
         axes.hlines(y, *comparison.interval, color=BLUE, linewidth=2, zorder=3)
         axes.plot(comparison.interval, [y] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
-    label = "difference with its 95 % interval" if is_shown else "no difference is shown: the interval contains 0"
+    label = "difference with its 95 % interval" if is_shown else "no difference is shown"
     fill: dict[str, Any] = {"markerfacecolor": BLUE if is_shown else WHITE, "markeredgewidth": 1.6}
     (drawn[label],) = axes.plot([comparison.difference], [y], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
     if comparison.mde is not None and not is_shown:
@@ -136,7 +131,7 @@ def _beside(comparison: ComparisonLike) -> list[str]:
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
     shown += "" if comparison.p_adjusted is None or p_value is None else " (Holm)"
     lines = [f"{_format_signed(comparison.difference)} {limits}", f"n = {pluralize(comparison.tasks, 'task')}{shown}"]
-    return [*lines, f"detectable: {comparison.mde:.2g}"] if comparison.mde is not None and holds_zero(comparison) else lines
+    return [*lines, f"detectable: {comparison.mde:.2g}"] if comparison.mde is not None and not comparison.is_shown else lines
 
 
 def _format_signed(value: float) -> str:

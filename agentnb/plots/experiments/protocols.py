@@ -54,6 +54,10 @@ class ComparisonLike(Protocol):
         """The variant that is subtracted."""
 
     @property
+    def is_shown(self) -> bool:
+        """True if a difference is shown: its p value, adjusted if there are several comparisons, is below the level."""
+
+    @property
     def primary(self) -> str:
         """The check or measure that is compared."""
 

@@ -236,6 +236,28 @@ def test_difference_of_incomplete_runs_is_separate() -> None:
     assert not comparison(TEN, NONE).rests_on_incomplete
 
 
+def test_adjusted_p_decides_what_missing_values_can_change() -> None:
+    turned = set()
+    for passing in range(3, 12):
+        found = comparison(
+            {f"t{n}": [None if n == 39 else n < passing] for n in range(40)}, {f"t{n}": [False] for n in range(40)}
+        )
+        assert isinstance(found.analysis, Difference) and found.extremes is not None
+        adjusted = replace_fields(found, family=2, p_adjusted=2 * found.analysis.p_value)
+        was, *ends = [one.p_value < 0.025 for one in (found.analysis, *found.extremes) if isinstance(one, Difference)]
+        assert (adjusted.is_shown, adjusted.could_turn) == (was, any(end != was for end in ends))
+        word = "could" if adjusted.could_turn else "cannot"
+        assert adjusted.robustness == f"1 missing value {word} change whether a difference is shown after adjusting"
+        turned.add((found.could_turn, adjusted.could_turn))
+    assert {(False, True)} <= turned
+
+
+def test_passes_of_a_wider_range_leave_mixtures_open() -> None:
+    values = {f"t{n}": [None if n == 11 else float(n < 9)] for n in range(12)}
+    wide = comparison(values, {f"t{n}": [0.0] for n in range(12)}, limits=(0.0, 10.0))
+    assert "mixtures were not tried" in wide.robustness or wide.could_turn
+
+
 def test_flips_are_counted_only_between_known_values() -> None:
     found = comparison({**TEN, "t0": [None], "t1": ["failed"]}, NONE).flips
     assert [*found.task] == [f"t{n}" for n in range(2, 7)]
