@@ -18,6 +18,7 @@ from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_
 
 from agentnb.cli import main
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
+from agentnb.cli.terminal.standard_streams import tell
 from agentnb.workflow.templates.templates import WITHOUT_PROMPT
 
 LONG = 60
@@ -375,7 +376,7 @@ def test_file_problems_and_warnings_have_line_numbers(cli: Call) -> None:
 # Keys
 
 
-def test_keys_are_never_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_never_shown(cli: Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     key = "sk-ant-planted-0123456789"
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
     tools = module(f"def look() -> str:\n    '''Looks.'''\n    return 'is {key}'\n")
@@ -388,6 +389,8 @@ def test_keys_are_never_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> Non
         cli("validate", path),
     ):
         assert key not in done.out + done.err and "[key]" in done.out + done.err
+    tell(f"It is {key}")
+    assert capsys.readouterr().err == "It is [key]\n"
 
 
 def test_builtin_tools_can_be_named_without_a_module(cli: Call) -> None:
