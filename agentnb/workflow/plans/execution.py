@@ -40,7 +40,7 @@ from agentnb.workflow.plans.plan_results import (
     step_result,
 )
 from agentnb.workflow.plans.plan_spec import PlanSpec
-from agentnb.workflow.plans.step_references import MARK, fill_references
+from agentnb.workflow.plans.step_references import fill_references
 from agentnb.workflow.running.agents import find_tool
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.tasks.task_calls import ActionCall
@@ -190,7 +190,7 @@ class _Hands:
                 if first in self._outputs:
                     self._outputs[position] = self._outputs[first]
                 return None
-        if key is None or MARK in key[1]:  # the key has the arguments as JSON
+        if not does.is_constant:  # fills in a copy: a tool may change its arguments
             arguments = fill_references(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
             call = structs.replace(call, arguments=arguments)
             key = key and call_key(call)

@@ -13,7 +13,7 @@ from agentnb.core.step_retry import ONCE, Retry
 from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.workflow_spec import END
-from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node
+from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node, is_constant
 from agentnb.workflow.plans.offered_tools import worker_of_step
 from agentnb.workflow.plans.plan_spec import TYPES, PlanSpec
 from agentnb.workflow.plans.step_references import references_in, target_of
@@ -101,7 +101,8 @@ def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
 
 
 def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
-    return Call(name=name, args=step.args or {}, is_guarded=is_guarded)
+    args = step.args or {}
+    return Call(name=name, args=args, is_constant=is_constant(args, "$step"), is_guarded=is_guarded)
 
 
 def result_ids(plan: PlanSpec) -> list[str]:

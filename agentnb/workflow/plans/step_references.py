@@ -12,8 +12,6 @@ from agentnb.errors import SettingsError
 from agentnb.workflow.templates.json_in_text import below_output
 
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
-MARK = b"$step["
-"""Beginning of a reference, in arguments as JSON."""
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
 """Maximum digits of a step number, since Python refuses to parse very long numbers."""

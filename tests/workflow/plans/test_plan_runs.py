@@ -167,6 +167,18 @@ def test_repeat_guard_of_plans_can_be_configured(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("R1.38")
+def test_tool_that_changes_its_argument_leaves_the_plan_unchanged() -> None:
+    @tool
+    def take(items: Any) -> int:
+        """Empty a list."""
+        items.clear()
+        return 0
+
+    plan = Plan.read({"steps": [{"type": "tool", "name": "take", "args": {"items": ["a"]}}]})
+    run = plan.run_sync(tools=[take], show=False)
+    assert run.settings["inputs"]["plan"]["steps"][0]["args"] == plan.steps[0].args == {"items": ["a"]}
+
+
 def test_references_resolving_to_equal_arguments_count_as_repeats() -> None:
     calls: list[str] = []
 
