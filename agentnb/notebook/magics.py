@@ -28,7 +28,7 @@ from agentnb.notebook.browser import Browser
 from agentnb.notebook.cells.cell_invocation import invocation_of
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
-from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_options, typed_settings
+from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_options, tools_option, typed_settings
 from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.contexts_command import context_message
@@ -101,14 +101,7 @@ class AgentMagics(SessionMagics):
         metavar="MODEL",
         help="provider:model, or a variable that holds a model; %%agent models lists the names",
     )
-    @argument(
-        "-t",
-        "--tools",
-        metavar="TOOL",
-        action="append",
-        nargs="+",
-        help="functions in the notebook, lists of them, built-in tools such as files and shell, or mcp:NAME",
-    )
+    @tools_option("functions in the notebook, lists of them, built-in tools such as files and shell, or mcp:NAME")
     @argument(
         "-g",
         "--guidance",

@@ -20,7 +20,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.notebook.cells.cell_invocation import invocation_of
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_option
-from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option
+from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option, tools_option
 from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.frontend import asker
@@ -60,9 +60,7 @@ class WorkflowMagics(SessionMagics):
     @one_line_errors
     @magic_arguments("%workflow")
     @argument("-m", "--model", metavar="MODEL", help="the default model of agents: provider:model, or a variable")
-    @argument(
-        "-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of functions"
-    )
+    @tools_option("functions in the notebook, or lists of functions")
     @argument("--prompt", metavar="TEXT", default="", help="the task for the agents, in quotation marks")
     @argument(
         "-i",
@@ -145,14 +143,7 @@ class WorkflowMagics(SessionMagics):
     @one_line_errors
     @magic_arguments("%plan")
     @argument("-o", "--out", metavar="NAME", default="plan", help="the variable that will hold the plan (default: plan)")
-    @argument(
-        "-t",
-        "--tools",
-        metavar="TOOL",
-        action="append",
-        nargs="+",
-        help="tools that the steps may call; only calls of named tools are checked",
-    )
+    @tools_option("tools that the steps may call; only calls of named tools are checked")
     @cell_magic("plan")  # type: ignore[arg-type]  # as above
     def plan_cell(self, line: str, cell: str) -> Plan:
         """Check the plan that this cell holds in YAML or JSON, put it into ``plan`` (or -o NAME), and show its steps.

@@ -16,6 +16,7 @@ RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it was waiting for you"
 MIN_SECONDS = 0.05
 """Minimum compaction time, in seconds, that is shown; without a model it is close to 0."""
+_VERDICTS = {True: "the model followed it", False: "the model did not follow it", None: "could not be judged"}
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
@@ -25,9 +26,6 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     if followed is None or guidance.cell in INFORMS:
         return f"{name}{level}"
     return f"{name}{level}: {_VERDICTS[followed.followed]} ({followed.why})"
-
-
-_VERDICTS = {True: "the model followed it", False: "the model did not follow it", None: "could not be judged"}
 
 
 def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:

@@ -17,15 +17,7 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.rows import STATES
-from agentnb.experiments.views.comparison_facts import (
-    estimate,
-    facts,
-    heading,
-    sensitivity,
-    shares,
-    states_of,
-    verdict,
-)
+from agentnb.experiments.views.comparison_facts import estimate, facts, heading, sensitivity, shares, states_of, verdict
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 LIMITS = (

@@ -164,10 +164,9 @@ class Comparison:
 
     def _sign(self, difference: AnyDifference) -> int:
         """Return the sign of a difference that is shown, otherwise 0. Holm's factor is that of the main analysis."""
-        if self.p_adjusted is None or not isinstance(self.analysis, Difference) or not isinstance(difference, Difference):
+        if self.p_adjusted is None or not isinstance(self.analysis, Difference):
             return find_sign(difference)
-        factor = self.p_adjusted / self.analysis.p_value if self.analysis.p_value else self.family
-        return (1 if difference.value > 0 else -1) if difference.p_value * factor < self.level else 0
+        return find_sign(difference, self.p_adjusted / self.analysis.p_value if self.analysis.p_value else self.family)
 
     @property
     def could_turn(self) -> bool | None:
@@ -545,9 +544,12 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     return [*lines, *comparison.warnings, *comparison.notes]
 
 
-def find_sign(difference: AnyDifference) -> int:
-    """Return the sign of a difference that is significant at the level of its interval; 0 if it is not."""
-    if not isinstance(difference, Difference) or difference.p_value >= 1 - difference.confidence:
+def find_sign(difference: AnyDifference, factor: float = 1.0) -> int:
+    """Return the sign of a difference that is significant at the level of its interval; 0 if it is not.
+
+    ``factor``: multiplies the p value, for several comparisons.
+    """
+    if not isinstance(difference, Difference) or difference.p_value * factor >= 1 - difference.confidence:
         return 0
     return 1 if difference.value > 0 else -1
 
@@ -574,7 +576,7 @@ def _describe(comparison: Comparison) -> str:
         return describe_equal(format_difference(analysis.value), analysis.sizes)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    seen = "" if p_value < comparison.level or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
+    seen = "" if comparison.is_shown or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
     difference = format_with_limits(analysis.value, analysis.interval)
     return f"{difference}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 

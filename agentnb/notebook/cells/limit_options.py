@@ -1,4 +1,4 @@
-"""Cell options that limit a run: its spending, its requests, and its unattended actions."""
+"""Cell options that limit a run: its tools, its spending, its requests, and its unattended actions."""
 
 from __future__ import annotations
 
@@ -68,6 +68,12 @@ def approve_option(magic: F) -> F:
     """Add the options ``--approve`` and ``--rule`` to a magic."""
     rule = _repeatable("--rule", "RULE=VERDICT", "rules", RULE_HELP)
     added: F = argument("--approve", metavar="MODE", type=argument_type(approval_mode), help=APPROVE_HELP)(rule(magic))
+    return added
+
+
+def tools_option(description: str | None = None) -> Callable[[F], F]:
+    """Return a decorator that adds the option ``--tools`` to a magic."""
+    added: Callable[[F], F] = argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help=description)
     return added
 
 

@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.notebook.cells.extension_options import extensions_again
-from agentnb.notebook.cells.limit_options import allow_url_option
+from agentnb.notebook.cells.limit_options import allow_url_option, tools_option
 from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance_command import find_guidance
 from agentnb.notebook.frontend import asker, is_attended
@@ -67,7 +67,7 @@ USAGE = (
 @magic_arguments("agent recover")
 @argument("run_id", metavar="ID", nargs="?", default="")
 @argument("-m", "--model", metavar="MODEL", default="")
-@argument("-t", "--tools", metavar="TOOL", action="append", nargs="+")
+@tools_option()
 @argument("--gate", metavar="NAME", action="append", default=[])
 @argument("-g", "--guidance", metavar="NAME", default="")
 @argument("-o", "--out", metavar="NAME", default="")
