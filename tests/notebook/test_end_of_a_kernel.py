@@ -56,6 +56,7 @@ def load(kernel: Kernel, run_id: str) -> Run:
 
 
 def restart(kernel: Kernel) -> None:
+    kernel.manager.shutdown_wait_time = 60  # after 5 seconds a kernel of a busy machine would be killed as it suspends its runs
     kernel.manager.restart_kernel()
     kernel.client.wait_for_ready(timeout=60)
     assert kernel.run(SETUP).status == "ok"

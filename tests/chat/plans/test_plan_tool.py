@@ -308,7 +308,7 @@ def test_plan_time_does_not_count_towards_the_turn_limit(subtests: pytest.Subtes
     @tool(timeout=600)
     async def wait_for_tide() -> str:
         """Wait."""
-        await asyncio.sleep(300)
+        await asyncio.sleep(70)
         return "It is high."
 
     late = plan(step(1, tools=["wait_for_tide"], args={}))
