@@ -1,4 +1,4 @@
-"""docs/experiments.md is current: its cells run, and it names every built-in check and the fields of a comparison."""
+"""The pages about experiments are current: cells run, and every built-in check and field of a comparison is named."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from agentnb.experiments.planning.experiment_checks import SHIPPED
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.views.comparison_facts import RATIO_NAMES, facts
 
-PAGE = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, COMPARISONS, DESIGNS = (
+    (DOCS / f"{name}.md").read_text("utf-8") for name in ("experiments", "comparisons", "experiment-designs")
+)
+PAGES = PAGE + COMPARISONS + DESIGNS
 
 
 def test_first_experiment_on_the_page_runs() -> None:
-    python, cell = re.findall(r"```(?:python)?\n(.*?)```", PAGE, re.DOTALL)
+    python, cell, comparison = re.findall(r"```(?:python)?\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
     exec(python.removeprefix("%load_ext agentnb\n"), names)
     magic, body = cell.split("\n", 1)
@@ -26,21 +30,22 @@ def test_first_experiment_on_the_page_runs() -> None:
     experiment = read_experiment(body, names)
     small = replace(experiment, tasks=experiment.tasks[:6], folder=False)
     results = small.run_sync(show=False)
-    assert compare(results, "with", "without").tasks == 6
+    names |= {"compare": compare, "results": results}
+    assert eval(comparison, names).tasks == 6
 
 
 def test_checks_and_methods_named_on_the_page_exist() -> None:
-    section = PAGE[PAGE.index("## Checks") : PAGE.index("## Reading")]
+    section = PAGE[PAGE.index("## Checks") : PAGE.index("## Reading")] + DESIGNS[DESIGNS.index("## Judges") :]
     assert set(SHIPPED) <= set(re.findall(r"`(\w+)`", section))
-    for name in re.findall(r"`(?:await )?exp\.(\w+)\(", PAGE):
+    for name in re.findall(r"`(?:await )?exp\.(\w+)\(", PAGES):
         assert callable(getattr(Experiment, name)), name
     comparison = compare(results_of({"a": [1, 0] * 4, "b": [0, 1] * 4}), "a", "b")
-    for name in re.findall(r"`c\.(\w+)\(", PAGE):
+    for name in re.findall(r"`c\.(\w+)\(", PAGES):
         assert callable(getattr(comparison, name)), name
 
 
 def test_each_number_of_a_comparison_is_explained() -> None:
-    section = PAGE[PAGE.index("## Reading") :].lower()
+    section = COMPARISONS[COMPARISONS.index("## Reading") : COMPARISONS.index("## Pairs")].lower()
     shown = compare(results_of({"a": [1, 0] * 20, "b": [0, None] * 20}), "a", "b")
     several = compare(results_of({"a": [1, 0] * 20, "b": [0, 1, 1, 0] * 10}, repeats=2), "a", "b")
     unknown = [row(arm, f"t{task}", None if task % 3 else arm == "a", loop_round=2) for arm in "ab" for task in range(30)]
@@ -54,7 +59,7 @@ def test_each_number_of_a_comparison_is_explained() -> None:
 
 
 def test_drawing_of_pairs_matches_an_actual_comparison() -> None:
-    drawing = PAGE[PAGE.index("## Pairs") : PAGE.index("difference: the mean")]
+    drawing = COMPARISONS[COMPARISONS.index("## Pairs") : COMPARISONS.index("difference: the mean")]
     drawn = re.findall(r"^    (t\d) +(\w) +(\d) +([01?]) [a-z ]+? +([01?]) [a-z]+ +(left out|[-+]?\d)", drawing, re.MULTILINE)
     rows = [
         row(arm, task, None if value == "?" else value == "1", int(repeat), model=model, seed=int(repeat))
@@ -69,4 +74,4 @@ def test_drawing_of_pairs_matches_an_actual_comparison() -> None:
 
 
 def test_page_runs_agents_and_executes_experiments() -> None:
-    assert re.findall(r"\b[Rr]uns? (?:it|the experiment)\b", PAGE) == []
+    assert re.findall(r"\b[Rr]uns? (?:it|the experiment)\b", PAGES) == []

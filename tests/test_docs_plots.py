@@ -25,7 +25,8 @@ IMAGES = ROOT / "docs" / "images" / "plots"
 def test_page_and_folder_have_a_picture_for_each_plot() -> None:
     assert sorted(re.findall(r"\]\(images/plots/(\w+)\.png\)", TEXT)) == sorted(plots.__all__)
     assert sorted(path.stem for path in IMAGES.iterdir()) == sorted(plots.__all__)
-    assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(plots.__all__)
+    captions = re.findall(r"^`(\w+)` !\[.*\]\(images/plots/(\w+)\.png\)", TEXT, re.MULTILINE)
+    assert captions == [(name, name) for name, _ in captions] and len(captions) == len(plots.__all__)
 
 
 @pytest.mark.nightly("by day plots are drawn of other runs, and every plot has its picture")

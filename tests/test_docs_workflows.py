@@ -1,4 +1,4 @@
-"""docs/workflows.md is current: its examples give their documented output, and it names every key, type and field."""
+"""docs/workflows.md and plans.md are current: their examples give their documented output, and they name every key and type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from agentnb.workflow.plans.prompt_template import PLACES
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
 from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN
 
-TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+TEXT = (DOCS / "workflows.md").read_text(encoding="utf-8")
+PLANS = (DOCS / "plans.md").read_text(encoding="utf-8")
 BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT, re.MULTILINE)]
 REPLIES: dict[str, Any] = {
     "generator": ["Low water is at six."],
@@ -89,40 +91,22 @@ def test_page_has_at_most_1800_words() -> None:
     assert len(TEXT.split()) <= 1_800
 
 
-def means(column: str, by: str) -> dict[str, float]:
-    """Return the mean of a measure for each group."""
-    return {"Adelie": 3700.7, "Gentoo": 5076.0} if (column, by) == ("body_mass_g", "species") else {}
-
-
-def largest(values: dict[str, float]) -> str:
-    """Return the name of the largest value."""
-    return max(values, key=lambda name: values[name])
-
-
-def names_set_by(code: str, **more: Any) -> dict[str, Any]:
-    """Return the names set by an example, run as a script."""
-    script = code.replace("await ", "").replace(".run(", ".run_sync(")
-    names: dict[str, Any] = {"Plan": Plan, "Workflow": Workflow, "means": means, "largest": largest, **more}
-    exec(script, names)  # the page's own code
-    return names
-
-
-def test_plan_example_produces_the_output_beside_it() -> None:
-    names = names_set_by(block("from agentnb import Plan"))
-    assert names["heaviest"].validate([means, largest]) == []
-    assert f"# {names['run'].text!r}" in block("from agentnb import Plan")
-    assert Plan.read(names["heaviest"].to_yaml("planner")) == names["heaviest"]
-
-
-def test_planner_example_runs() -> None:
+def test_cells_of_the_plans_page_run_in_order() -> None:
     model = ScriptedModel(['{"steps": [{"type": "tool", "name": "largest", "args": {"values": {"Gentoo": 1}}}]}', "Gentoo."])
-    code = block("planner =").replace('model="anthropic:NAME"', "model=model")
-    assert code != block("planner =")
-    run = names_set_by(code, model=model)["run"]
+    names: dict[str, Any] = {"model": model}
+    texts = []
+    for cell in re.findall(r"```python\n(.*?)```", PLANS, re.DOTALL):
+        script = cell.replace("await ", "").replace(".run(", ".run_sync(").replace('model="anthropic:NAME"', "model=model")
+        exec(script, names)  # the page's own code
+        texts.append(names["run"].text if "run" in names else "")
+    heaviest, run = names["heaviest"], names["run"]
+    assert heaviest.validate([names["means"], names["largest"]]) == []
+    assert f"run.text  # {texts[1]!r}\n" in PLANS
+    assert Plan.read(heaviest.to_yaml("planner")) == heaviest
     assert (run.text, len(run.plans), len(run.variables["results"])) == ("Gentoo.", 2, 1)
 
 
-def test_page_names_plan_types_fields_places_and_actions() -> None:
+def test_pages_name_plan_types_fields_places_and_actions() -> None:
     of_plans = (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})")
     for name in (*of_plans, *ALWAYS_KNOWN):
-        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name
+        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT + PLANS), name
