@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 
@@ -115,7 +116,7 @@ class KnownSummaries:
         if file.read() != digest.hexdigest().encode():
             raise ValueError("it was changed")
         stamps = map(Stamp, *columns[1:_STAMPED])
-        rows = map(RunSummary._make, zip(*columns[_STAMPED:], strict=True))
+        rows = map(RunSummary, *columns[_STAMPED:])
         return dict(zip(columns[0], zip(stamps, rows, strict=True), strict=True))
 
 
@@ -130,10 +131,12 @@ def _decoders() -> Sequence[msgspec.json.Decoder[_Column[Any]]]:
 
 
 def _columns(known: Known) -> Iterator[_Column[Any]]:
+    stamps, summaries = [stamp for stamp, _ in known.values()], [summary for _, summary in known.values()]
     yield _Column([*known])
     for name in Stamp.__struct_fields__:
-        yield _Column([getattr(stamp, name) for stamp, _ in known.values()])
-    yield from map(_column, zip(*[summary for _, summary in known.values()], strict=True))
+        yield _Column([*map(attrgetter(name), stamps)])
+    for name in RunSummary.__struct_fields__:
+        yield _column([*map(attrgetter(name), summaries)])
 
 
 def _column(values: Sequence[Any]) -> _Column[Any]:

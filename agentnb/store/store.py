@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from agentnb.advice import Advised, ListRuns, Plain
 from agentnb.core.log.event_bounds import cut_event, max_event_bytes
 from agentnb.core.log.events import AnyEvent
@@ -295,7 +297,7 @@ class Store:
                         left_out.append(f"{run_id}.jsonl")
                     continue
                 assessments = labels.get(summary.id)
-                yield summary if assessments is None else summary._replace(assessment=deciding_assessment(assessments))
+                yield summary if assessments is None else replace(summary, assessment=deciding_assessment(assessments))
         finally:
             cache.save(ids)
 
@@ -348,7 +350,7 @@ def _summary_now(path: str, holders: Holders, status: os.stat_result) -> RunSumm
     if not _is_torn(summary):
         return summary
     held = holders.hold(Path(path), summary.parent_id, summary.started_at)
-    return summary._replace(status="running", stop_reason="running") if held else _summary(path)
+    return replace(summary, status="running", stop_reason="running") if held else _summary(path)
 
 
 def _is_torn(found: RunSummary) -> bool:

@@ -14,9 +14,10 @@ from functools import partial
 from io import BufferedReader
 from itertools import groupby
 from sys import intern
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.log.events import Origin, RunFinished, Totals
 from agentnb.core.log.outcome import Assessment, Outcome
@@ -32,7 +33,7 @@ from agentnb.store.regular_files import SMALL
 from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLines
 
 
-class RunSummary(NamedTuple):
+class RunSummary(msgspec.Struct, frozen=True, gc=False):
     """A line in the list of runs."""
 
     id: str
@@ -282,8 +283,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
 def _waiting(row: RunSummary, state: StateLines) -> RunSummary:
     """Return the summary of a log, updated if its run is live and waits."""
     if row.status == "running" and state.waits:
-        row = row._replace(status="waiting_on_user")
-    return row._replace(paused=row.status == "waiting_on_user" and not state.questions)
+        row = replace(row, status="waiting_on_user")
+    return replace(row, paused=row.status == "waiting_on_user" and not state.questions)
 
 
 def _summary(
@@ -300,7 +301,7 @@ def _summary(
     if decided is not None:
         decided = redactor.redact(decided, msgspec.json.encode(decided), is_log=True)
     if started.origin is not None and started.origin.usage is not None:  # reported for the whole run
-        totals = msgspec.structs.replace(totals, usage=started.origin.usage)
+        totals = replace(totals, usage=started.origin.usage)
     used = _with_nested(totals)
     return RunSummary(
         started.run_id,
@@ -358,7 +359,7 @@ def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[lis
 
 def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0) -> list[RunSummary]:
     within = [row for child in nested.pop(one.id, [])[::-1] for row in _family(child, nested, depth + 1)]
-    return [one._replace(nested=len(within), depth=depth), *within]
+    return [replace(one, nested=len(within), depth=depth), *within]
 
 
 def _start(line: bytes) -> _Started:

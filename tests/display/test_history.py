@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from scripted_runs import add, even_failed, play
 
 from agentnb import Run, Store, ToolCall
@@ -99,7 +100,7 @@ def line(**changes: Any) -> RunSummary:
     started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
     run_id = f"20260304-050600-{next(numbers):011}"
     one = RunSummary(run_id, started, "completed", "natural", 3, 1.5, "anthropic:big", "Sum the table", 8_400, 0.0123)
-    return one._replace(**changes)
+    return replace(one, **changes)
 
 
 def closed(run_id: str) -> Html:
@@ -265,10 +266,10 @@ def test_hostile_text_never_becomes_markup_and_stays_bounded(subtests: pytest.Su
                 html = compact_html(run)
                 harmless(html)
                 assert len(html.encode("utf-8", "replace")) <= 15_000
-            lines = [row._replace(model=text, status=text[:20]) for row in store.summaries()]
+            lines = [replace(row, model=text, status=text[:20]) for row in store.summaries()]
             compact = {row.id: compact_html(store.load(row.id)) for row in lines}
             reader = harmless(history_html(lines, text[:300], compact.__getitem__))
             assert reader.named("agentnb-history-run") == 3
-            many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
+            many = [replace(lines[0], id=f"r{n}") for n in range(30)]
             harmless(history_html(many, text[:300], closed))
             assert "\x1b" not in history_text(lines, text[:300])

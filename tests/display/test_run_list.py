@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from agentnb.detect.run_states import STATES
 from agentnb.display.lists.history_list import run_list_html
@@ -33,22 +34,22 @@ def test_every_status_is_shown_in_words_besides_its_colour(subtests: pytest.Subt
     for status in sorted(STATES):
         with subtests.test(status=status):
             word = {"completed": "Done, not checked"}.get(status, STATES[status])
-            assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
+            assert f" {word}</b>" in run_list_html([replace(DONE, status=status, stop_reason="")])
 
 
 def test_running_run_shows_no_final_numbers() -> None:
-    html = run_list_html([DONE._replace(status="running")])
+    html = run_list_html([replace(DONE, status="running")])
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
 def test_waiting_run_is_opened_rather_than_answered_by_command() -> None:
-    waiting = DONE._replace(status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
+    waiting = replace(DONE, status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
     html = run_list_html([waiting])
     assert "Waiting for you" in html and 'data-run="20261121-999fe28e9"' in html and "%agent" not in html
 
 
 def test_prompts_and_models_never_become_markup() -> None:
-    html = run_list_html([DONE._replace(prompt="<img src=x onerror=alert(1)>", model="<b>m</b>", id='x" onclick="y')])
+    html = run_list_html([replace(DONE, prompt="<img src=x onerror=alert(1)>", model="<b>m</b>", id='x" onclick="y')])
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 

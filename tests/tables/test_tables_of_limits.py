@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from marked_logs import cut_log
+from msgspec.structs import replace
 from scripted_runs import add
 from streamed_replies import FOREVER, Streamed
 from summarising import Summing, priced
@@ -163,7 +164,7 @@ def test_run_list_names_the_limit_of_a_recovered_run(tmp_path: Path) -> None:
     assert "Limit reached: $0.50" in html and ">resumed<" in html
     assert "Limit reached: $0.50" in run_list_html([one]) and "resumed" in run_list_html([one])
     assert matches(one, ["budget"]) and matches(one, ["resumed", "limit reached"]) and not matches(one, ["max_rounds"])
-    assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
+    assert "Limit reached" in run_list_html([replace(one, stop_reason="odd")])
 
 
 def test_call_refused_as_too_long_has_a_row_with_attempts() -> None:

@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from IPython.display import display
+from msgspec.structs import replace
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
@@ -101,7 +102,7 @@ def families_known_here(session: Session, left_out: list[str] | None = None) -> 
 
 def _as_live(summary: RunSummary, run: Run) -> RunSummary:
     """Return the summary of a run in this kernel, with its current state."""
-    return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
+    return replace(summary, status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
 def _title(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
