@@ -160,7 +160,12 @@ class Comparison:
     @property
     def is_shown(self) -> bool:
         """True if a difference is shown: the p value, adjusted if there are several comparisons, is below `level`."""
-        return bool(self._sign(self.analysis))
+        return bool(self.shown_sign)
+
+    @property
+    def shown_sign(self) -> int:
+        """Sign of the difference, or 0 if none is shown."""
+        return self._sign(self.analysis)
 
     def _sign(self, difference: AnyDifference) -> int:
         """Return the sign of a difference that is shown, otherwise 0. Holm's factor is that of the main analysis."""
@@ -175,7 +180,7 @@ class Comparison:
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
-        return any(self._sign(extreme) != self._sign(self.analysis) for extreme in self.extremes)
+        return any(self._sign(extreme) != self.shown_sign for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:

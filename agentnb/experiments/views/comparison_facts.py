@@ -19,7 +19,6 @@ from agentnb.experiments.results.comparison import (
     Comparison,
     count_units,
     describe_equal,
-    find_sign,
     format_difference,
     format_differences,
     log_of,
@@ -272,7 +271,7 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
-    sign = find_sign(comparison.analysis)
+    sign = comparison.shown_sign
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,11 @@ def test_page_folds_what_its_sentence_and_picture_show(subtests: Any) -> None:
     adjusted = compare(results_of({"b": HALF, "a": MORE, "c": HALF}))[0]
     cases = {
         "missing values": (half_missing(), spent, ["Difference", "Missing values at their worst", "Left out"]),
+        "missing values, adjusted": (
+            replace(half_missing(), family=20, p_adjusted=0.5),
+            spent,
+            ["Missing values at their lowest"],
+        ),
         "cut short": (compared([None, None, *MORE[2:]], HALF), spent, ["Difference", "Only completed runs"]),
         "adjusted": (adjusted, spent, ["Difference"]),
         "no difference": (compared(HALF, [0, 1] * 20), [least, *spent], ["Difference"]),
@@ -127,7 +133,7 @@ def test_page_folds_what_its_sentence_and_picture_show(subtests: Any) -> None:
             shown, _, rest = comparison_html(comparison).partition("<details")
             assert NAME.findall(shown) == expected and {*folded} <= {*NAME.findall(rest)}
             picture = words_in(shown.partition("exp-facts")[0])
-            assert ("p = " in picture) == (comparison.p_value is not None) and (", Holm" in picture) == (name == "adjusted")
+            assert ("p = " in picture) == (comparison.p_value is not None) and (", Holm" in picture) == ("adjusted" in name)
 
 
 def test_flips_name_task_values_and_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
