@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
+from msgspec.structs import astuple
 
 from agentnb.core.redaction import FileRedactor
 from agentnb.store.atomic_files import write_whole
@@ -131,12 +131,10 @@ def _decoders() -> Sequence[msgspec.json.Decoder[_Column[Any]]]:
 
 
 def _columns(known: Known) -> Iterator[_Column[Any]]:
-    stamps, summaries = [stamp for stamp, _ in known.values()], [summary for _, summary in known.values()]
     yield _Column([*known])
-    for name in Stamp.__struct_fields__:
-        yield _Column([*map(attrgetter(name), stamps)])
-    for name in RunSummary.__struct_fields__:
-        yield _column([*map(attrgetter(name), summaries)])
+    for values in zip(*[astuple(stamp) for stamp, _ in known.values()], strict=True):
+        yield _Column([*values])
+    yield from map(_column, zip(*[astuple(summary) for _, summary in known.values()], strict=True))
 
 
 def _column(values: Sequence[Any]) -> _Column[Any]:
