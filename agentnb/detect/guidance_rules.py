@@ -149,7 +149,7 @@ RULES: dict[str, Rule | None] = {
     INTERVENTION: Rule(
         ("worked_anew", "marked", "blocked", "ended_blocked"),
         ("begun_beside",),
-        "it did no new work and completed no todo that it had worked on",
+        "no new work was done, and no todo that had been worked on was completed",
     ),
 }
 """Default rule of each cell; None if its guidance asks for nothing."""

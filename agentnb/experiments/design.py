@@ -101,7 +101,7 @@ GROUNDS = {
     "pilot": "estimated by the pilot",
     "pilot_spread": "estimated by the pilot",
     "pass_rate": "at this pass rate, if pass rate and effect are the same in every task",
-    "any_rate": "by pass rate, if it and the effect are the same in every task; a pilot or pass_rate= narrows the range",
+    "any_rate": "depends on the pass rate; assumes equal rates and effects in all tasks; a pilot or pass_rate= narrows it",
     "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     SINGLE: "with one variant there is nothing to compare",

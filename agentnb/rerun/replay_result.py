@@ -100,7 +100,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
         """Guards that would have caught a failure here, as text; may be empty."""
         had = {guidance.cell for guidance in self.next_recorded}
         corrective = dict.fromkeys(
-            f"reminds ({guidance.cell})"
+            f"reminds the model ({guidance.cell})"
             for guidance in self.next_guidance
             if guidance.cell in CORRECTIVE and guidance.cell not in had
         )
@@ -202,7 +202,7 @@ class Replay:
         text = "The run would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(round_ for round_ in self.rounds if round_.caught_by)
-            text += f"; a failure could have been caught in round {self.caught_at}: the replay {', '.join(first.caught_by)}"
+            text += f"; already in round {self.caught_at} the replay {', '.join(first.caught_by)}"
         return f"{text}."
 
     @property

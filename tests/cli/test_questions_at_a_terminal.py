@@ -58,7 +58,7 @@ def test_gate_step_and_tool_questions_are_answered_at_the_terminal() -> None:
     with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
         asked = terminal.type("2")
         assert (
-            "\nagent: The agent asks for your approval\nMay the tool write run?" in asked
+            "\nagent: The agent asks for your approval\nMay the tool 'write' run?" in asked
             and "\n  2 always: calls of write, in this run\n" in asked
         )
         asked = terminal.type("perhaps")
@@ -71,7 +71,7 @@ def test_gate_step_and_tool_questions_are_answered_at_the_terminal() -> None:
         terminal.type("many")
         assert "Enter a whole number\n" in terminal.type("3")
         assert terminal.type("").endswith('why (text; optional; "" for empty text): ')
-        assert "May the tool measure run?" in terminal.type("approve")
+        assert "May the tool 'measure' run?" in terminal.type("approve")
         assert "deep: measure asks you\nHow deep?" in terminal.type("0")
         terminal.type("7")
         assert terminal.ended() == (0, "7 m\n")
@@ -122,7 +122,7 @@ def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
 def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
     with Terminal(*given) as terminal:
-        assert "May the tool write run?" in terminal.asked()
+        assert "May the tool 'write' run?" in terminal.asked()
         terminal.process.terminate()
         terminal.ended()
     run = last_run()
@@ -200,6 +200,6 @@ def test_answer_command_without_text_asks_only_at_a_terminal(cli: Call) -> None:
     assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err
     with Terminal("answer", run_id) as terminal:
         asked = terminal.type("perhaps")
-        assert "May the tool write run?" in asked and "\n  1 approve\n" in asked
+        assert "May the tool 'write' run?" in asked and "\n  1 approve\n" in asked
         assert "Please choose one of: approve" in terminal.type("1")
         assert terminal.ended()[0] == 0

@@ -79,8 +79,8 @@ LINES: dict[str, Fact] = {
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
-    "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
-    "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
+    "suspended, since nobody could answer here; your answer resumes it": (e.RunSuspended, {"why": "nobody_here"}),
+    "suspended, since you chose Later; your answer resumes it": (e.RunSuspended, {"why": "asked"}),
     "ended at its question: no store keeps the run for a later answer": (
         e.RunSuspended,
         {"why": e.NO_STORE},

@@ -37,7 +37,7 @@ def test_durations_are_formatted_naturally(subtests: pytest.Subtests) -> None:
 def test_guidance_after_tool_failures_is_named_by_the_failure(snapshot: Snapshot) -> None:
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
     assert guidance_line(failed, Followed(True, "another call was made")) == snapshot
-    assert guidance_line(loop, None) == "failure loop, level 3"
+    assert guidance_line(loop, None) == "guidance failure_loop, level 3"
 
 
 def test_chip_names_each_running_tool_once() -> None:

@@ -21,7 +21,7 @@ def test_each_round_shows_recorded_and_replayed_behaviour(snapshot: Snapshot) ->
     assert replay_rows[2].recorded == "text, workflow mode, continues"
     assert replay_rows[2].would_be == snapshot
     assert replay_rows[2].told == "workflow ✗, text ✗"
-    assert replay_rows[3].notes == ("could have been caught here", "reminds (already_said)")
+    assert replay_rows[3].notes == ("could have been caught here", "reminds the model (already_said)")
     assert replay_rows[5].notes == ("first divergence", "ends (loop_detected)")
     assert (replay_rows[6].would_be, replay_rows[6].notes) == (ENDED, ("hypothetical",))
 

@@ -106,7 +106,7 @@ def test_loop_guard_ends_an_agent_team_that_repeats_itself() -> None:
     replayed = replay(team(*turns))
     assert replayed.stop is not None and replayed.stop.stop_reason == "loop_detected"
     assert (replayed.caught_at, followed(replayed), replayed.rounds_saved) == (4, 8, 2)
-    assert replayed.rounds[3].caught_by == ("reminds (already_said)",)
+    assert replayed.rounds[3].caught_by == ("reminds the model (already_said)",)
 
 
 def test_verdict_on_a_turn_without_recorded_end_is_unknown(subtests: pytest.Subtests) -> None:

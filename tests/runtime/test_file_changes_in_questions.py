@@ -52,7 +52,7 @@ def test_question_shows_changes_to_written_and_edited_files(subtests: pytest.Sub
             run = answered(started(tmp_path, call), "approve")
             (asked,) = run.questions
             assert asked.question.about is not None and asked.question.about.diff == DIFF
-            assert asked.question.message == f"May the tool {call.name} run? It changes a file."
+            assert asked.question.message == f"May the tool '{call.name}' run? It changes a file."
             assert file.read_text() == "one\n2\n"
 
 

@@ -297,7 +297,7 @@ def test_custom_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     live = desk.agent([MEASURE, LOG, STATUS, SAVE, unclear], gates=[careful], permissions=rules).start("go", approve="auto")
     run = answered(live, "approve", "approve", "deny")
     asked = [question.question.message.partition("? ")[0] for question in run.questions]
-    assert asked == ["May it?", "May the tool bash run", "May the tool bash run"]
+    assert asked == ["May it?", "May the tool 'bash' run", "May the tool 'bash' run"]
     assert [question.question.about and question.question.about.command for question in run.questions] == ["", "git log", "$X"]
     assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]
     run = desk.agent([SAVE], gates=[careful]).run_sync("go", approve="ask")

@@ -66,8 +66,8 @@ def messages(run: Run) -> list[str]:
 
 
 def test_mode_ask_asks_about_calls_that_are_not_read_only(subtests: pytest.Subtests) -> None:
-    first = "May the tool write run?"
-    both = [first, "May the tool send run?"]
+    first = "May the tool 'write' run?"
+    both = [first, "May the tool 'send' run?"]
     cases: list[tuple[list[Any], list[str], list[str]]] = [
         (["approve", "approve", "approve"], ["write a", "send ann", "look a", "write a"], [*both, first]),
         (["always", "approve"], ["write a", "send ann", "look a", "write a"], both),

@@ -111,7 +111,7 @@ def test_run_in_a_tool_thread_can_ask_the_person() -> None:
     asked: list[str] = []
 
     def answer(question: Any) -> str:
-        asked.append(question.message.split()[3].partition("_")[0])
+        asked.append(question.message.split("'")[1].partition("_")[0])
         return "approve"
 
     assert delegating(in_thread, "start", answer=answer, approve="ask") == "ran"

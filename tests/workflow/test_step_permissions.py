@@ -175,10 +175,10 @@ class Cleaner:
         self.tools = [tool(clean, effects=effects) if effects else clean]
 
     async def answer(self, question: Any) -> Any:
-        self.asked.append(question.message.removeprefix("May the tool ").partition(" ")[0])
+        self.asked.append(question.message.removeprefix("May the tool '").partition("'")[0])
         paths = {"clean": "one", "remove": "two"}
         return next(
-            ({"edit": {"path": paths[name]}} for name in paths if f"May the tool {name} run" in question.message), "deny"
+            ({"edit": {"path": paths[name]}} for name in paths if f"May the tool '{name}' run" in question.message), "deny"
         )
 
 

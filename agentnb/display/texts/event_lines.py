@@ -265,14 +265,14 @@ _CONSENT = {
 }
 _REASONS = {"mcp_servers": "MCP servers"}
 _SUSPENDED = {
-    "nobody_here": "suspended until you answer: nobody could answer here",
-    "asked": "suspended until you answer: you chose Later",
+    "nobody_here": "suspended, since nobody could answer here; your answer resumes it",
+    "asked": "suspended, since you chose Later; your answer resumes it",
     NO_STORE: "ended at its question: no store keeps the run for a later answer",
 }
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
-    RunSuspended: lambda event: _SUSPENDED.get(event.why, "suspended until you answer"),
+    RunSuspended: lambda event: _SUSPENDED.get(event.why, "suspended; your answer resumes it"),
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",

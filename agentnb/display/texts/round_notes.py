@@ -16,16 +16,16 @@ RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it was waiting for you"
 MIN_SECONDS = 0.05
 """Minimum compaction time, in seconds, that is shown; without a model it is close to 0."""
-_VERDICTS = {True: "the model followed it", False: "the model did not follow it", None: "could not be judged"}
+_VERDICTS = {True: "followed", False: "not followed", None: "could not be judged"}
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """Return guidance with its verdict: ``guidance todos_text, level 2: the model did not follow it (no tool was called)``."""
+    """Return guidance with its verdict: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
-    name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    name = f"guidance {guidance.cell}{level}"
     if followed is None or guidance.cell in INFORMS:
-        return f"{name}{level}"
-    return f"{name}{level}: {_VERDICTS[followed.followed]} ({followed.why})"
+        return name
+    return f"{name}: {_VERDICTS[followed.followed]} ({followed.why})"
 
 
 def guidance_with_verdicts(one: WorkflowRound) -> Iterator[tuple[Guidance, Followed | None]]:

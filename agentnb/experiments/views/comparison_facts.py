@@ -36,7 +36,7 @@ MAX_REASONS = 2
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
 NOT_RANDOMISED = "not randomised: completion can depend on the variant"
-_OF_RATIOS = "compared with {!r}: geometric mean of the tasks' ratios"
+_OF_RATIOS = "relative to {!r}: geometric mean of the tasks' ratios"
 
 
 class Fact(NamedTuple):

@@ -62,10 +62,10 @@ def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
     if isinstance(ratio, TooFewTasks):
         return f"{UNKNOWN}: {ratio.shortage}"
     if ratio.interval is None:
-        change = _change(ratio.value) if ratio.value == 1 else f"{_change(ratio.value)} with {name!r}"
+        change = _change(ratio.value) if ratio.value == 1 else f"{name!r} has {_change(ratio.value)}"
         return describe_equal(change, ratio.sizes)
     low, high = map(_change, ratio.interval)
-    return f"in a typical task {_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
+    return f"in a typical task, {name!r} has {_change(ratio.value)} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
 
 
 def _change(ratio: float) -> str:

@@ -80,7 +80,7 @@ class PermissionGate:
             return None
         is_firm = is_own_rule or self._permissions.is_nested or has_changed(tool)
         ask = AskEachTime if asks_each_time else AskUnsettled if judged.unsettled else FirmAsk if is_firm else AskByRules
-        return ask(f"May the tool {call.name} run? {_why(judged, tool)}", ASKED_BY_RULES)
+        return ask(f"May the tool {call.name!r} run? {_why(judged, tool)}", ASKED_BY_RULES)
 
     def hidden_files(self) -> re.Pattern[str] | None:
         """Return the pattern of absolute paths that tools skip when they read folder trees, or None."""

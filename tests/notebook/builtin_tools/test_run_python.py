@@ -175,7 +175,7 @@ def test_approval_of_a_call_in_code_shows_its_arguments(kernel: Kernel) -> None:
     kernel.run("def see(call, run):\n    shown.extend([run_text(run), running_html(run)])\n    return True")
     options = "tools=[write], permissions={'run_python': 'allow', 'write': 'ask'}, approve=see"
     assert ran(kernel, "text = 'the' + '-text'\nwrite(text)", options).text == "wrote the-text"
-    wanted = "('May the tool write run', 'the-text', '%agent answer')"
+    wanted = "('May the tool', 'the-text', '%agent answer')"
     assert kernel.value(f"len(shown), [one for one in {wanted} for text in shown if one not in text]") == "(2, [])"
 
 
