@@ -298,7 +298,7 @@ def test_ratio_of_typical_tasks_is_not_that_of_totals() -> None:
     ]
     found = Comparison("a", "b", "ok", *arms)
     less = 100 * (1 - (0.5**11 * 1.5) ** (1 / 12))
-    assert format_ratio(found.ratios["cost"], "a").startswith(f"in a typical task {less:.0f} % less with 'a' (95 % interval ")
+    assert format_ratio(found.ratios["cost"], "a").startswith(f"in a typical task, 'a' has {less:.0f} % less (95 % interval ")
     assert sum(costs["a"]) > sum(costs["b"]) and "geometric mean of the tasks' ratios" in comparison_text(found)
 
 
