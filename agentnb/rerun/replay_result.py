@@ -202,7 +202,8 @@ class Replay:
         text = "The run would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(round_ for round_ in self.rounds if round_.caught_by)
-            text += f"; already in round {self.caught_at} the replay {', '.join(first.caught_by)}"
+            when = "Before that, in" if parting is not None else "In"
+            text += f". {when} round {self.caught_at}, the replay {', '.join(first.caught_by)}"
         return f"{text}."
 
     @property
@@ -253,7 +254,7 @@ def _guidance_sentence(replay: Replay) -> str:
     if first is None:
         return "The model would have received the same guidance."
     cells = cells_of(first.would_be.guidance) if first.would_be is not None else None
-    reminder = f"another reminder ({cells})" if cells else "no reminder"
+    reminder = f"a different reminder ({cells})" if cells else "no reminder"
     return f"From round {first.number} on, the model would have received {reminder}."
 
 

@@ -81,7 +81,7 @@ LINES: dict[str, Fact] = {
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended, since nobody could answer here; your answer resumes it": (e.RunSuspended, {"why": "nobody_here"}),
     "suspended, since you chose Later; your answer resumes it": (e.RunSuspended, {"why": "asked"}),
-    "ended at its question: no store keeps the run for a later answer": (
+    "ended at its question: without a store, the run cannot wait for an answer": (
         e.RunSuspended,
         {"why": e.NO_STORE},
     ),

@@ -267,7 +267,7 @@ _REASONS = {"mcp_servers": "MCP servers"}
 _SUSPENDED = {
     "nobody_here": "suspended, since nobody could answer here; your answer resumes it",
     "asked": "suspended, since you chose Later; your answer resumes it",
-    NO_STORE: "ended at its question: no store keeps the run for a later answer",
+    NO_STORE: "ended at its question: without a store, the run cannot wait for an answer",
 }
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",

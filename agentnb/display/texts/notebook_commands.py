@@ -19,7 +19,7 @@ from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
 """Maximum characters of the names after an option; a longer list is replaced by a placeholder."""
-LEFT_OUT = a.Plain(" (options that allow calls, such as --approve auto, are left out: add them yourself)")
+LEFT_OUT = a.Plain(" (options that allow calls, such as --approve auto and --rule save=allow, are left out: add them yourself)")
 LOAD_EXTENSION = "%load_ext agentnb"
 CHECK = "%%agent --expect \"'42' in text\""
 

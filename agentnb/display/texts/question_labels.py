@@ -109,7 +109,7 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """Reasons shown if something other than the person cancelled a question."""
 
 MODES = {
-    AUTO: "calls that only the defaults would ask about run without a question",
+    AUTO: "calls that no rule or gate decides run without a question",
     ASK: "you are asked about each call to a tool that does more than read",
     NEVER: "you are not asked; calls that would ask are denied",
     READ_ONLY: "only read-only tools may run",

@@ -162,7 +162,7 @@ def _ground(comparison: Comparison) -> str:
     if not isinstance(completed, Difference):
         return " Too few pairs completed to say whether this holds without runs that hit a limit or failed."
     if _is_zero(completed):
-        return " It all comes from runs that hit a limit or failed: among completed runs the mean difference is 0."
+        return " All of it comes from runs that hit a limit or failed: completed runs have a mean difference of 0."
     return " Without the runs that hit a limit or failed, no difference is shown."
 
 

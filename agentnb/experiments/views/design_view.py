@@ -61,9 +61,9 @@ def pilot_text(pilot: Pilot) -> str:
 
 def _effect(design: Design) -> str:
     if design.minimum_effect is not None and design.pilot_tasks:
-        more = "twice as much" if design.pilot_tasks <= FEW_PILOT_TASKS else "more"
-        by = f"by a pilot of {pluralize(design.pilot_tasks, 'task')}; it may be {more}"
-        return f"About {design.minimum_effect:.2g} is detected with 80 % power, {by}."
+        more = "up to twice as large" if design.pilot_tasks <= FEW_PILOT_TASKS else "larger"
+        pilot = f"estimated by a pilot of {pluralize(design.pilot_tasks, 'task')}; the true value may be {more}"
+        return f"A difference of about {design.minimum_effect:.2g} is detected with 80 % power ({pilot})."
     if design.minimum_effect is not None:
         return f"A difference of {design.minimum_effect:.2g} is detected with 80 % power{describe_rates(design)}."
     return f"The minimum detectable effect is unknown: {explain_ground(design)}."

@@ -42,7 +42,8 @@ def format_estimate(estimate: Difference | TooFewTasks) -> str:
     if isinstance(estimate, TooFewTasks):
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
-        return f"{describe_equal(format_difference(estimate.value), estimate.sizes)}, {format_p(estimate.p_value)}"
+        difference = f"a difference of {format_difference(estimate.value)}"
+        return f"{describe_equal(difference, estimate.sizes)}, {format_p(estimate.p_value)}"
     value, low, high = format_differences(estimate.value, *estimate.interval)
     return f"{value}, {low} to {high}, {format_p(estimate.p_value)}, {estimate.tasks} tasks"
 
