@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Generator, Iterator
@@ -16,6 +17,7 @@ from mcp_runs import forked, forked_where_used, servers  # noqa: F401
 from run_fixtures import no_escape, own_limiters, skipped, virtual_time  # noqa: F401
 
 from agentnb import settings
+from agentnb.runtime.questions.saved_rules import rules_folder
 
 LIMITS = (
     "AGENT_MAX_ITERATIONS",
@@ -84,8 +86,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def own_folder(request: pytest.FixtureRequest, folders: list[Path]) -> Iterator[None]:
-    """Run each test in its own folder, which is ``tmp_path`` if requested, without the keys of another test."""
-    before = settings._held
+    """Run each test in its own folder, which is ``tmp_path`` if requested, without the keys and rules of another test."""
+    before, rules = settings._held, rules_folder()
     settings._held = settings._Held()
     if "tmp_path" in request.fixturenames:
         os.chdir(request.getfixturevalue("tmp_path"))
@@ -95,4 +97,5 @@ def own_folder(request: pytest.FixtureRequest, folders: list[Path]) -> Iterator[
         os.chdir(folders[-1])
     yield
     os.chdir(folders[0].parent)  # a test may have deleted its folder
+    shutil.rmtree(rules, ignore_errors=True)  # the next test may use the folder for which this one saved a rule
     settings._held = before
