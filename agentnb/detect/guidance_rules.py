@@ -149,7 +149,7 @@ RULES: dict[str, Rule | None] = {
     INTERVENTION: Rule(
         ("worked_anew", "marked", "blocked", "ended_blocked"),
         ("begun_beside",),
-        "no new work was done, and no worked-on todo was completed",
+        "nothing new was done or completed",
     ),
 }
 """Default rule of each cell; None if its guidance asks for nothing."""

@@ -202,8 +202,7 @@ class Replay:
         text = "The run would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(round_ for round_ in self.rounds if round_.caught_by)
-            when = "Before that, in" if parting is not None else "In"
-            text += f". {when} round {self.caught_at}, the replay {', '.join(first.caught_by)}"
+            text = f"In round {self.caught_at}, the replay {', '.join(first.caught_by)}. {text}"
         return f"{text}."
 
     @property

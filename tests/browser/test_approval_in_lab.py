@@ -85,7 +85,7 @@ def test_approving_later_calls_explains_each_choice(lab: Any) -> None:
     wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls
     calls.select_option("bash(git status *)")
     question.get_by_role("button", name="Approve and allow").click()
-    went_on(lab, index, "ran git status", "You approved, and all later git status * in this run")
+    went_on(lab, index, "ran git status", "You approved, and all later calls that match git status * in this run")
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
 
 
@@ -103,7 +103,7 @@ def test_typed_pattern_is_granted_or_refused_with_the_reason(lab: Any) -> None:
     pattern.fill("bash(git *)")
     question.get_by_label("How long").select_option("session")
     question.get_by_role("button", name="Approve and allow").click()
-    went_on(lab, index, "ran git status", "You approved, and all later git * until the kernel ends")
+    went_on(lab, index, "ran git status", "You approved, and all later calls that match git * until the kernel ends")
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
 
 

@@ -323,7 +323,7 @@ def test_guidance_texts_are_judged_separately_and_in_order() -> None:
     tale = Story(todo(1)).called("think", guidance=said)
     assert tale.last.guidance == said
     assert [(verdict.followed, verdict.why) for verdict in tale.last.followed] == [
-        (False, "no new work was done, and no worked-on todo was completed"),
+        (False, "nothing new was done or completed"),
         (False, NO_WORK),
         (False, NO_WORK),
     ]

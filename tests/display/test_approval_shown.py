@@ -192,11 +192,11 @@ def test_typed_answers_on_display_are_accepted() -> None:
 
 def test_answered_question_states_what_was_allowed(subtests: pytest.Subtests) -> None:
     cases = [
-        ({"always": "bash(git *)", "reach": "run"}, "You approved, and all later git * in this run"),
+        ({"always": "bash(git *)", "reach": "run"}, "You approved, and all later calls that match git * in this run"),
         ({"always": "bash", "reach": "run"}, "You approved, and all later calls of bash in this run"),
-        ("always", "You approved, and all later git status * in this run"),
-        ("always in session", "You approved, and all later git status * until the kernel ends"),
-        ("always in project: bash(git *)", "You approved, and all later git * in this project, saved"),
+        ("always", "You approved, and all later calls that match git status * in this run"),
+        ("always in session", "You approved, and all later calls that match git status * until the kernel ends"),
+        ("always in project: bash(git *)", "You approved, and all later calls that match git * in this project, saved"),
         ({"edit": {"command": "ls"}}, 'You approved with other arguments: command="ls"'),
         ({"deny": "not now"}, "You rejected: “not now”"),
         ("deny: not now", "You rejected: “not now”"),

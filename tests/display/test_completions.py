@@ -183,12 +183,12 @@ def test_card_shows_the_next_step_for_each_outcome(subtests: pytest.Subtests) ->
         "blocked by a rule": (ended(DENIED, **BLOCKED), f"Allow the call, then continue: {opened}"),
         "blocked by a rule of the cell": (
             ended(DENIED, invocation=Invocation(rules=("save=deny",)), **BLOCKED),
-            f"Change the --rule in this line, then continue: {opened} --rule save=deny",
+            f"Change the --rule below, then continue: {opened} --rule save=deny",
         ),
         **{
             f"blocked by {mode}": (
                 ended(DENIED, invocation=Invocation(approve=mode, rules=("save=deny",)), **BLOCKED),
-                f"Continue without {mode}, so that the call asks you: {opened} --rule save=deny",
+                f"Continue without the mode {mode}, so that the call asks you: {opened} --rule save=deny",
             )
             for mode in ("never", "read_only")
         },

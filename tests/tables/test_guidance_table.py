@@ -75,7 +75,7 @@ def test_followed_intervention_resets_the_ignored_count() -> None:
     frame = tables.guidance(run)
     found = rows(frame, "round", "followed", "why", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
     assert found == [
-        (3, False, "no new work was done, and no worked-on todo was completed", 1, 2),
+        (3, False, "nothing new was done or completed", 1, 2),
         (4, True, "a work tool ran", 0, 1),
         (6, True, "a todo was completed after its work", 0, 1),
     ]

@@ -225,7 +225,11 @@ def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> 
         return f"approved; {visible_name(about.agent)} remembers it: ", f"'{visible(grant.rule)}'", ""
     if grant is not None:
         before, calls, after = later_calls(grant.rule, about)
-        return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
+        return (
+            f"approved, and all later {before or 'calls that match '}",
+            calls,
+            f"{after} {REACHES.get(grant.reach, grant.reach)}",
+        )
     if not choice.approved:
         return "rejected", "", f": “{choice.reason}”" if choice.reason else ""
     if choice.arguments is not None:
@@ -355,7 +359,7 @@ def _choices(question: WaitingOnUser) -> str:
 def mode_text(words: str) -> str:
     """Return a mode of one or more words with its meaning; if there is no mode, describe the default questions."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
-    return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
+    return "Tools that write, execute or use the network ask you." if words == RULES else f"{words}: {means}"
 
 
 def rule_lines(run: Run) -> Iterator[str]:

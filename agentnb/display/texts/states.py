@@ -442,8 +442,8 @@ def _before_continuing(run: Run) -> tuple[str, Invocation]:
     if _rejection(run, denied[-1]):
         return "Continue", by
     if by.approve in (NEVER, READ_ONLY):
-        return f"Continue without {by.approve}, so that the call asks you", replace(by, approve="")
-    return f"{'Change the --rule in this line' if by.rules else 'Allow the call'}, then continue", by
+        return f"Continue without the mode {by.approve}, so that the call asks you", replace(by, approve="")
+    return f"{'Change the --rule below' if by.rules else 'Allow the call'}, then continue", by
 
 
 def continue_command(run: Run) -> str:

@@ -565,7 +565,7 @@ def _keep_completed(cells: Iterable[CellValue]) -> list[CellValue]:
 
 def describe_equal(value: str, sizes: Sequence[int]) -> str:
     """Describe a mean that is the same in all clusters. Single tasks and runs may differ from it."""
-    return f"{value} in each of {count_units(sizes)}, averaged over runs"
+    return f"{value} in each of {count_units(sizes)}"
 
 
 def count_units(sizes: Sequence[int]) -> str:

@@ -240,7 +240,8 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
-        return f"{describe_equal(format_difference(analysis.value), analysis.sizes)}, {_adjusted_p(comparison, analysis)}"
+        mean = f"a mean of {format_difference(analysis.value)}"
+        return f"{describe_equal(mean, analysis.sizes)}, {_adjusted_p(comparison, analysis)}"
     value, low, high = format_differences(analysis.value, *analysis.interval)
     alone = "" if comparison.p_adjusted is None else f" (unadjusted {format_p(analysis.p_value)}; the interval is not adjusted)"
     valid = "" if comparison.look is None else f", valid over all {comparison.look.of} looks,"
@@ -317,9 +318,12 @@ def _list_completed(comparison: Comparison) -> Iterator[Fact]:
 def _passes(comparison: Comparison) -> Iterator[Fact]:
     pairs = comparison.discordant
     if pairs is not None:
-        text = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
+        text = f"{pairs.only_a} pass only under {comparison.a!r}, {pairs.only_b} only under {comparison.b!r}"
         yield Fact(
-            "McNemar, exact", f"{text}, {format_p(pairs.p_value)}", "tasks that pass with one variant only", place="folded"
+            "McNemar, exact",
+            f"{text}, {format_p(pairs.p_value)}",
+            "a test on tasks that pass under one variant only",
+            place="folded",
         )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
@@ -371,7 +375,7 @@ def _describe_equal(comparison: Comparison, analysis: Difference) -> str:
     test = "" if _is_zero(analysis) else f" (sign flips: {_adjusted_p(comparison, analysis)})"
     return (
         f" The mean difference is {difference} in each of the {units}{test}. If these are a random sample, at most"
-        f" {100 * share:.0f} % of such {units.split()[-1]} would show another one in one such set of runs (95 % confidence)."
+        f" {100 * share:.0f} % of such {units.split()[-1]} would show a different mean in runs like these (95 % confidence)."
     )
 
 
@@ -381,7 +385,7 @@ def _detectable(comparison: Comparison) -> str:
     shown, tasks, clusters = f"{comparison.mde:.2g}", comparison.analysis.tasks, len(comparison.analysis.sizes)
     needed = f"{4 * clusters:,} {'tasks' if clusters == tasks else 'clusters'}"
     power = f"With {tasks} tasks, a true difference of about {shown} would be found 4 times in 5"
-    return f" {power}; half of it, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
+    return f" {power}; half of that difference, {float(shown) / 2:.2g}, needs a new experiment with about {needed}."
 
 
 def _value(value: object, reason: str | None) -> str:

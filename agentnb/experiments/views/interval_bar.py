@@ -53,7 +53,7 @@ def _row(estimate: Estimate, reach: float) -> Html:
 
     parts = [_at(50, f"top:0px;height:22px;border-left:1px solid {DARK}")]
     if interval is None:
-        numbers = description = describe_equal(format_difference(value), estimate.value.sizes)
+        numbers = description = describe_equal(f"a mean of {format_difference(value)}", estimate.value.sizes)
     else:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))

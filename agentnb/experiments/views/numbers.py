@@ -42,7 +42,7 @@ def format_estimate(estimate: Difference | TooFewTasks) -> str:
     if isinstance(estimate, TooFewTasks):
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
-        difference = f"a difference of {format_difference(estimate.value)}"
+        difference = f"a mean difference of {format_difference(estimate.value)}"
         return f"{describe_equal(difference, estimate.sizes)}, {format_p(estimate.p_value)}"
     value, low, high = format_differences(estimate.value, *estimate.interval)
     return f"{value}, {low} to {high}, {format_p(estimate.p_value)}, {estimate.tasks} tasks"
@@ -64,7 +64,7 @@ def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
         return f"{UNKNOWN}: {ratio.shortage}"
     if ratio.interval is None:
         change = _change(ratio.value) if ratio.value == 1 else f"{name!r} has {_change(ratio.value)}"
-        return describe_equal(change, ratio.sizes)
+        return describe_equal(f"{change} on average", ratio.sizes)
     low, high = map(_change, ratio.interval)
     return f"in a typical task, {name!r} has {_change(ratio.value)} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
 

@@ -21,7 +21,7 @@ from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
 ADD = "To allow calls in this session: %agent permissions allow RULE"
-SAVE = "To save a rule when a call asks you: %agent answer always in project: RULE"
+SAVE = "A rule can be saved while a call asks you: %agent answer always in project: RULE"
 NO_COMMAND = 'Write allow or withdraw. To deny or ask, give the run a rule: %%agent --rule "bash=deny"'
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells was running"}
 """The origin of a grant that was not made in answer to a question."""

@@ -176,7 +176,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
             assert zero == 50 and low < estimate < low + width
             assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
             assert low >= 0 and low + width <= 100
-    assert "+0.2 in each of 9 tasks, averaged over runs" in drawn(0.2, None) and drawn(0.0, None) == ""
+    assert "a mean of +0.2 in each of 9 tasks" in drawn(0.2, None) and drawn(0.0, None) == ""
     ends = {0.07: "0.1", 0.13: "0.2", 0.5: "0.5", 0.6: "1", 8.0: "10"}
     assert all(f">+{end}<" in drawn(value, None) for value, end in ends.items())
     assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)

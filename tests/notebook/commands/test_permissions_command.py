@@ -38,7 +38,7 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
     assert "continues with your answer" in kernel.run("%agent answer always in session").printed
     kernel.wait_for("not run.should_continue")
     listed = kernel.run("%agent permissions").printed
-    assert "Tools that write, execute or use the network ask." in listed
+    assert "Tools that write, execute or use the network ask you." in listed
     assert "1  bash(git status *), until the kernel ends" in listed
     kernel.run("done.clear()")
     assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
@@ -100,7 +100,7 @@ def test_rules_and_mode_apply_to_cells_defaults_and_python(kernel: Any, subtests
     assert "Mode: auto" in kernel.run("%agent permissions").printed
     assert "must be one of" in kernel.run("%agent defaults approve=free").error
     assert kernel.run("%agent defaults approve=").status == "ok"
-    assert "Tools that write, execute or use the network ask." in kernel.run("%agent permissions").printed
+    assert "Tools that write, execute or use the network ask you." in kernel.run("%agent permissions").printed
 
 
 def test_cell_without_a_person_is_suspended_at_its_questions(kernel: Any) -> None:

@@ -223,7 +223,7 @@ def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Su
     assert "SettingsError: Nothing was resumed" in cell.error
     for line in (
         f"The log of run {run_id} was not written by your agentnb",
-        f"{'mode':<14} Tools that write, execute or use the network ask",
+        f"{'mode':<14} Tools that write, execute or use the network ask you",
         "tools ",
         "Answer (yes: accept this as yours",
     ):
