@@ -37,7 +37,7 @@ from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.cells.cell_invocation import invocation_of
 
 KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]
-LEFT_OUT = " (options that allow calls, such as --approve auto, are left out: add them yourself)"
+LEFT_OUT = " (options that allow calls, such as --approve auto and --rule save=allow, are left out: add them yourself)"
 PYTHON_RUN = Invocation(surface="python")
 START = b'{"kind":"run_started","seq":0,"at":"2026-01-01T00:00:00Z","run_id":"r","schema":%d,"run_kind":"agent",'
 START += b'"model":"m","system":"","tools":[],"prompt":{"role":"user","parts":[]}}\n'
