@@ -17,7 +17,6 @@ from agentnb.core.log.event_bounds import check_event
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunEnd, RunRecovered
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode_lines, encode
-from agentnb.core.log.work_events import StepFinished
 from agentnb.store.before_images.images import folder_of_run
 from agentnb.store.before_images.keeping import BeforeImages
 from agentnb.store.own_logs import LogMarks, log_marks
@@ -33,8 +32,6 @@ APPEND = os.O_APPEND | BINARY
 STDERR = "stderr.txt"
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
 ENDS = frozenset({RoundFinished, *RunEnd.__args__})
-CHECKED = ENDS | {StepFinished}
-"""Events after which the file must still be in its place; one system call per event would take as long as the write."""
 ATTEMPTS, PAUSE = 50, 0.005
 """Number of attempts to lock a log that others are reading, and seconds between attempts."""
 
@@ -281,7 +278,7 @@ def write_event(
 ) -> int:
     """Append the event to a log of ``size`` bytes and return the event's length; on failure, the log stays unchanged.
 
-    Raises `EventTooLarge`, and OSError if, at the end of a round or step, the log was deleted or something else has
+    Raises `EventTooLarge`, and OSError if the log was deleted or, at the end of a round, if something else has
     changed it. If ``sync_rounds`` is set, the end of a round is forced to disk.
     """
     data = encode(event)
@@ -303,7 +300,7 @@ def write_event(
         raise
     if marks is not None:
         marks.state = state
-    if type(event) in CHECKED:
+    if ends or not os.fstat(descriptor).st_nlink:
         _check_in_place(descriptor, path, size + done)
     return done
 

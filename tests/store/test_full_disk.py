@@ -174,6 +174,26 @@ def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
+def test_no_later_call_of_a_round_runs_without_its_log(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def clean_up() -> str:
+        """Delete what is in the way."""
+        shutil.rmtree(tmp_path / "runs")
+        return "clean"
+
+    def go_on() -> str:
+        """Do more."""
+        done.append("more")
+        return "more"
+
+    model = ScriptedModel([[ToolCall("clean_up"), ToolCall("go_on")], "Done."])
+    with pytest.raises(StoreError, match="it was deleted"):
+        Agent(model, tools=[clean_up, go_on], todos=False).run_sync("go", store=Store(tmp_path / "runs"))
+    assert done == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
 def test_workflow_fails_at_the_next_event_after_losing_its_log(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
 
