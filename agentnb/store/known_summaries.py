@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
+from itertools import starmap
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 
@@ -116,7 +117,7 @@ class KnownSummaries:
         if file.read() != digest.hexdigest().encode():
             raise ValueError("it was changed")
         stamps = map(Stamp, *columns[1:_STAMPED])
-        rows = map(RunSummary, *columns[_STAMPED:])
+        rows = starmap(RunSummary, zip(*columns[_STAMPED:], strict=True))
         return dict(zip(columns[0], zip(stamps, rows, strict=True), strict=True))
 
 
