@@ -144,9 +144,9 @@ bench: .venv/test
 scores: .venv/test
 	@$(BIN)/python benchmarks/detectors.py "$(TRACES)" $(SCORES)
 
-# Needs uv (pip install uv): one lock for all Pythons of the range.
-lock:
-	@uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-emit-package agentnb --no-header \
+# One lock for all Pythons of the range.
+lock: .venv/lab
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-emit-package agentnb --no-header \
 	  --no-annotate pyproject.toml --output-file requirements.lock
 
 clean:

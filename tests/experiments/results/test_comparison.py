@@ -239,16 +239,16 @@ def test_difference_of_incomplete_runs_is_separate() -> None:
 def test_adjusted_p_decides_what_missing_values_can_change() -> None:
     turned = set()
     for passing in range(3, 12):
-        found = comparison(
+        unadjusted = comparison(
             {f"t{n}": [None if n == 39 else n < passing] for n in range(40)}, {f"t{n}": [False] for n in range(40)}
         )
-        assert isinstance(found.analysis, Difference) and found.extremes is not None
-        adjusted = replace_fields(found, family=2, p_adjusted=2 * found.analysis.p_value)
-        was, *ends = [one.p_value < 0.025 for one in (found.analysis, *found.extremes) if isinstance(one, Difference)]
+        assert isinstance(unadjusted.analysis, Difference) and unadjusted.extremes is not None
+        adjusted = replace_fields(unadjusted, family=2, p_adjusted=2 * unadjusted.analysis.p_value)
+        was, *ends = [one.p_value < 0.025 for one in (unadjusted.analysis, *unadjusted.extremes) if isinstance(one, Difference)]
         assert (adjusted.is_shown, adjusted.could_turn) == (was, any(end != was for end in ends))
         word = "could" if adjusted.could_turn else "cannot"
         assert adjusted.robustness == f"1 missing value {word} change whether a difference is shown after adjusting"
-        turned.add((found.could_turn, adjusted.could_turn))
+        turned.add((unadjusted.could_turn, adjusted.could_turn))
     assert {(False, True)} <= turned
 
 

@@ -80,7 +80,7 @@ def test_uniformly_different_tasks_have_no_interval() -> None:
 
 
 def test_rounding_residue_near_zero_is_shown_as_zero() -> None:
-    told = {
+    fields = {
         "a": "new",
         "b": "old",
         "primary": "passed",
@@ -91,7 +91,7 @@ def test_rounding_residue_near_zero_is_shown_as_zero() -> None:
         "tasks": 30,
         "mde": None,
     }
-    one = SimpleNamespace(**told, difference=-3.7e-18, interval=(-0.146, 0.146), p_value=1.0, p_adjusted=None)
+    one = SimpleNamespace(**fields, difference=-3.7e-18, interval=(-0.146, 0.146), p_value=1.0, p_adjusted=None)
     assert "+0 [-0.146, +0.146]" in words(plots.differences(cast("ComparisonLike", one)))
 
 
