@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
-from msgspec.structs import astuple
 
 from agentnb.core.redaction import FileRedactor
 from agentnb.store.atomic_files import write_whole
@@ -133,14 +133,18 @@ def _decoders() -> Sequence[msgspec.json.Decoder[_Column[Any]]]:
 
 def _columns(known: Known) -> Iterator[_Column[Any]]:
     yield _Column([*known])
-    for values in zip(*[astuple(stamp) for stamp, _ in known.values()], strict=True):
-        yield _Column([*values])
-    yield from map(_column, zip(*[astuple(summary) for _, summary in known.values()], strict=True))
+    stamps, summaries = zip(*known.values(), strict=True)
+    for field in Stamp.__struct_fields__:
+        yield _Column([*map(attrgetter(field), stamps)])
+    for field in RunSummary.__struct_fields__:
+        yield _column([*map(attrgetter(field), summaries)])
 
 
-def _column(values: Sequence[Any]) -> _Column[Any]:
+def _column(values: list[Any]) -> _Column[Any]:
+    if values.count(values[0]) == len(values):  # fast path, as for most fields
+        return _Column(values[:1], [0] * len(values))
     distinct = [*dict.fromkeys(values)]
     if len(distinct) > len(values) // 2:
-        return _Column([*values])
+        return _Column(values)
     places = {value: index for index, value in enumerate(distinct)}
     return _Column(distinct, [*map(places.__getitem__, values)])

@@ -31,7 +31,14 @@ def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.s
 
     Raises `TraceError` if it is not a regular file or is too large, OSError if it cannot be opened.
     """
-    return BufferedReader(FileIO(_open(path, max_bytes, status)[0]), SMALL)
+    _status(path, max_bytes, status)
+    descriptor = os.open(path, _FLAGS)
+    try:
+        check_file(os.fstat(descriptor), path, max_bytes)  # another file may have taken its path
+    except TraceError:
+        os.close(descriptor)
+        raise
+    return BufferedReader(FileIO(descriptor), SMALL)
 
 
 def read_beginning(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os.stat_result | None = None) -> bytes:
@@ -39,27 +46,21 @@ def read_beginning(path: str | Path, max_bytes: int = MAX_FILE_BYTES, status: os
 
     ``status``, and errors: as for `open_regular`.
     """
-    descriptor, size = _open(path, max_bytes, status)
+    status = _status(path, max_bytes, status)
+    descriptor = os.open(path, _FLAGS)
     try:
-        return os.read(descriptor, min(size, SMALL))
+        return os.read(descriptor, min(status.st_size, SMALL))
     finally:
         os.close(descriptor)
 
 
-def _open(path: str | Path, max_bytes: int, status: os.stat_result | None) -> tuple[int, int]:
+def _status(path: str | Path, max_bytes: int, status: os.stat_result | None) -> os.stat_result:
     try:
         status = status or os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may contain
         raise TraceError(f"{str(path)!a} is not a valid file name", "Name a run log, as in .agentnb/runs") from None
     check_file(status, path, max_bytes)  # first: opening a device may change it
-    descriptor = os.open(path, _FLAGS)
-    try:
-        status = os.fstat(descriptor)
-        check_file(status, path, max_bytes)  # another file may have taken its path
-    except TraceError:
-        os.close(descriptor)
-        raise
-    return descriptor, status.st_size
+    return status
 
 
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:

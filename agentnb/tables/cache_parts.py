@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,15 @@ class PartWriter:
         for rows in arrow.batches(self._folder / part.name, ranges, self._schema, part.rows, BATCH_ROWS):
             self._write(rows)
         self._enter(entry for entry in part.entries if entry.name in held)
+
+    def add_files(self, files: Iterable[tuple[str, list[Problem], Iterable[Any]]], stamps: Mapping[str, Stamp]) -> None:
+        """Add the rows for files with these names, problems and runs."""
+        for name, problems, runs in files:
+            self.add(name, stamps[name], problems, runs)
+
+    def adopt(self, parts: Iterable[Part]) -> None:
+        """Add parts that a worker wrote."""
+        self._parts += parts
 
     def add(self, name: str, stamp: Stamp, problems: list[Problem], runs: Iterable[Any]) -> None:
         """Add the rows for a file's runs."""

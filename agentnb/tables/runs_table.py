@@ -114,13 +114,13 @@ _HIDDEN: list[Column[Run]] = [
     Column("state", "str", lambda run: json_of(state_of(run)), "", ""),
 ]
 _END = [column.name for column in COLUMNS].index("end")
-_WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS[:_END], *COLUMNS[_END + 1 :], *_HIDDEN])
+WITH_HIDDEN = TABLE._replace(name="runs_with_hidden", columns=[*COLUMNS[:_END], *COLUMNS[_END + 1 :], *_HIDDEN])
 """The table with hidden columns, which `_without_copies` and `_with_labels` replace."""
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: its settings, its outcome and its usage."""
-    frame = _without_copies(frame_of(source, _WITH_HIDDEN, cache))
+    frame = _without_copies(frame_of(source, WITH_HIDDEN, cache))
     return _with_labels(frame, labels_beside(source))
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from agentnb.store.atomic_files import write_whole
 from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
 from agentnb.tables import arrow
 from agentnb.tables.cache_parts import Index, Part, PartWriter
+from agentnb.tables.cache_shares import Share, split_files, start_workers
 from agentnb.tables.table_values import Table
 
 try:
@@ -59,11 +60,10 @@ class TableCache:
         """
         inside = f"{home}{os.sep}"
         self.files = {file.name.removeprefix(inside): file for file in files}
-        self._home = home
-        self._table = table
+        self._home, self._kind, self._table = home, kind, table
         # Ids of foreign traces depend on their file names as given: each spelling has its own cache.
         self._folder = home / HOME / f"{table.name}-{_digest(kind, str(home))[:8]}"
-        self._made_by = _made_by(table)
+        self.made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> CacheState:
         """Return the cache after renewing it. If it is not writable, or another process is renewing it, it may lack more files.
@@ -103,7 +103,7 @@ class TableCache:
 
     def _index(self) -> Index:
         """Return the index, or an empty one if it is missing, lacks a part, or belongs to another folder or version."""
-        empty = Index(self._made_by, made_of(self._home))
+        empty = Index(self.made_by, made_of(self._home))
         try:
             index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
             sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in index.parts)
@@ -137,23 +137,26 @@ class TableCache:
     def _renew(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
         """Write the new parts and the index. Unchanged parts are kept unless they are small."""
         held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
-        fresh = self._read_changed([name for name in stamps if name not in held])
+        own, *shares = split_files({name: stamp.size for name, stamp in stamps.items() if name not in held})
+        fresh = self._read_changed(own)
         first = next(fresh, None)
-        if first is None and all(_is_whole(part, stamps) for part in index.parts):
+        if first is None and not shares and all(_is_whole(part, stamps) for part in index.parts):
             return index  # missing files are still being written
         rewritten = [part for part in index.parts if part.is_small or not _is_whole(part, stamps)]
-        writer = PartWriter(self._folder, self._table)
         try:
-            for part in rewritten:
-                writer.take_over(part, held)
-            for name, problems, runs in chain([] if first is None else [first], fresh):
-                writer.add(name, stamps[name], problems, runs)
-            new = writer.close()
-        except BaseException as error:
-            writer.abandon()
-            if isinstance(error, arrow.Damaged):
-                return self._renew(Index(index.made_by, index.made_of), stamps)
-            raise
+            with self._writer() as writer, start_workers([self._share(names) for names in shares]) as workers:
+                for part in rewritten:
+                    writer.take_over(part, held)
+                writer.add_files(chain([] if first is None else [first], fresh), stamps)
+                for names, worker in zip_longest(shares, workers):
+                    parts = worker and worker.take_parts()
+                    if parts is None:
+                        writer.add_files(self._read_changed(names), stamps)
+                    else:
+                        writer.adopt(parts)
+                new = writer.close()
+        except arrow.Damaged:
+            return self._renew(Index(index.made_by, index.made_of), stamps)
         renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in rewritten), *new])
         try:
             write_whole(self._folder / INDEX, [msgspec.json.encode(renewed)])
@@ -161,6 +164,25 @@ class TableCache:
             raise OSError(str(error)) from error
         self._clear({part.name for part in renewed.parts}, {part.name for part in rewritten})
         return renewed
+
+    def _share(self, names: Iterable[str]) -> Share:
+        return Share(self._home, self._kind, self._table.name, self.made_by, [self.files[name] for name in names])
+
+    def write_parts(self) -> list[Part]:
+        """Write parts with the rows of all files, for another process to put into the index."""
+        stamps = self._stamps()
+        with self._writer() as writer:
+            writer.add_files(self._read_changed(stamps), stamps)
+            return writer.close()
+
+    @contextmanager
+    def _writer(self) -> Iterator[PartWriter]:
+        writer = PartWriter(self._folder, self._table)
+        try:
+            yield writer
+        except BaseException:
+            writer.abandon()
+            raise
 
     def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
         """Yield the runs in each of these files, except logs that are being written: these are read every time."""

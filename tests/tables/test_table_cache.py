@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -33,7 +34,7 @@ from agentnb.store import regular_files
 from agentnb.store.folder_cache import HOME
 from agentnb.store.run_file import lock
 from agentnb.tables import cache_parts as parts
-from agentnb.tables import folders
+from agentnb.tables import cache_shares, folders
 
 
 def log_of(folder: Path, name: str, rounds: int = 2, *, ended: bool = False) -> Path:
@@ -154,8 +155,8 @@ def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: 
 
 def test_new_logs_are_opened_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    open_ = regular_files._open
-    monkeypatch.setattr(regular_files, "_open", lambda path, *rest: [opened.append(Path(path).stem), open_(path, *rest)][1])
+    status = regular_files._status
+    monkeypatch.setattr(regular_files, "_status", lambda path, *rest: [opened.append(Path(path).stem), status(path, *rest)][1])
     for source in (tmp_path / "folder", Store(tmp_path / "store")):
         folder = source.folder if isinstance(source, Store) else source
         folder.mkdir()
@@ -175,6 +176,27 @@ def test_small_log_that_is_no_run_is_skipped_by_name(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.warns(UserWarning, match=r"r-2.*round 0 begins, but round 1 was expected"):
             assert [*tables.runs(tmp_path, cache=True)["run_id"]] == ["r-1", "r-3"]
+
+
+@pytest.mark.slow("processes that load pandas")
+def test_workers_read_shares_of_large_folders(
+    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_shares, "SHARE_BYTES", 2_000)
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
+    commands = {"whole": sys.executable, "failing": shutil.which("false"), "missing": "/no/python"}
+    for case, executable in commands.items():
+        with subtests.test(case), monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", executable)
+            folder = tmp_path / case
+            folder.mkdir()
+            for number in range(9):
+                log_of(folder, f"r-{number}", ended=number != 4)
+            chat_of(folder, "r-7b.jsonl", "One", "Two")
+            (folder / "r-8b.jsonl").write_text("{}")
+            with pytest.warns(UserWarning, match="r-8b"):
+                check(folder, "runs")
+            assert len(written(folder)) == (3 if case == "whole" else 1), "a part per process"
 
 
 DYING = """
