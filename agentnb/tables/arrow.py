@@ -116,11 +116,15 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
         with _open(path, schema, count) as file:
             begin = 0
             for batch in file.iter_batches(most):
-                for first, end in ranges:
-                    start, last = max(first, begin), min(end, begin + batch.num_rows)
-                    if start < last:
-                        yield _without_keys(pa.Table.from_batches([batch.slice(start - begin, last - start)]), path)
-                begin += batch.num_rows
+                end = begin + batch.num_rows
+                kept = [
+                    batch.slice(max(first, begin) - begin, min(last, end) - max(first, begin))
+                    for first, last in ranges
+                    if first < end and last > begin
+                ]
+                if kept:  # in one piece, since each piece becomes a row group of the file
+                    yield _without_keys(pa.Table.from_batches(kept).combine_chunks(), path)
+                begin = end
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
 

@@ -79,10 +79,12 @@ class PartWriter:
 
     def take_over(self, part: Part, held: set[str]) -> None:
         """Copy the rows of a part's unchanged files. Raises `Damaged` if the part is damaged."""
-        first, ranges = 0, []
+        first = 0
+        ranges: list[tuple[int, int]] = []
         for entry in part.entries:
             if entry.name in held:
-                ranges.append((first, first + entry.rows))
+                begin = ranges.pop()[0] if ranges and ranges[-1][1] == first else first
+                ranges.append((begin, first + entry.rows))
             first += entry.rows
         for rows in arrow.batches(self._folder / part.name, ranges, self._schema, part.rows, BATCH_ROWS):
             self._write(rows)

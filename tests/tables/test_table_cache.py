@@ -20,6 +20,7 @@ from generated_runs import BY_HAND, Plan, plans, really_run
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import AT_NIGHT, examples
+from pyarrow import parquet
 from run_builder import RunBuilder, a_round, answered, called
 
 from agentnb import Agent, Run, Store, load_traces, save_trace, tables
@@ -409,6 +410,15 @@ def test_cached_file_is_copied_between_parts_in_batches(tmp_path: Path, monkeypa
     for name in ("z", "a", "q"):
         log_of(tmp_path, name, rounds=4)
         check(tmp_path, "messages", "events")
+
+
+def test_copied_rows_are_written_in_few_row_groups(tmp_path: Path) -> None:
+    for names in (["r-1", "r-2", "r-3", "r-4", "r-5"], ["r-6"]):
+        for name in names:
+            log_of(tmp_path, name, ended=True)
+        check(tmp_path, "runs")
+    metadata = max(map(parquet.read_metadata, written(tmp_path)), key=lambda part: part.num_rows)
+    assert (metadata.num_rows, metadata.num_row_groups) == (6, 2), "those copied, and the new one"
 
 
 KERNEL = """
