@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS, MAX_READ_BYTES = 200_000, 256_000_000
-"""Number of rows, or bytes of logs, at which a part is closed; a part with less than half of that is merged with new rows."""
+"""Number of rows, or bytes of logs, at which a part is closed."""
+SMALL_ROWS, SMALL_READ_BYTES = MAX_ROWS // 8, MAX_READ_BYTES // 8
+"""A part with fewer of both is merged with new rows. A worker's share has more."""
 BATCH_ROWS, BATCH_READ_BYTES = 20_000, 16_000_000
 """Number of rows, or bytes of logs, after which rows are written to disk, and so the maximum held in memory."""
 
@@ -50,7 +52,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_small(self) -> bool:
         """True if the part is to be merged with new rows."""
-        return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ_BYTES // 2
+        return self.rows < SMALL_ROWS and sum(entry.stamp.size for entry in self.entries) < SMALL_READ_BYTES
 
 
 class Index(msgspec.Struct, frozen=True):

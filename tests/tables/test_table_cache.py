@@ -140,6 +140,7 @@ def test_folder_of_mixed_files_is_cached_with_order_and_problems(tmp_path: Path)
 
 def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "MAX_ROWS", 8)  # a few logs per part
+    monkeypatch.setattr(parts, "SMALL_ROWS", 4)
     names = [f"r-{number:02}" for number in range(12)]
     for name in names:
         log_of(tmp_path, name)
