@@ -16,7 +16,6 @@ from agentnb.core.forks import after_fork
 from agentnb.core.log.event_bounds import check_event
 from agentnb.core.log.events import (
     AnyEvent,
-    GuidanceGiven,
     ModelReplied,
     RoundFinished,
     RoundStarted,
@@ -41,7 +40,7 @@ APPEND = os.O_APPEND | BINARY
 STDERR = "stderr.txt"
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
 ENDS = frozenset({RoundFinished, *RunEnd.__args__})
-BEFORE_OTHERS = frozenset({RoundStarted, GuidanceGiven, ModelReplied, ToolFinished})
+BEFORE_OTHERS = frozenset({RoundStarted, ModelReplied, ToolFinished})
 """Events after which another always comes before the next call of a tool: that one is soon enough to notice a deleted log,
 since looking after each event would take as long as writing them.
 """
