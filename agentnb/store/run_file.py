@@ -14,15 +14,7 @@ from weakref import WeakValueDictionary
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.event_bounds import check_event
-from agentnb.core.log.events import (
-    AnyEvent,
-    ModelReplied,
-    RoundFinished,
-    RoundStarted,
-    RunEnd,
-    RunRecovered,
-    ToolFinished,
-)
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunEnd, RunRecovered
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode_lines, encode
 from agentnb.store.before_images.images import folder_of_run
@@ -40,10 +32,6 @@ APPEND = os.O_APPEND | BINARY
 STDERR = "stderr.txt"
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
 ENDS = frozenset({RoundFinished, *RunEnd.__args__})
-BEFORE_OTHERS = frozenset({RoundStarted, ModelReplied, ToolFinished})
-"""Events after which another always comes before the next call of a tool: that one is soon enough to notice a deleted log,
-since looking after each event would take as long as writing them.
-"""
 ATTEMPTS, PAUSE = 50, 0.005
 """Number of attempts to lock a log that others are reading, and seconds between attempts."""
 
@@ -312,7 +300,8 @@ def write_event(
         raise
     if marks is not None:
         marks.state = state
-    if ends or (type(event) not in BEFORE_OTHERS and not os.fstat(descriptor).st_nlink):
+    # After each event, looking would take as long as writing.
+    if ends or not (event.is_followed or os.fstat(descriptor).st_nlink):
         _check_in_place(descriptor, path, size + done)
     return done
 

@@ -37,6 +37,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     """The event's message from the person or the environment, if any."""
     person_message: ClassVar[Message | None] = None
     """The event's message from the person, if any."""
+    is_followed: ClassVar[bool] = False
+    """True if its round always has another event before the next call of a tool."""
 
 
 class Noted:

@@ -7,7 +7,7 @@ external agent, `ReplyStreamed` stores batches of the reply before that.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -144,6 +144,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
 class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
     """A round began. ``reason``: prompt, tool_results, said, or a policy's reason to continue."""
 
+    is_followed: ClassVar = True
     index: int
     reason: str
     before: RoundStatus = ""
@@ -157,6 +158,7 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
 class GuidanceGiven(Event, Noted, frozen=True, kw_only=True, tag="guidance_given", gc=False):
     """Ephemeral guidance was added: the model sees it in the next request only."""
 
+    is_followed: ClassVar = True
     guidance: Guidance
 
 
@@ -212,6 +214,7 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
     ``signals``: markers removed from the text: complete, continue, stop.
     """
 
+    is_followed: ClassVar = True
     message: Message
     usage: Usage = UNKNOWN
     stop_reason: str = ""
@@ -276,6 +279,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     report; ``printed``: the tail of its output in a notebook; ``nested``: the runs it started, in order.
     """
 
+    is_followed: ClassVar = True
     result: ToolResult
     seconds: float | None = 0.0
     traceback: str = ""
