@@ -25,6 +25,8 @@ SHARE_BYTES = 50_000_000
 """Minimum bytes of files for each process: half a second, which is also how long a worker takes to start."""
 MAX_PROCESSES = 4
 """Including the process that asks, since each may take 150 MB of memory."""
+_PROGRAM = "import sys; question = sys.stdin.buffer.read(); from agentnb.tables.cache_worker import answer; answer(question)"
+"""Reads before it imports, since the process that asks waits meanwhile."""
 
 
 class Share(NamedTuple):
@@ -35,6 +37,8 @@ class Share(NamedTuple):
     table: str
     made_by: str
     files: Sequence[SourceFile]
+    secrets: Sequence[str]
+    """The known keys, which the worker redacts too."""
 
 
 class Worker(NamedTuple):
@@ -71,16 +75,13 @@ def start_workers(shares: Sequence[Share]) -> Iterator[list[Worker]]:
         with suppress(OSError):
             for share in shares:
                 answer = stack.enter_context(TemporaryFile())  # unlike a pipe, it holds everything
-                process = stack.enter_context(_start(share, answer))
+                # -P: a module in the current folder must not replace an installed one.
+                command = [sys.executable, "-P", "-c", _PROGRAM]
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=subprocess.DEVNULL)
+                stack.enter_context(process)
                 stack.callback(process.kill)
+                assert process.stdin is not None, "it is a pipe"
+                with process.stdin as question:
+                    question.write(pickle.dumps(share))
                 workers.append(Worker(process, answer))
         yield workers
-
-
-def _start(share: Share, answer: IO[bytes]) -> subprocess.Popen[bytes]:
-    with TemporaryFile() as question:
-        pickle.dump(share, question)
-        question.seek(0)
-        # -P: a module in the current folder must not replace an installed one.
-        command = [sys.executable, "-P", "-m", "agentnb.tables.cache_worker"]
-        return subprocess.Popen(command, stdin=question, stdout=answer, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""The main module of a process that reads a `Share` into parts, which it writes to its standard output as JSON."""
+"""What a worker process does: read a `Share` into parts, and write these to its standard output as JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import sys
 
 import msgspec
 
+from agentnb.settings import KERNEL, Key
+from agentnb.tables.cache_shares import Share
 from agentnb.tables.runs_table import WITH_HIDDEN
 from agentnb.tables.table_cache import TableCache
 from agentnb.tables.table_catalogue import OF_RUNS
 
-if __name__ == "__main__":
-    share = pickle.load(sys.stdin.buffer)
-    table = {**OF_RUNS, WITH_HIDDEN.name: WITH_HIDDEN}[share.table]
-    cache = TableCache(share.home, share.kind, table, share.files)
+TABLES = {**OF_RUNS, WITH_HIDDEN.name: WITH_HIDDEN}
+
+
+def answer(question: bytes) -> None:
+    """Read the share in ``question``, which is pickled. Exits with an error if it is from another version of agentnb."""
+    share: Share = pickle.loads(question)
+    for text in share.secrets:
+        Key("", text, KERNEL)
+    cache = TableCache(share.home, share.kind, TABLES[share.table], share.files)
     if cache.made_by != share.made_by:
-        sys.exit("This is another version of agentnb")
+        sys.exit(1)
     sys.stdout.buffer.write(msgspec.json.encode(cache.write_parts()))

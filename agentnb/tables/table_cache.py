@@ -25,6 +25,7 @@ import msgspec
 from agentnb.errors import StoreError
 from agentnb.interchange.files import SourceFile, read_files
 from agentnb.interchange.trace_file import Problem
+from agentnb.settings import known_secrets
 from agentnb.store.atomic_files import write_whole
 from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
 from agentnb.tables import arrow
@@ -166,7 +167,8 @@ class TableCache:
         return renewed
 
     def _share(self, names: Iterable[str]) -> Share:
-        return Share(self._home, self._kind, self._table.name, self.made_by, [self.files[name] for name in names])
+        files = [self.files[name] for name in names]
+        return Share(self._home, self._kind, self._table.name, self.made_by, files, known_secrets())
 
     def write_parts(self) -> list[Part]:
         """Write parts with the rows of all files, for another process to put into the index."""

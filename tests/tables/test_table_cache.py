@@ -23,7 +23,7 @@ from property_settings import AT_NIGHT, examples
 from pyarrow import parquet
 from run_builder import RunBuilder, a_round, answered, called
 
-from agentnb import Agent, Run, Store, load_traces, save_trace, tables
+from agentnb import Agent, Run, Store, load_traces, save_trace, settings, tables
 from agentnb.core.log import events as e
 from agentnb.core.log.logged_messages import LoggedMessages
 from agentnb.core.log.well_formed import check_events
@@ -194,11 +194,13 @@ def test_workers_read_shares_of_large_folders(
             folder.mkdir()
             for number in range(9):
                 log_of(folder, f"r-{number}", ended=number != 4)
-            chat_of(folder, "r-7b.jsonl", "One", "Two")
+            chat_of(folder, "r-7b.jsonl", "One", f"My key is sk-{case}-0123456789")
+            settings.keep_key("OPENAI_API_KEY", f"sk-{case}-0123456789")  # not in the environment
             (folder / "r-8b.jsonl").write_text("{}")
             with pytest.warns(UserWarning, match="r-8b"):
                 check(folder, "runs")
             assert len(written(folder)) == (3 if case == "whole" else 1), "a part per process"
+            assert index_of(folder, "runs_with_hidden").exists(), "no part contains the key"
 
 
 DYING = """
