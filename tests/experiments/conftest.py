@@ -1,11 +1,14 @@
-"""Worker processes of experiments, forked from one that has imported what they need: the import is most of their cost."""
+"""Experiments made quickly: workers forked from a process that has imported what they need, and effects simulated once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from multiprocessing import forkserver, get_all_start_methods, get_context
 
 import pytest
 
+from agentnb.experiments import design
 from agentnb.experiments.running import processes
 
 PRELOADED = [
@@ -16,6 +19,17 @@ PRELOADED = [
     "pandas",
     "small_experiments",
 ]
+
+
+known_effect = cache(design.plan_minimum_effect_of_passes)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def same_effect_for_same_numbers() -> Iterator[None]:
+    """Simulate the minimum effect of a design once for the same numbers of tasks and runs: it takes a third of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(design, "plan_minimum_effect_of_passes", known_effect)
+        yield
 
 
 @pytest.fixture(scope="session")
