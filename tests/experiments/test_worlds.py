@@ -43,7 +43,8 @@ def test_worlds_too_small_for_any_effect_state_no_effect() -> None:
 
 
 def test_comparisons_are_excused_only_with_a_reason() -> None:
-    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(20)]
-    assert found == [set()] * 20
-    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(100)]
-    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, 100)
+    few, many = size(10, nightly=20), size(40, nightly=100)
+    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(few)]
+    assert found == [set()] * few
+    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(many)]
+    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, many)

@@ -13,6 +13,9 @@ from agentnb import lift
 from agentnb.experiments.results.experiment_results import Results
 
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
+
 @pytest.fixture(scope="module")
 def drawn() -> Results:
     agent = {"tools": [check_line]}
