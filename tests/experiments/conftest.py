@@ -1,4 +1,4 @@
-"""Experiments made quickly: workers forked from a process that has imported what they need, and effects simulated once."""
+"""Workers are forked from a process that has imported what they need, and what never differs is computed once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from multiprocessing import forkserver, get_all_start_methods, get_context
 import pytest
 
 from agentnb.experiments import design
+from agentnb.experiments.planning import plan_problems
 from agentnb.experiments.running import processes
 
 PRELOADED = [
@@ -22,13 +23,15 @@ PRELOADED = [
 
 
 known_effect = cache(design.plan_minimum_effect_of_passes)
+known_run = cache(plan_problems.load_trace)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def same_effect_for_same_numbers() -> Iterator[None]:
-    """Simulate the minimum effect of a design once for the same numbers of tasks and runs: it takes a third of a second."""
+def computed_once() -> Iterator[None]:
+    """Simulate a minimum effect once for the same numbers of tasks, and read the run on which checks are tried once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(design, "plan_minimum_effect_of_passes", known_effect)
+        patch.setattr(plan_problems, "load_trace", known_run)
         yield
 
 

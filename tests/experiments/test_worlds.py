@@ -9,13 +9,13 @@ from binomial_bounds import at_least, at_most
 from drawn_worlds import WORLDS, compared, draw_alike, draw_errors, excuses, measure
 from property_settings import AT_NIGHT, size
 
-DRAWS, STATEMENTS = size(30, nightly=2_000), size(2, nightly=20)
+DRAWS, STATEMENTS = size(20, nightly=2_000), size(2, nightly=20)
 SIZES = [(tasks, repeats) for tasks in (6, 15, 29, 30, 100) for repeats in (1, 5)]
 ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
 """Power that is stated as .8 may be this; at most only where the assumption of the statement holds."""
 
 
-@pytest.mark.slow("sixty comparisons of each of nineteen worlds, without an effect and with one")
+@pytest.mark.slow("forty comparisons of each of nineteen worlds, without an effect and with one")
 @pytest.mark.parametrize("name", WORLDS)
 def test_intervals_and_errors_are_right_in_every_simulated_world(name: str, subtests: pytest.Subtests) -> None:
     world = WORLDS[name]

@@ -22,11 +22,9 @@ from property_settings import size
 from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
 
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning import plan_problems
 from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.search import gepa_engine
-from agentnb.experiments.search import search as search_module
 from agentnb.experiments.search.search_cells import CellPlan
 from agentnb.runtime.host.host import Host, use_host
 
@@ -148,10 +146,8 @@ def test_simulated_searches_without_an_effect_rarely_claim_a_gain(monkeypatch: p
         return 0.0
 
     draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
-    monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
     monkeypatch.setattr(CellPlan, "variant", _of_one_set(CellPlan.variant))
     monkeypatch.setattr(gepa_engine, "candidate_of", _of_same_parts(gepa_engine.candidate_of))
-    monkeypatch.setattr(plan_problems, "load_trace", cache(plan_problems.load_trace))
     given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
     found = [searched(small_search(20, seed=seed, **given)) for seed in range(size(40, nightly=200))]
     judged = [one for one in found if one.judgement is not None]
@@ -159,19 +155,6 @@ def test_simulated_searches_without_an_effect_rarely_claim_a_gain(monkeypatch: p
     assert claims <= most, f"{claims} of {len(judged)} searches that take noise for a better set claim a gain"
     assert len(judged) > 2 * most, "many take noise for a better set"
     assert all(one.best != one.start for one in judged)
-
-
-def _remembered(design_of: Any) -> Any:
-    """The design of searches that differ in their seed only: its minimum effect is simulated."""
-    known: dict[Any, Any] = {}
-
-    def design(**settings: Any) -> Any:
-        key = len(settings["tasks"]), settings["cells"]
-        if key not in known:
-            known[key] = design_of(**settings)
-        return known[key]
-
-    return design
 
 
 def _of_one_set(variant: Any) -> Any:
