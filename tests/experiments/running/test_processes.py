@@ -117,7 +117,6 @@ def test_work_containing_a_key_is_not_sent_to_workers() -> None:
         settings.forget_key("PLANT_KEY")
 
 
-@pytest.mark.slow("starts a worker process")
 def test_budget_covers_all_workers(quick_workers: None) -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}

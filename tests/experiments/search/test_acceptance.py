@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from binomial_bounds import at_most
 from made_results import CALLED, row
 from property_settings import size
@@ -30,7 +29,6 @@ def is_accepted(chance: Random, ahead: float) -> bool:
     raise AssertionError("the last look decides")
 
 
-@pytest.mark.slow("a hundred candidates, tested at up to six looks each")
 def test_equal_candidates_are_rarely_accepted_and_better_ones_usually() -> None:
     chance = Random(5)
     wrong = sum(is_accepted(chance, 0.0) for _ in range(CANDIDATES))

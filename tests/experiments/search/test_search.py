@@ -42,7 +42,6 @@ def means_of(folder: Path, tasks: set[str] | None = None) -> dict[str, dict[str,
     return found
 
 
-@pytest.mark.slow("a search of a hundred runs")
 def test_search_finds_the_line_that_requests_a_call(tmp_path: Path) -> None:
     output = io.StringIO()
     with redirect_stdout(output):
