@@ -122,10 +122,10 @@ def test_method_is_pickled_together_with_its_object() -> None:
     frame = pd.DataFrame({"amount": [1, 2, 6], "describe": [0, 0, 0]})
     calls = [ToolCall("describe", {}), ToolCall("loads", {"s": "[1]"})]
     data = portable(Agent(ScriptedModel([calls, "Done."]), tools=[frame.describe, json.loads], guidance="off", todos=False))
-    worker = subprocess.run([sys.executable, "-c", WORKER], input=data, capture_output=True, timeout=60, check=False)
-    assert worker.returncode == 0, worker.stderr.decode()
-    status, described, loaded, *_ = json.loads(worker.stdout)
-    assert (status, loaded) == ("completed", "[1]") and "8 x 2" in described
+    frame["later"] = 0  # of this object alone
+    run = from_portable(data).run_sync("go")
+    described, loaded = (result.text for result in run.rounds[0].results)
+    assert (run.status, loaded) == ("completed", "[1]") and "8 x 2" in described
 
 
 def test_method_of_an_object_with_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

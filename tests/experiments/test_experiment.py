@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from property_settings import AT_NIGHT
-from small_experiments import CHATTY, check_line, rows, small
+from small_experiments import CHATTY, check_line, rows, run_or_die, small
 from waiting import wait_until
 
 from agentnb import Agent, Experiment, GuidanceSet, Store, Workflow, compare, load_traces, plots, settings, survey, tables
@@ -84,38 +83,22 @@ def test_second_run_repeats_no_cell(tmp_path: Path) -> None:
     assert [*first.table().run_id] == [*second.table().run_id]
 
 
-KILLED = """
-import os, sys
-sys.path[:0] = {paths!r}
-from small_experiments import *
-left = [int(sys.argv[2])]
-def check_line(name: str) -> str:
-    "Check a line of the plant."
-    left[0] -= 1
-    if left[0] == 0 and sys.argv[3] == "tool":
-        os._exit(9)
-    return f"{{name}} ok"
-def watch(progress):
-    if progress.done == int(sys.argv[2]) and sys.argv[3] == "between":
-        os._exit(9)
-small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds()}}).run_sync(show=False, watch=watch)
-"""
+@pytest.mark.slow("a process that is killed, and one that is not")
+def test_killed_experiment_resumes_to_the_same_table(start_method: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def exit_code(**ends: int) -> int | None:
+        process: Any = get_context(start_method).Process(target=run_or_die, args=(folder,), kwargs=ends)  # type: ignore[attr-defined]
+        process.start()
+        process.join()
+        return process.exitcode  # type: ignore[no-any-return]
 
-
-@pytest.mark.slow("two processes that are killed")
-def test_killed_experiment_resumes_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    paths = [str(Path(__file__).parents[1] / "support")]
-    for where in ("tool", "between") if AT_NIGHT else ("tool",):
+    for where, ends in {"tool": {"calls": 2}, **({"between": {"cells": 3}} if AT_NIGHT else {})}.items():
         with subtests.test(where):
             folder = tmp_path / where
-            script = KILLED.format(paths=paths)
-            done = subprocess.run([sys.executable, "-c", script, str(folder), "3", where], capture_output=True, text=True)
-            assert done.returncode == 9, done.stderr
+            assert exit_code(**ends) == 9
             begun = len([*folder.glob("*.jsonl")])
             assert begun > 0
-            # The script defines another function, so that the experiment is the script's: it is rerun there.
-            done = subprocess.run([sys.executable, "-c", script, str(folder), "-1", where], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+            # That function has another tool, so that the experiment is its own: it is rerun there.
+            assert exit_code() == 0
             from agentnb.experiments.results.experiment_folder import ExperimentFolder
 
             rows_there = ExperimentFolder(folder).rows()
@@ -459,7 +442,7 @@ def test_same_seed_for_all_tasks_yields_identical_results() -> None:
     assert alike.table().was_called.nunique() == 1
 
 
-def test_worker_processes_produce_the_same_table(tmp_path: Path) -> None:
+def test_worker_processes_produce_the_same_table(quick_workers: None) -> None:
     here = small(4, repeats=2).run_sync(show=False)
     there = small(4, repeats=2, executor="processes", places=2).run_sync(show=False)
     pd.testing.assert_frame_equal(table(here), table(there))

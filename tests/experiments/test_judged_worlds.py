@@ -14,7 +14,7 @@ from pytest import approx
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.corrections import LabelledRun
 
-DRAWS, PLAIN = size(30, nightly=1_500), 30
+DRAWS, PLAIN = size(20, nightly=1_500), 20
 
 
 def holds(one: Comparison, truth: float) -> bool:

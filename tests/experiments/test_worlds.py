@@ -9,13 +9,13 @@ from binomial_bounds import at_least, at_most
 from drawn_worlds import WORLDS, compared, draw_alike, draw_errors, excuses, measure
 from property_settings import AT_NIGHT, size
 
-DRAWS, STATEMENTS = size(30, nightly=2_000), size(2, nightly=20)
+DRAWS, STATEMENTS = size(20, nightly=2_000), size(2, nightly=20)
 SIZES = [(tasks, repeats) for tasks in (6, 15, 29, 30, 100) for repeats in (1, 5)]
 ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
 """Power that is stated as .8 may be this; at most only where the assumption of the statement holds."""
 
 
-@pytest.mark.slow("sixty comparisons of each of nineteen worlds, without an effect and with one")
+@pytest.mark.slow("forty comparisons of each of nineteen worlds, without an effect and with one")
 @pytest.mark.parametrize("name", WORLDS)
 def test_intervals_and_errors_are_right_in_every_simulated_world(name: str, subtests: pytest.Subtests) -> None:
     world = WORLDS[name]
@@ -43,7 +43,8 @@ def test_worlds_too_small_for_any_effect_state_no_effect() -> None:
 
 
 def test_comparisons_are_excused_only_with_a_reason() -> None:
-    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(20)]
-    assert found == [set()] * 20
-    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(100)]
-    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, 100)
+    few, many = size(10, nightly=20), size(40, nightly=100)
+    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(few)]
+    assert found == [set()] * few
+    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(many)]
+    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, many)

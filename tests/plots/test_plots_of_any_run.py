@@ -10,7 +10,7 @@ import pytest
 from generated_runs import Plan, plans, really_run
 from hypothesis import given
 from hypothesis import strategies as st
-from property_settings import examples
+from property_settings import examples, size
 
 from agentnb import Run, Store, load_traces, plots
 from agentnb.plots.drawing.plot_spans import spans_of
@@ -19,7 +19,7 @@ OLDER = Path(__file__).parents[1] / "store" / "older_logs"
 
 
 @pytest.mark.slow("runs random runs and draws each seven times")
-@examples(6)
+@examples(size(3, nightly=6))
 @given(plan=plans, share=st.floats(0, 1))
 def test_every_plot_can_draw_a_truncated_random_run(plan: Plan, share: float) -> None:
     with TemporaryDirectory() as folder:

@@ -139,7 +139,7 @@ def test_recorded_run_reader_is_imported_on_first_use(tmp_path: Path, subtests: 
         "without the package's names": (f"{begin}RecordedModel([]).recordings", "[] before: False"),
         "with the room that reads": (f"import agentnb.rerun\n{begin}RecordedModel([]).recordings", "[] before: True"),
     }
-    for name, (script, expected) in [*scripts.items()][:: size(2, nightly=1)]:
+    for name, (script, expected) in [*scripts.items()][:: size(4, nightly=1)]:
         with subtests.test(name):
             *lines, last = script.split("\n")
             code = "\n".join(

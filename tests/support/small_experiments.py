@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from agentnb.detect.run import Run
 from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.running.control import Progress
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Stop
@@ -53,3 +56,20 @@ def small(count: int = 6, variants: Any = None, **settings: Any) -> Experiment:
         "folder": False,
     }
     return Experiment(rows(count), PLAIN if variants is None else variants, **{**given, **settings})
+
+
+def run_or_die(folder: Path, calls: int = 99, cells: int = 99) -> None:
+    """Run six tasks in a process that dies after so many calls of a tool, or after so many cells."""
+    left = iter(range(calls))  # the content of an experiment is the same for any number
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        if next(left, None) is None:
+            os._exit(9)
+        return f"{name} ok"
+
+    def watch(progress: Progress) -> None:
+        if progress.done == cells:
+            os._exit(9)
+
+    small(6, folder=folder, agent={"tools": [check_line], "policy": TwoRounds()}).run_sync(show=False, watch=watch)

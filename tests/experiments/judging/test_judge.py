@@ -172,7 +172,7 @@ def test_interrupted_runs_are_not_judged() -> None:
     assert results.table().judge.tolist() == [0] * 4
 
 
-def test_judge_runs_in_the_kernel_even_with_process_workers(tmp_path: Path) -> None:
+def test_judge_runs_in_the_kernel_even_with_process_workers(tmp_path: Path, quick_workers: None) -> None:
     judge, model = judge_of_calls()
     here = small(2, primary=judge).run_sync(show=False).table()
     there = small(2, folder=tmp_path / "exp", primary=judge, executor="processes", places=1).run_sync(show=False).table()

@@ -12,6 +12,8 @@ from small_experiments import check_line, small
 from agentnb import lift
 from agentnb.experiments.results.experiment_results import Results
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 
 @pytest.fixture(scope="module")
 def drawn() -> Results:

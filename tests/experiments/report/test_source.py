@@ -29,6 +29,7 @@ agent: {tools: check_line}
 folder: false
 """
 LEAST = 2
+pytestmark = pytest.mark.usefixtures("unpainted")
 COLUMNS = ["task", "variant", "model", "repeat", "seed", "status", "rounds", "tokens"]
 
 

@@ -134,11 +134,13 @@ def test_identical_results_produce_identical_reports(written: Path, results: Res
         assert texts[0] == texts[1]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_changing_the_primary_is_reported_as_a_deviation(results: Results, tmp_path: Path) -> None:
     text = results.report(tmp_path / "paper.md", primary="rounds").read_text("utf-8")
     assert "the primary was frozen as is_even, and rounds was chosen later" in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_report_contains_custom_guidance_sets(tmp_path: Path) -> None:
     own = GuidanceSet("own", {"text": "Call\nit.", "tools": "Now."})
     results = small(6, {"off": "off", "own": own}, primary="answered").run_sync(show=False)
@@ -146,6 +148,7 @@ def test_report_contains_custom_guidance_sets(tmp_path: Path) -> None:
     assert "| own | guidance own (tools: Now.; text: Call it.) (content " in text and "| off | guidance off (content " in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_report_without_pyarrow_notes_its_absence(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("agentnb.experiments.report.data.find_spec", lambda name: None if name == "pyarrow" else find(name))
@@ -180,6 +183,7 @@ def test_impossible_reports_are_refused_with_advice(results: Results, tmp_path: 
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_report_at_a_planned_look_names_the_look(tmp_path: Path) -> None:
     experiment = small(24, looks=2)
     results = experiment.run_sync(show=False)

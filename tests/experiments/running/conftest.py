@@ -17,13 +17,13 @@ SET = {
 
 
 @pytest.fixture(scope="module")
-def started_cluster() -> Iterator[Any]:
+def started_cluster(start_method: str) -> Iterator[Any]:
     """Client of a Dask cluster of two processes, with the required scheduler settings."""
     import dask
     from distributed import Client, LocalCluster
 
     with (
-        dask.config.set(SET),
+        dask.config.set(SET | {"distributed.worker.multiprocessing-method": start_method}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1") as made,
         Client(made) as client,
     ):

@@ -52,9 +52,9 @@ class Submitting:
 
 
 @pytest.fixture(scope="module")
-def processes() -> Iterator[ProcessPoolExecutor]:
+def processes(start_method: str) -> Iterator[ProcessPoolExecutor]:
     """A pool of one process, which has none of the files, keys and modules of a test."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context(start_method)) as pool:
         pool.submit(abs, -1).result()
         yield pool
 

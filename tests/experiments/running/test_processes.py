@@ -30,7 +30,7 @@ def two_rounds(tool: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow("starts three worker processes")
-def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
+def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path, quick_workers: None) -> None:
     died = tmp_path / "died"
 
     def check_line(name: str) -> str:
@@ -93,7 +93,7 @@ def test_key_reaches_a_worker_only_through_the_pipe(tmp_path: Path) -> None:
     try:
         with LoopbackServer(["Here."] * 2, minimal=True, key=KEY) as server:
             model = f"compatible:m?url={server.url}/v1&key=PLANT_KEY&price=0"
-            given = {"models": [model], "folder": tmp_path / "exp", "executor": "processes"}
+            given = {"models": [model], "folder": tmp_path / "exp", "executor": "processes", "places": 1}
             results = Experiment(rows(1), {"a": "off", "b": "matrix"}, **given).run_sync(show=False)
             assert not results.failures and [request.answered for request in server.requests] == [200, 200]
         for path in (tmp_path / "exp").iterdir():
@@ -117,8 +117,7 @@ def test_work_containing_a_key_is_not_sent_to_workers() -> None:
         settings.forget_key("PLANT_KEY")
 
 
-@pytest.mark.slow("starts a worker process")
-def test_budget_covers_all_workers() -> None:
+def test_budget_covers_all_workers(quick_workers: None) -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}
     results = small(10, budget=0.0001, executor="processes", places=2, **given).run_sync(show=False)

@@ -18,14 +18,13 @@ from typing import Any
 
 import pytest
 from binomial_bounds import at_most
+from property_settings import size
 from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
 
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning import plan_problems
 from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.search import gepa_engine
-from agentnb.experiments.search import search as search_module
 from agentnb.experiments.search.search_cells import CellPlan
 from agentnb.runtime.host.host import Host, use_host
 
@@ -43,7 +42,6 @@ def means_of(folder: Path, tasks: set[str] | None = None) -> dict[str, dict[str,
     return found
 
 
-@pytest.mark.slow("a search of a hundred runs")
 def test_search_finds_the_line_that_requests_a_call(tmp_path: Path) -> None:
     output = io.StringIO()
     with redirect_stdout(output):
@@ -141,36 +139,21 @@ def test_gepa_state_of_another_user_is_never_loaded(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "loaded").exists()
 
 
-@pytest.mark.slow("two hundred searches")
+@pytest.mark.slow("forty searches")
 def test_simulated_searches_without_an_effect_rarely_claim_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     def value(run: Any) -> float:
         return 0.0
 
     draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
-    monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
     monkeypatch.setattr(CellPlan, "variant", _of_one_set(CellPlan.variant))
     monkeypatch.setattr(gepa_engine, "candidate_of", _of_same_parts(gepa_engine.candidate_of))
-    monkeypatch.setattr(plan_problems, "load_trace", cache(plan_problems.load_trace))
     given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
-    found = [searched(small_search(20, seed=seed, **given)) for seed in range(200)]
-    claims = sum(one.claims_gain for one in found)
-    assert claims <= at_most(0.05, 200), f"{claims} of 200 searches claim a gain"
+    found = [searched(small_search(20, seed=seed, **given)) for seed in range(size(40, nightly=200))]
     judged = [one for one in found if one.judgement is not None]
-    assert len(judged) > 2 * at_most(0.05, 200), "so many take noise for a better set"
+    claims, most = sum(one.claims_gain for one in found), at_most(0.05, len(judged))
+    assert claims <= most, f"{claims} of {len(judged)} searches that take noise for a better set claim a gain"
+    assert len(judged) > 2 * most, "many take noise for a better set"
     assert all(one.best != one.start for one in judged)
-
-
-def _remembered(design_of: Any) -> Any:
-    """The design of searches that differ in their seed only: its minimum effect is simulated."""
-    known: dict[Any, Any] = {}
-
-    def design(**settings: Any) -> Any:
-        key = len(settings["tasks"]), settings["cells"]
-        if key not in known:
-            known[key] = design_of(**settings)
-        return known[key]
-
-    return design
 
 
 def _of_one_set(variant: Any) -> Any:
