@@ -12,8 +12,10 @@ from agentnb import Agent
 from agentnb.acp.known_agents import KnownAgent, known_agents
 
 PROGRAM = Path(__file__).with_name("fake_agent.py")
+IMPORTED = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); from fake_agent import Agent; Agent().serve()"
+"""Runs the program as a module, which Python compiles once. (A sandbox shows the files that the command names.)"""
 FAKE = KnownAgent(
-    command=(sys.executable, str(PROGRAM)),
+    command=(sys.executable, "-c", IMPORTED, str(PROGRAM)),
     asks_in="default",
     usage="turn",
     errors="error",
