@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fork_server import ForkServer
 
 from agentnb import Agent
 from agentnb.acp.known_agents import KnownAgent, known_agents
@@ -40,3 +41,12 @@ def table() -> Iterator[dict[str, KnownAgent]]:
 def fake(tmp_path: Path) -> Callable[..., Agent]:
     """Return a factory of agents backed by the fake agent, in a folder of the test."""
     return lambda **settings: Agent(acp="fake", work_dir=tmp_path, **settings)
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Iterator[ForkServer]:
+    """The process that kernels are forked from."""
+    from kernels import ROOMS  # imports much
+
+    with ForkServer("kernels", *(f"agentnb.{room}" for room in ROOMS)) as server:
+        yield server
