@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-# Hundreds of processes of this program start in the tests: what few prompts need is imported there.
+# Hundreds of processes of this program start in the tests: what few prompts need is imported there, and `typing` nowhere.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -588,6 +590,12 @@ class Agent:
 
     def added(self) -> None:
         """Call the tool of an MCP server, which adds two numbers, through the server that it was given."""
+        (server,) = self.servers
+        found, result = called(server, a=1, b=2)
+        self.say(f"{found}: {result}")
+
+    def library(self) -> None:
+        """Call the tool as most agents do, with the library of MCP."""
         import asyncio  # as long to import as everything above, in each of hundreds of processes
 
         (server,) = self.servers

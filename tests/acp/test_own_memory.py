@@ -31,6 +31,11 @@ BY_AGENT = {"always": WORDS, "reach": "agent"}
 LONG = 30
 
 
+def at_night(*cases: Any) -> list[Any]:
+    """Return cases of a test whose other cases run by day."""
+    return [pytest.param(case, marks=pytest.mark.nightly("by day other cases of the same test")) for case in cases]
+
+
 def asked(live: LiveRun) -> JudgedCall:
     """Wait for the question of a run, and return the call that it is about."""
     wait_until(lambda: bool(live.run.waiting))
@@ -68,7 +73,7 @@ def test_agent_remembers_only_what_the_person_chose(fake: Make, answer: Callable
     assert json.loads(row["answer"]) in (BY_AGENT, f"always in agent: {WORDS}", "always in agent")
 
 
-@pytest.mark.parametrize("answer", [APPROVE, "always", "always in run", {"always": "bash", "reach": "run"}])
+@pytest.mark.parametrize("answer", [APPROVE, {"always": "bash", "reach": "run"}, *at_night("always", "always in run")])
 def test_other_approvals_are_answered_with_allow_once(fake: Make, answer: Any) -> None:
     live = fake().start("blind", RunOptions(can_ask=True))
     asked(live)
@@ -79,10 +84,9 @@ def test_other_approvals_are_answered_with_allow_once(fake: Make, answer: Any) -
 @pytest.mark.parametrize(
     "options",
     [
-        {"approve": "auto"},
         {"approve": lambda call, run: True},
-        {"permissions": {"bash": "allow"}},
         {"permissions": {"bash(*)": "allow"}, "approve": "ask", "answer": lambda question: "approve"},
+        *at_night({"approve": "auto"}, {"permissions": {"bash": "allow"}}),
     ],
 )
 def test_no_rule_mode_or_function_makes_it_remember(fake: Make, options: dict[str, Any]) -> None:
@@ -109,7 +113,7 @@ def test_code_of_a_model_cannot_choose_it_later(fake: Make) -> None:
     "options",
     [
         {"permissions": {"write_file(*.txt)": "deny"}},
-        {"permissions": {"bash(rm *)": "deny"}},
+        *at_night({"permissions": {"bash(rm *)": "deny"}}),
         {"gates": [lambda call, run: Ask("Really?")]},
     ],
 )
@@ -177,7 +181,7 @@ def test_its_memory_approves_where_nothing_else_does(fake: Make) -> None:
     assert (run.text, run.rounds[0].records[0].result.is_error) == ("c ever", False)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("options", [{"approve": "auto"}, {"permissions": {"bash": "allow"}}])
+@pytest.mark.parametrize("options", [{"approve": "auto"}, *at_night({"permissions": {"bash": "allow"}})])
 def test_approval_by_a_rule_never_selects_its_memory(fake: Make, options: dict[str, Any]) -> None:
     run = fake().run_sync(f"choices {json.dumps(OFFERED[2:3])}", **options)
     assert run.text == "cancelled no"

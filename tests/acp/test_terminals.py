@@ -53,10 +53,22 @@ def test_terminating_signal_is_reported(fake: Make) -> None:
     assert "signal 9" in str(_records(run)[0].result)
 
 
-@pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
+DENIED = {"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}
+REJECTED = {"approve": lambda call, run: call.name == "other"}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [{"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}, {"approve": lambda call, run: call.name == "other"}],
+    ("play", "options"),
+    [
+        ("shell", REJECTED),
+        ("unasked_shell", DENIED),
+        ("terminal", DENIED),
+        ("task", REJECTED),
+        *[
+            pytest.param(play, options, marks=pytest.mark.nightly("by day each play, and each way, in another pair"))
+            for play, options in (("shell", DENIED), ("unasked_shell", REJECTED), ("terminal", REJECTED), ("task", DENIED))
+        ],
+    ],
 )
 def test_disallowed_command_does_not_run(fake: Make, tmp_path: Path, play: str, options: dict[str, Any]) -> None:
     run = fake().run_sync(f"{play} touch made.txt", **options)
