@@ -66,11 +66,11 @@ def rows_of(folder: Path, prompt: str = "write", count: int = 6) -> list[dict[st
 def test_external_and_built_in_agents_can_be_compared(task: Path) -> None:
     skip_without_sandbox()
     variants = {"theirs": {"acp": "fake"}, "ours": ours()}
-    exp = Experiment(rows_of(task, count=3), variants, primary=wrote, checks=[is_copy], folder=False)
+    exp = Experiment(rows_of(task), variants, primary=wrote, checks=[is_copy], folder=False)
     results = exp.run_sync(show=False)
     table = results.table()
     assert [*table["status"].unique()] == ["completed"], table
-    assert (table["wrote"].sum(), table["is_copy"].sum()) == (6, 6)
+    assert (table["wrote"].sum(), table["is_copy"].sum()) == (12, 12)
     assert compare(results, "theirs", "ours").difference == 0
     assert {path.name for path in task.iterdir()} == {"b.txt", ".env"}
     assert exp.design().sandboxes == results.sandboxes == {"theirs": "bubblewrap"}
