@@ -296,11 +296,11 @@ class Agent:
             self.end(call_id, "rejected", "failed")
 
     def placed(self) -> None:
-        """Ask about a command with the named arguments, and show only the command, as opencode does."""
-        arguments = json.loads(self.argument)
-        call_id = self.call("execute", "Bash", **arguments)
-        self.say(self.ask(call_id, rawInput={"command": arguments["command"]}))
-        self.end(call_id, "")
+        """Ask about commands, each with the named arguments, and show only the command, as opencode does."""
+        for arguments in json.loads(self.argument):
+            call_id = self.call("execute", "Bash", **arguments)
+            self.say(self.ask(call_id, rawInput={"command": arguments["command"]}))
+            self.end(call_id, "")
 
     def switch(self) -> None:
         """Ask about a harmless command, and have the named one run in its place."""
