@@ -29,11 +29,12 @@ Make = Callable[..., Agent]
 WORDS = "Yes, always"
 BY_AGENT = {"always": WORDS, "reach": "agent"}
 LONG = 30
+OTHERS = pytest.mark.nightly("by day other cases of the same test")
 
 
 def at_night(*cases: Any) -> list[Any]:
     """Return cases of a test whose other cases run by day."""
-    return [pytest.param(case, marks=pytest.mark.nightly("by day other cases of the same test")) for case in cases]
+    return [pytest.param(case, marks=OTHERS) for case in cases]
 
 
 def asked(live: LiveRun) -> JudgedCall:
@@ -56,7 +57,8 @@ def in_command(live: LiveRun) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [in_card, in_command, lambda live: live.answer(BY_AGENT), lambda live: live.answer("always in agent")]
+    "answer",
+    [in_card, in_command, *at_night(lambda live: live.answer(BY_AGENT), lambda live: live.answer("always in agent"))],
 )
 def test_agent_remembers_only_what_the_person_chose(fake: Make, answer: Callable[[LiveRun], None], tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
@@ -134,7 +136,7 @@ OFFERED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), [("For ls", "b yes"), (WORDS, "c ever"), ("", "d yes")])
+@pytest.mark.parametrize(("words", "told"), [(WORDS, "c ever"), ("", "d yes"), pytest.param("For ls", "b yes", marks=OTHERS)])
 def test_each_option_is_offered_in_its_words(fake: Make, words: str, told: str) -> None:
     live = fake().start(f"choices {json.dumps(OFFERED)}", RunOptions(can_ask=True))
     assert asked(live).agent_words == ("For ls", WORDS)

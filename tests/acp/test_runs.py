@@ -322,7 +322,7 @@ def test_approval_question_shows_the_call(fake: Make, snapshot: Snapshot) -> Non
     assert asked.message.splitlines()[1:] == snapshot
 
 
-@pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
+@pytest.mark.parametrize("misbehaviour", ["", "lost", pytest.param("forgetful", marks=OTHERS)])
 def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict[str, KnownAgent], misbehaviour: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
