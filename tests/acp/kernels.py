@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from fake_entry import FAKE
 from fork_server import ForkServer
 
 from agentnb import Agent, Experiment, Store
 from agentnb.acp.known_agents import known_agents
-from conftest import FAKE
 
 ROOMS = ("acp", "agent", "core", "experiments", "runtime", "store", "tools")
 SECONDS = 100
