@@ -33,7 +33,7 @@ def fake(tmp_path: Path) -> Callable[..., Agent]:
 @pytest.fixture(scope="session")
 def kernels() -> Iterator[ForkServer]:
     """The process that kernels are forked from."""
-    from kernels import ROOMS  # imports much
+    from killed_kernels import ROOMS  # imports much
 
-    with ForkServer("kernels", *(f"agentnb.{room}" for room in ROOMS)) as server:
+    with ForkServer("killed_kernels", *(f"agentnb.{room}" for room in ROOMS)) as server:
         yield server

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from bash_calls import skip_without_sandbox
 from fork_server import ForkServer
-from kernels import Kernel, experiments, runs
+from killed_kernels import Kernel, experiments, runs
 from msgspec.structs import replace
 from property_settings import size
 from waiting import wait_until

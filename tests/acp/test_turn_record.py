@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fork_server import ForkServer
-from kernels import Kernel, runs
+from killed_kernels import Kernel, runs
 from msgspec.structs import replace
 
 from agentnb import Agent, Store, recover
