@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fake_entry import FAKE
+from fork_server import ForkServer
 
 from agentnb import Agent
 from agentnb.acp.known_agents import KnownAgent, known_agents
-
-PROGRAM = Path(__file__).with_name("fake_agent.py")
-FAKE = KnownAgent(
-    command=(sys.executable, str(PROGRAM)),
-    asks_in="default",
-    usage="turn",
-    errors="error",
-    install="nothing to install",
-    terminals=True,
-    asks_about=("read", "write", "execute", "network"),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +28,12 @@ def table() -> Iterator[dict[str, KnownAgent]]:
 def fake(tmp_path: Path) -> Callable[..., Agent]:
     """Return a factory of agents backed by the fake agent, in a folder of the test."""
     return lambda **settings: Agent(acp="fake", work_dir=tmp_path, **settings)
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Iterator[ForkServer]:
+    """The process that kernels are forked from."""
+    from killed_kernels import ROOMS  # imports much
+
+    with ForkServer("killed_kernels", *(f"agentnb.{room}" for room in ROOMS)) as server:
+        yield server

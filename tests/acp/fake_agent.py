@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+
+# Hundreds of processes of this program start in the tests: what few prompts need is imported there, and `typing` nowhere.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -28,6 +28,8 @@ OPTIONS = [
 
 def connect(place: str) -> str:
     """Connect with an address by itself, without a proxy."""
+    import socket
+
     host, _, port = place.rpartition(":")
     with socket.create_connection((host, int(port)), 2):
         return "connected"
@@ -35,6 +37,9 @@ def connect(place: str) -> str:
 
 def tunnel(place: str) -> str:
     """Ask the proxy for a connection, as for https, and return the first line of the answer of the proxy and of the host."""
+    import socket
+    from urllib.parse import urlsplit
+
     with socket.create_connection(("127.0.0.1", urlsplit(os.environ["HTTPS_PROXY"]).port), 2) as proxy:
         proxy.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
         answer = proxy.makefile("rb")
@@ -47,13 +52,29 @@ def tunnel(place: str) -> str:
         return first.decode().replace("\r\n", " ").strip()
 
 
-WAYS: dict[str, Callable[[str], str]] = {
-    "get": lambda url: urlopen(Request(url, headers={"Proxy-Secret": "x"}), timeout=5).read().decode(),
-    "connect": connect,
-    "tunnel": tunnel,
-    "resolve": lambda name: str(socket.getaddrinfo(name, 80)),
-    "unix": lambda name: str(socket.socket(socket.AF_UNIX).connect("\0" + name)),
-}
+def get(url: str) -> str:
+    """Return what is at an address."""
+    from urllib.request import Request, urlopen
+
+    return urlopen(Request(url, headers={"Proxy-Secret": "x"}), timeout=5).read().decode()  # type: ignore[no-any-return]
+
+
+def resolve(name: str) -> str:
+    """Return the addresses of a host."""
+    import socket
+
+    return str(socket.getaddrinfo(name, 80))
+
+
+def unix(name: str) -> str:
+    """Connect with an abstract socket."""
+    import socket
+
+    socket.socket(socket.AF_UNIX).connect("\0" + name)
+    return "connected"
+
+
+WAYS: dict[str, Callable[[str], str]] = {way.__name__: way for way in (get, connect, tunnel, resolve, unix)}
 
 
 class Agent:
@@ -275,11 +296,11 @@ class Agent:
             self.end(call_id, "rejected", "failed")
 
     def placed(self) -> None:
-        """Ask about a command with the named arguments, and show only the command, as opencode does."""
-        arguments = json.loads(self.argument)
-        call_id = self.call("execute", "Bash", **arguments)
-        self.say(self.ask(call_id, rawInput={"command": arguments["command"]}))
-        self.end(call_id, "")
+        """Ask about commands, each with the named arguments, and show only the command, as opencode does."""
+        for arguments in json.loads(self.argument):
+            call_id = self.call("execute", "Bash", **arguments)
+            self.say(self.ask(call_id, rawInput={"command": arguments["command"]}))
+            self.end(call_id, "")
 
     def switch(self) -> None:
         """Ask about a harmless command, and have the named one run in its place."""
@@ -425,6 +446,8 @@ class Agent:
 
     def sleep(self) -> None:
         """Start a process that leaves the group, and wait for a cancellation."""
+        import subprocess
+
         subprocess.Popen(["sleep", "600"], start_new_session=True)
         self.say("Sleeping")
         while not self.is_cancelled:
@@ -438,6 +461,8 @@ class Agent:
 
     def deaf(self) -> None:
         """Start a process, and ignore everything."""
+        import subprocess
+
         subprocess.Popen(["sleep", "600"], start_new_session=True)
         self.say("Deaf")
         while True:
@@ -565,6 +590,12 @@ class Agent:
 
     def added(self) -> None:
         """Call the tool of an MCP server, which adds two numbers, through the server that it was given."""
+        (server,) = self.servers
+        found, result = called(server, a=1, b=2)
+        self.say(f"{found}: {result}")
+
+    def library(self) -> None:
+        """Call the tool as most agents do, with the library of MCP."""
         import asyncio  # as long to import as everything above, in each of hundreds of processes
 
         (server,) = self.servers
@@ -715,6 +746,8 @@ def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
 
     The library of MCP, which `called_by_library` uses, takes ten times as long to import as the rest of a test.
     """
+    import subprocess
+
     with subprocess.Popen(
         [server["command"], *server["args"]],
         env={**os.environ, **variables_of(server)},

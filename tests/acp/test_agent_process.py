@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from bash_calls import skip_without_sandbox
+from fork_server import ForkServer
+from killed_kernels import Kernel, experiments, runs
 from msgspec.structs import replace
 from property_settings import size
 from waiting import wait_until
@@ -29,27 +28,6 @@ from agentnb.core.log.events import TextDelta
 from agentnb.errors import ModelError
 
 SECONDS = 10
-KERNEL = """
-import faulthandler, sys
-faulthandler.dump_traceback_later(100, exit=True)  # a test that would wait for ever says where
-sys.path.insert(0, {folder!r})
-from conftest import FAKE
-from agentnb import Agent, Store
-from agentnb.acp.known_agents import known_agents
-known_agents()["fake"] = FAKE
-tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
-Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
-"""
-EXPERIMENT = """
-import sys
-sys.path.insert(0, {folder!r})
-from conftest import FAKE
-from agentnb import Experiment
-from agentnb.acp.known_agents import known_agents
-known_agents()["fake"] = FAKE
-rows = [{{"id": "t", "prompt": "deaf", "work_dir": {task!r}}}]
-Experiment(rows, {{"theirs": {{"acp": "fake"}}}}, folder=False).run_sync(show=False)
-"""
 HEARD = 21
 """Lines printed by the kernel before the agent ignores everything."""
 
@@ -126,24 +104,21 @@ def test_no_process_survives_a_stop_or_an_end(
 
 @needs_proc
 @pytest.mark.slow("at night two hundred kernels, each killed at another place")
-def test_killing_the_kernel_leaves_no_process_and_loses_no_data(word: str, tmp_path: Path) -> None:
+def test_killing_the_kernel_leaves_no_process_and_loses_no_data(kernels: ForkServer, word: str, tmp_path: Path) -> None:
     kills = size(1, nightly=200)
-    command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):
         folder = tmp_path / str(number)
         folder.mkdir()
         lines = HEARD if number == 0 else 1 + number * HEARD // kills
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder, env=os.environ | {"LANG": word}) as kernel:
-            assert kernel.stdout is not None
-            heard = [kernel.stdout.readline() for _ in range(lines)]
-            if number == 0:
-                wait_until(lambda: len(marked(word)) >= 4)  # the kernel, the guard, the agent, and its detached process
-            os.kill(kernel.pid, signal.SIGKILL)
-            heard += kernel.stdout.readlines()
+        kernel = Kernel(kernels, runs, folder, "write two unasked deaf", {"LANG": word})
+        heard = [kernel.told.readline() for _ in range(lines)]
+        if number == 0:
+            wait_until(lambda: len(marked(word)) >= 3)  # the guard, the agent, and its detached process
+        heard += kernel.kill()
         assert not wait_until_gone(word)
         store = Store(folder / "runs")
         kept = {event.seq for run_id in store.ids() for event in store.load(run_id).events}
-        assert {int(line) for line in heard if line.strip().isdigit()} <= kept
+        assert {int(seq) for line in heard for seq in line.split()[1:]} <= kept
 
 
 TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
@@ -168,24 +143,24 @@ def test_no_process_of_a_command_survives_a_stop(fake: Callable[..., Agent], wor
 
 
 @needs_proc
-def test_no_process_of_a_command_survives_killing_the_kernel(word: str, tmp_path: Path, ready: Path) -> None:
-    code = KERNEL.format(folder=str(Path(__file__).parent), prompt="shell " + TREE.format(word=word))
-    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as kernel:
-        ready.read_text()
-        wait_until(lambda: len(marked(word)) >= 4)  # the kernel too
-        os.kill(kernel.pid, signal.SIGKILL)
+def test_no_process_of_a_command_survives_killing_the_kernel(
+    kernels: ForkServer, word: str, tmp_path: Path, ready: Path
+) -> None:
+    kernel = Kernel(kernels, runs, tmp_path, "shell " + TREE.format(word=word), {"LANG": word})
+    ready.read_text()
+    wait_until(lambda: len(marked(word)) >= 3)
+    kernel.kill()
     assert not wait_until_gone(word)
 
 
 @needs_proc
-def test_no_process_in_a_sandbox_survives_killing_the_kernel(word: str, tmp_path: Path) -> None:
+def test_no_process_in_a_sandbox_survives_killing_the_kernel(kernels: ForkServer, word: str, tmp_path: Path) -> None:
     skip_without_sandbox()
     (tmp_path / "task").mkdir()
-    code = EXPERIMENT.format(folder=str(Path(__file__).parent), task=str(tmp_path / "task"))
     with TemporaryDirectory() as left:
-        with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"TMPDIR": left}) as kernel:
-            wait_until(lambda: {"bridge.py", "sleep"} <= programs(word))
-            os.kill(kernel.pid, signal.SIGKILL)
+        kernel = Kernel(kernels, experiments, tmp_path, "deaf", {"LANG": word, "TMPDIR": left})
+        wait_until(lambda: {"bridge.py", "sleep"} <= programs(word))
+        kernel.kill()
         assert not wait_until_gone(word)
 
 

@@ -67,11 +67,16 @@ def test_agent_can_call_notebook_functions(fake: Make, function: Any, options: A
 
 
 @pytest.mark.parametrize(
-    ("verdict", "text"), [("allow", "3"), pytest.param("deny", "The person did not allow it.", marks=OTHER_OUTCOME)]
+    ("play", "verdict", "text"),
+    [
+        ("added", "allow", "3"),
+        pytest.param("library", "allow", "3", marks=OTHER_OUTCOME),
+        pytest.param("library", "deny", "The person did not allow it.", marks=OTHER_OUTCOME),
+    ],
 )
-def test_agent_can_call_tools_of_servers(fake: Make, verdict: str, text: str) -> None:
+def test_agent_can_call_tools_of_servers(fake: Make, play: str, verdict: str, text: str) -> None:
     run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync(
-        "added", permissions={"mcp_bench_add": verdict}, approve="auto"
+        play, permissions={"mcp_bench_add": verdict}, approve="auto"
     )
     assert run.text == f"mcp_bench_add: {text}"
     (record,) = [record for current in run.rounds for record in current.records]

@@ -29,6 +29,12 @@ Make = Callable[..., Agent]
 WORDS = "Yes, always"
 BY_AGENT = {"always": WORDS, "reach": "agent"}
 LONG = 30
+OTHERS = pytest.mark.nightly("by day other cases of the same test")
+
+
+def at_night(*cases: Any) -> list[Any]:
+    """Return cases of a test whose other cases run by day."""
+    return [pytest.param(case, marks=OTHERS) for case in cases]
 
 
 def asked(live: LiveRun) -> JudgedCall:
@@ -51,7 +57,8 @@ def in_command(live: LiveRun) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [in_card, in_command, lambda live: live.answer(BY_AGENT), lambda live: live.answer("always in agent")]
+    "answer",
+    [in_card, in_command, *at_night(lambda live: live.answer(BY_AGENT), lambda live: live.answer("always in agent"))],
 )
 def test_agent_remembers_only_what_the_person_chose(fake: Make, answer: Callable[[LiveRun], None], tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
@@ -68,7 +75,7 @@ def test_agent_remembers_only_what_the_person_chose(fake: Make, answer: Callable
     assert json.loads(row["answer"]) in (BY_AGENT, f"always in agent: {WORDS}", "always in agent")
 
 
-@pytest.mark.parametrize("answer", [APPROVE, "always", "always in run", {"always": "bash", "reach": "run"}])
+@pytest.mark.parametrize("answer", [APPROVE, {"always": "bash", "reach": "run"}, *at_night("always", "always in run")])
 def test_other_approvals_are_answered_with_allow_once(fake: Make, answer: Any) -> None:
     live = fake().start("blind", RunOptions(can_ask=True))
     asked(live)
@@ -79,10 +86,9 @@ def test_other_approvals_are_answered_with_allow_once(fake: Make, answer: Any) -
 @pytest.mark.parametrize(
     "options",
     [
-        {"approve": "auto"},
         {"approve": lambda call, run: True},
-        {"permissions": {"bash": "allow"}},
         {"permissions": {"bash(*)": "allow"}, "approve": "ask", "answer": lambda question: "approve"},
+        *at_night({"approve": "auto"}, {"permissions": {"bash": "allow"}}),
     ],
 )
 def test_no_rule_mode_or_function_makes_it_remember(fake: Make, options: dict[str, Any]) -> None:
@@ -109,7 +115,7 @@ def test_code_of_a_model_cannot_choose_it_later(fake: Make) -> None:
     "options",
     [
         {"permissions": {"write_file(*.txt)": "deny"}},
-        {"permissions": {"bash(rm *)": "deny"}},
+        *at_night({"permissions": {"bash(rm *)": "deny"}}),
         {"gates": [lambda call, run: Ask("Really?")]},
     ],
 )
@@ -130,7 +136,7 @@ OFFERED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), [("For ls", "b yes"), (WORDS, "c ever"), ("", "d yes")])
+@pytest.mark.parametrize(("words", "told"), [(WORDS, "c ever"), ("", "d yes"), pytest.param("For ls", "b yes", marks=OTHERS)])
 def test_each_option_is_offered_in_its_words(fake: Make, words: str, told: str) -> None:
     live = fake().start(f"choices {json.dumps(OFFERED)}", RunOptions(can_ask=True))
     assert asked(live).agent_words == ("For ls", WORDS)
@@ -177,7 +183,7 @@ def test_its_memory_approves_where_nothing_else_does(fake: Make) -> None:
     assert (run.text, run.rounds[0].records[0].result.is_error) == ("c ever", False)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("options", [{"approve": "auto"}, {"permissions": {"bash": "allow"}}])
+@pytest.mark.parametrize("options", [{"approve": "auto"}, *at_night({"permissions": {"bash": "allow"}})])
 def test_approval_by_a_rule_never_selects_its_memory(fake: Make, options: dict[str, Any]) -> None:
     run = fake().run_sync(f"choices {json.dumps(OFFERED[2:3])}", **options)
     assert run.text == "cancelled no"

@@ -20,6 +20,8 @@ from agentnb.core.log.events import ModelReplied, Warned
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ModelError, SettingsError
 
+OTHERS = pytest.mark.nightly("by day other cases of the same test")
+
 
 @pytest.mark.parametrize(
     ("options", "named"),
@@ -68,10 +70,10 @@ def test_denial_of_what_the_agent_never_asks_about_is_refused(
     [
         {"permissions": {"bash": "deny", "write_file(*.md)": "deny", "web_fetch": "deny"}},
         {"permissions": {"read_file": "ask", "read_cells": "deny"}},
-        {"permissions": ["file_read"]},
-        {"approve": "read_only"},
+        pytest.param({"permissions": ["file_read"]}, marks=OTHERS),
+        pytest.param({"approve": "read_only"}, marks=OTHERS),
         {"approve": "never"},
-        {"approve": "ask"},
+        pytest.param({"approve": "ask"}, marks=OTHERS),
     ],
 )
 def test_denial_of_what_the_agent_asks_about_is_accepted(
@@ -92,8 +94,15 @@ def test_auto_mode_says_what_is_not_asked_about(
     assert [*run.warnings] == snapshot
 
 
-@pytest.mark.parametrize("approve", ["auto", None])
-@pytest.mark.parametrize(("mode", "to"), [("", "plan"), ("auto", "plan")])
+@pytest.mark.parametrize(
+    ("mode", "to", "approve"),
+    [
+        ("", "plan", None),
+        ("auto", "plan", "auto"),
+        pytest.param("", "plan", "auto", marks=OTHERS),
+        pytest.param("auto", "plan", None, marks=OTHERS),
+    ],
+)
 def test_mode_that_the_agent_chose_itself_is_named(
     fake: Callable[..., Agent], mode: str, to: str, approve: Any, snapshot: Snapshot
 ) -> None:

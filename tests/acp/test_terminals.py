@@ -53,10 +53,22 @@ def test_terminating_signal_is_reported(fake: Make) -> None:
     assert "signal 9" in str(_records(run)[0].result)
 
 
-@pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
+DENIED = {"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}
+REJECTED = {"approve": lambda call, run: call.name == "other"}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [{"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}, {"approve": lambda call, run: call.name == "other"}],
+    ("play", "options"),
+    [
+        ("shell", REJECTED),
+        ("unasked_shell", DENIED),
+        ("terminal", DENIED),
+        ("task", REJECTED),
+        *[
+            pytest.param(play, options, marks=pytest.mark.nightly("by day each play, and each way, in another pair"))
+            for play, options in (("shell", DENIED), ("unasked_shell", REJECTED), ("terminal", REJECTED), ("task", DENIED))
+        ],
+    ],
 )
 def test_disallowed_command_does_not_run(fake: Make, tmp_path: Path, play: str, options: dict[str, Any]) -> None:
     run = fake().run_sync(f"{play} touch made.txt", **options)
@@ -122,32 +134,35 @@ def test_command_is_judged_with_its_environment(tmp_path: Path, request_: dict[s
     assert command_of(request, tmp_path) == command
 
 
-@pytest.mark.parametrize(
-    ("arguments", "judged"),
-    [
-        ({}, "git log -5"),
-        ({"workdir": "{}", "cwd": ".", "env": {"TERM": "dumb"}, "directory": None}, "git log -5"),
-        ({"workdir": "/etc"}, "cd /etc && git log -5"),
-        ({"cwd": "{}/a b"}, "cd 'a b' && git log -5"),
-        ({"cwd": "sub", "working_directory": "../x\0"}, "cd '../x\0' && cd sub && git log -5"),
-        ({"env": {"LD_PRELOAD": "x.so"}}, "export LD_PRELOAD=x.so\ngit log -5"),
-        ({"env": [{"name": "PATH", "value": "/x y"}], "cwd": ".."}, "cd .. && export PATH='/x y'\ngit log -5"),
-        ({"env": ["TERM=dumb", "PAGER=x"]}, "export TERM=dumb\nexport PAGER=x\ngit log -5"),
-        ({"env": 5}, "export 5=''\ngit log -5"),
-    ],
-)
-def test_command_is_judged_with_its_arguments(fake: Make, tmp_path: Path, arguments: dict[str, Any], judged: str) -> None:
+ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "git log -5"),
+    ({"workdir": "{}", "cwd": ".", "env": {"TERM": "dumb"}, "directory": None}, "git log -5"),
+    ({"workdir": "/etc"}, "cd /etc && git log -5"),
+    ({"cwd": "{}/a b"}, "cd 'a b' && git log -5"),
+    ({"cwd": "sub", "working_directory": "../x\0"}, "cd '../x\0' && cd sub && git log -5"),
+    ({"env": {"LD_PRELOAD": "x.so"}}, "export LD_PRELOAD=x.so\ngit log -5"),
+    ({"env": [{"name": "PATH", "value": "/x y"}], "cwd": ".."}, "cd .. && export PATH='/x y'\ngit log -5"),
+    ({"env": ["TERM=dumb", "PAGER=x"]}, "export TERM=dumb\nexport PAGER=x\ngit log -5"),
+    ({"env": 5}, "export 5=''\ngit log -5"),
+]
+"""Arguments of the command ``git log -5``, and how they are judged."""
+
+
+def test_command_is_judged_with_its_arguments(fake: Make, tmp_path: Path) -> None:
     asked: list[Any] = []
 
     def approve(call: Any, run: object) -> bool:
         asked.append(call.arguments["command"])
         return True
 
-    reported = json.dumps({"command": "git log -5", **arguments}, separators=(",", ":")).replace("{}", str(tmp_path))
+    calls = [{"command": "git log -5", **arguments} for arguments, _ in ARGUMENTS]
+    reported = json.dumps(calls, separators=(",", ":")).replace("{}", str(tmp_path))
     spaceless = reported.replace(" ", "\\u0020")  # each word of a prompt may be a play of its own
     run = fake().run_sync(f"placed {spaceless}", approve=approve, permissions={"bash(git log *)": "allow"})
-    assert (run.text, asked) == ("yes", [] if judged in UNASKED else [judged])
-    assert _records(run)[0].call.arguments["command"] == judged
+    judged = [judged for _, judged in ARGUMENTS]
+    assert [current.text for current in run.rounds if current.text] == ["yes"] * len(judged)
+    assert asked == [one for one in judged if one not in UNASKED]
+    assert [record.call.arguments["command"] for record in _records(run)] == judged
 
 
 @pytest.mark.parametrize("folder", ["..", "/", "sub/../.."])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import ForkServer
+from killed_kernels import Kernel, runs
 from msgspec.structs import replace
 
 from agentnb import Agent, Store, recover
@@ -23,17 +22,6 @@ from agentnb.core.messages import Text, Thinking
 from agentnb.core.usage import UNKNOWN, Usage
 
 Make = Callable[..., Agent]
-KERNEL = """
-import sys
-sys.path.insert(0, {folder!r})
-from conftest import FAKE
-from agentnb import Agent, Store
-from agentnb.acp.known_agents import known_agents
-from agentnb.core.log.events import ReplyStreamed
-known_agents()["fake"] = FAKE
-told = lambda item: print("logged", flush=True) if isinstance(item, ReplyStreamed) else None
-Agent(acp="fake", work_dir=".").run_sync("half", watch=told, store=Store("runs"))
-"""
 
 
 def test_stream_batch_is_due_after_its_time_or_size() -> None:
@@ -65,13 +53,11 @@ def test_many_streamed_pieces_are_batched_into_few_events(fake: Make) -> None:
     "misbehaviour", ["forgetful", *[pytest.param(one, marks=pytest.mark.nightly("by day one")) for one in ("", "lost")]]
 )
 def test_content_streamed_before_the_process_died_is_logged(
-    fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
+    kernels: ForkServer, fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:
-    code = KERNEL.format(folder=str(Path(__file__).parent))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path) as kernel:
-        assert kernel.stdout is not None
-        assert kernel.stdout.readline() == b"logged\n"
-        os.kill(kernel.pid, signal.SIGKILL)
+    kernel = Kernel(kernels, runs, tmp_path, "half", {})
+    assert any(line.startswith(ReplyStreamed.__name__) for line in kernel.told)
+    kernel.kill()
     store = Store(tmp_path / "runs")
     (cut,) = map(store.load, store.ids())
     assert (cut.status, cut.text, cut.last_round.stop_reason) == ("interrupted", "Half", "broken_off")

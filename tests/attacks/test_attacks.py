@@ -29,11 +29,11 @@ def missing(attack: Attack) -> str:
     return f"no {absent[0]} here" if absent else sandbox_problem().partition("\n")[0] if "sandbox" in attack.tools else ""
 
 
-@pytest.mark.slow("80 attacks, at night 160, each with a run, git and a home of its own")
+@pytest.mark.slow("55 attacks, at night 160, each with a run, git and a home of its own")
 def test_attack_does_no_damage(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for attack in ATTACKS[:: size(2, nightly=1)]:
+    for attack in ATTACKS[:: size(3, nightly=1)]:
         if problem := missing(attack):
             print(f"{attack.kind}, {attack.name}: not tried, {problem}")
             continue

@@ -11,11 +11,11 @@ from foreign_scene import Scene
 from property_settings import size
 
 
-@pytest.mark.slow("60 attacks, at night 120, each a run")
+@pytest.mark.slow("47 attacks, at night 140, each a run")
 def test_external_agent_stays_within_its_rules(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, attack in enumerate(ATTACKS[:: size(2, nightly=1)]):
+    for number, attack in enumerate(ATTACKS[:: size(3, nightly=1)]):
         with subtests.test(f"{attack.kind}: {attack.name}"):
             scene = Scene(attack, tmp_path / str(number), monkeypatch)
             scene.run()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from shell_calls import Call, Done
 
 from agentnb.cli import main
+
+if TYPE_CHECKING:
+    from terminal import Program
 
 
 @pytest.fixture
@@ -21,3 +26,12 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return Done(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture(scope="session")
+def program() -> Iterator[Program]:
+    """Start a program at a terminal."""
+    from terminal import programs  # not on Windows
+
+    with programs() as start:
+        yield start

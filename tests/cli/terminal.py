@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
-import subprocess
+import signal
 import sys
+import termios
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fork_server import ForkServer
 from waiting import PATIENCE
+
+from agentnb.cli import main
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 PROMPT = re.compile(r"\n(?:(?:Answer|Press Enter|\w+ \()[^\n]*: |[^\n]*\[y/N\] )$")
 
+ROOMS = ("agent", "cli", "core", "models", "runtime", "store", "tools", "workflow")
+
 
 class Terminal:
-    """``agentnb`` with a terminal for standard input and standard error; standard output is a pipe."""
+    """``agentnb`` with a terminal for standard input and standard error; standard output is a pipe.
 
-    def __init__(self, *argv: str) -> None:
+    It is forked from a process that has loaded it.
+    """
+
+    def __init__(self, server: ForkServer, *argv: str) -> None:
         self._master, slave = pty.openpty()
         self.shown = ""
         """All that was written to the terminal, with what was typed there."""
         self._read = 0
         environment = {**os.environ, "TERM": "dumb", "COLUMNS": "200"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *argv],
-            stdin=slave,
-            stdout=subprocess.PIPE,
-            stderr=slave,
-            start_new_session=True,
-            env=environment,
-        )
-        os.close(slave)
+        work = (os.ttyname(slave), str(Path.cwd()), environment, argv)
+        self._told = ""
+
+        def live() -> None:
+            ((self._told, _),) = server.each(run_program, [work])
+            os.close(slave)  # reading from the terminal ends
+
+        self._program = threading.Thread(target=live)
+        self._program.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        os.close(self._master)
+        os.close(self._master)  # ends a program that is still there
+        self._program.join(PATIENCE)
+
+    def terminate(self) -> None:
+        """End the program, which has asked, with SIGTERM."""
+        os.kill(os.tcgetpgrp(self._master), signal.SIGTERM)
 
     def type(self, text: str) -> str:
         """Type a line, or a key with Ctrl, when it asks for one; return the output since the last."""
@@ -66,9 +82,9 @@ class Terminal:
         end = time.monotonic() + PATIENCE
         while self._more(end):
             pass
-        assert self.process.stdout is not None
-        out = self.process.stdout.read().decode()
-        return self.process.wait(PATIENCE), out
+        self._program.join(PATIENCE)
+        out, _, code = self._told.rpartition("\n")
+        return int(code or -1), out
 
     def _more(self, end: float) -> bool:
         """Read the next output; return False if the program has closed the terminal."""
@@ -82,9 +98,26 @@ class Terminal:
         return bool(data)
 
 
-_PROGRAM = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C reaches it
-from agentnb.cli import main
-sys.exit(main())
-"""
+Program = Callable[..., Terminal]
+
+
+@contextmanager
+def programs() -> Iterator[Program]:
+    """Yield what starts the program with its arguments."""
+    with ForkServer("terminal", *(f"agentnb.{room}" for room in ROOMS)) as server:
+        yield partial(Terminal, server)
+
+
+def run_program(terminal: str, folder: str, environment: dict[str, str], argv: list[str], pipe: int) -> None:
+    """Be ``agentnb``, with this terminal and standard output to the pipe, which tells the exit code in its last line."""
+    os.setsid()
+    opened = os.open(terminal, os.O_RDWR)
+    fcntl.ioctl(opened, termios.TIOCSCTTY, 0)  # so that Ctrl-C reaches it
+    for place, stream in enumerate((opened, pipe, opened)):
+        os.dup2(stream, place)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    code = main(argv)
+    print(f"\n{code}", end="", flush=True)

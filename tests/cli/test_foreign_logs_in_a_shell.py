@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from shell_calls import RUNS, Call, last_run, module, nested_runs, written
@@ -11,6 +12,9 @@ from test_answer_in_a_shell import command_of
 
 from agentnb.core.log.events import RunRecovered
 from agentnb.core.log.wire import encode
+
+if TYPE_CHECKING:
+    from terminal import Program
 
 WRITE = """
 def write(path: str) -> str:
@@ -113,14 +117,14 @@ def test_nested_log_changed_after_acceptance_is_ignored(cli: Call, tools: tuple[
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.nightly("by day the same answers as options")
 @pytest.mark.slow("programs of their own that ask at a terminal")
-def test_terminal_asks_about_a_changed_log(cli: Call, tools: tuple[str, ...], subtests: pytest.Subtests) -> None:
-    from terminal import Terminal  # not on Windows
-
+def test_terminal_asks_about_a_changed_log(
+    program: Program, cli: Call, tools: tuple[str, ...], subtests: pytest.Subtests
+) -> None:
     for typed, code, effect in (("no", 2, ""), ("ask", 4, ""), ("yes", 0, "a")):
         with subtests.test(typed):
             run_id = waiting_run(cli, *tools)
             change(run_id)
-            with Terminal("recover", run_id, *tools) as terminal:
+            with program("recover", run_id, *tools) as terminal:
                 asked = terminal.type(typed)
                 assert f"{'mode':<14} auto" in asked and "workflow" in asked
                 assert terminal.ended()[0] == code

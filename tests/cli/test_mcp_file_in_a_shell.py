@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from shell_calls import Call, written
 from test_answer_in_a_shell import command_of
 
 from agentnb.runtime.servers.first_seen import forget
+
+if TYPE_CHECKING:
+    from terminal import Program
 
 TIME = Path(sys.executable).with_name("mcp-server-time")
 STEP = """workflow:
@@ -40,15 +44,13 @@ def linked_time() -> Path:
 @pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
-def test_file_is_confirmed_once_at_a_terminal(cli: Call) -> None:
-    from terminal import Terminal  # not on Windows
-
+def test_file_is_confirmed_once_at_a_terminal(program: Program, cli: Call) -> None:
     server_file()
     path = written("one.yaml", STEP)
     refused = cli("exec", path, *NAMED)
     assert refused.code == 2 and "nobody can confirm them here" in refused.err
     for typed, code in (("n", 2), ("y", 0)):
-        with Terminal("exec", str(path), *NAMED) as terminal:
+        with program("exec", str(path), *NAMED) as terminal:
             assert str(TIME) in terminal.type(typed)
             found, out = terminal.ended()
             assert found == code and ("21:00" in out) == (typed == "y"), terminal.shown
@@ -85,9 +87,7 @@ def test_unreadable_server_file_prevents_the_run(cli: Call) -> None:
 @pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
-def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from terminal import Terminal  # not on Windows
-
+def test_changed_server_is_accepted_at_a_terminal(program: Program, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path, rule = written("one.yaml", STEP), ("--rule", "mcp:clock=allow")
     monkeypatch.setenv("MCP_SERVERS", f"clock:{linked_time()}")
     assert cli("exec", path, "-t", "mcp:clock", *rule).code == 0
@@ -95,7 +95,7 @@ def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest
     monkeypatch.setenv("MCP_SERVERS", json.dumps(configured))
     assert cli("exec", path, "-t", "mcp:clock", *rule).code == 4
     assert "Nobody can confirm this here" in cli("accept", "clock").err
-    with Terminal("accept", "clock") as terminal:
+    with program("accept", "clock") as terminal:
         assert "Asia/Tokyo" in terminal.type("y")
         assert terminal.ended()[0] == 0, terminal.shown
     forget()

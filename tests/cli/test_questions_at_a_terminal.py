@@ -11,7 +11,7 @@ from shell_calls import Call, last_run, module, written
 if sys.platform == "win32":
     pytest.skip("there is no pty", allow_module_level=True)
 
-from terminal import CTRL_C, CTRL_D, Terminal
+from terminal import CTRL_C, CTRL_D, Program
 
 from agentnb.cli.terminal.dialogue import INSTEAD
 from agentnb.cli.terminal.run_progress import Progress
@@ -54,8 +54,8 @@ def exec_of(text: str, *argv: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow("a program of its own that is asked eight questions")
-def test_gate_step_and_tool_questions_are_answered_at_the_terminal() -> None:
-    with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
+def test_gate_step_and_tool_questions_are_answered_at_the_terminal(program: Program) -> None:
+    with program(*exec_of(ASKS, "--approve", "ask")) as terminal:
         asked = terminal.type("2")
         assert (
             "\nagent: The agent asks for your approval\nMay the tool 'write' run?" in asked
@@ -92,23 +92,23 @@ def shell(command: str) -> str:
 
 
 @pytest.mark.slow("two programs of their own")
-def test_rule_saved_at_the_terminal_applies_to_the_next_program() -> None:
+def test_rule_saved_at_the_terminal_applies_to_the_next_program(program: Program) -> None:
     call = "workflow:\n  - {id: log, type: tool, name: shell, args: {command: git log -5}}\n"
     command = ("exec", str(written("log.yaml", call)), "--tools", f"{module(RUNS_A_COMMAND)}:shell")
-    with Terminal(*command) as terminal:
+    with program(*command) as terminal:
         asked = terminal.type("always in project: shell(*)")
         assert "\n  3 always: git log *, in this project, saved\n" in asked and "until this command ends" not in asked
         assert "shell(*) would allow every call" in terminal.type("3")
         assert terminal.ended() == (0, "ran\n")
-    with Terminal(*command) as terminal:
+    with program(*command) as terminal:
         assert terminal.ended() == (0, "ran\n")
     assert f"agentnb: 1 saved rule in force in {Path.cwd()}: such calls run without a question." in terminal.shown
 
 
 @pytest.mark.slow("a program of its own that is left")
-def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
+def test_ctrl_d_leaves_the_question_open_for_later(program: Program, cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
-    with Terminal(*given) as terminal:
+    with program(*given) as terminal:
         terminal.type(CTRL_D)
         assert terminal.ended() == (4, "")
     run = last_run()
@@ -119,11 +119,11 @@ def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
 
 @pytest.mark.nightly("by day runs that were left at a question are answered")
 @pytest.mark.slow("a program of its own that is ended")
-def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
+def test_answer_resumes_the_run_of_a_terminated_program(program: Program, cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
-    with Terminal(*given) as terminal:
+    with program(*given) as terminal:
         assert "May the tool 'write' run?" in terminal.asked()
-        terminal.process.terminate()
+        terminal.terminate()
         terminal.ended()
     run = last_run()
     assert run.status == "interrupted" and [one.kind for one in run.waiting] == ["approval"]
@@ -133,8 +133,8 @@ def test_answer_resumes_the_run_of_a_terminated_program(cli: Call) -> None:
 
 @pytest.mark.nightly("by day an interrupt ends a run of the program, and Ctrl-D leaves a question")
 @pytest.mark.slow("a program of its own that is interrupted")
-def test_ctrl_c_at_a_question_ends_the_run() -> None:
-    with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
+def test_ctrl_c_at_a_question_ends_the_run(program: Program) -> None:
+    with program(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
         terminal.type(CTRL_C)
         assert terminal.ended() == (130, "")
     assert last_run().status == "cancelled" and "Traceback" not in terminal.shown
@@ -142,8 +142,8 @@ def test_ctrl_c_at_a_question_ends_the_run() -> None:
 
 
 @pytest.mark.slow("a program of its own")
-def test_no_input_option_suppresses_questions_at_a_terminal() -> None:
-    with Terminal(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
+def test_no_input_option_suppresses_questions_at_a_terminal(program: Program) -> None:
+    with program(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
         assert terminal.ended() == (4, "")
     assert "Answer: " not in terminal.shown and last_run().is_suspended
 
@@ -162,13 +162,13 @@ async def fails() -> str:
 
 @pytest.mark.nightly("by day questions are withdrawn in a kernel, and other questions are asked at the terminal")
 @pytest.mark.slow("a program of its own")
-def test_withdrawn_question_is_closed_and_the_next_is_asked() -> None:
+def test_withdrawn_question_is_closed_and_the_next_is_asked(program: Program) -> None:
     both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"
     text = (
         f"workflow:\n  - {{id: p, type: parallel, steps: [{both}], on_error: {{continue: nothing}}}}\n"
         "  - {id: next, type: human, ask: 'And now?'}\n"
     )
-    with Terminal("exec", str(written("both.yaml", text)), "--tools", f"{module(FAILS)}:fails") as terminal:
+    with program("exec", str(written("both.yaml", text)), "--tools", f"{module(FAILS)}:fails") as terminal:
         terminal.type("perhaps")
         assert "Please choose one of: yes, no" in terminal.asked()
         written("go", "")
@@ -194,11 +194,11 @@ def test_progress_is_held_back_during_a_question(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow("two programs of their own")
-def test_answer_command_without_text_asks_only_at_a_terminal(cli: Call) -> None:
+def test_answer_command_without_text_asks_only_at_a_terminal(program: Program, cli: Call) -> None:
     cli(*exec_of(WORKER, "--approve", "ask"))
     run_id = last_run().id
     assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err
-    with Terminal("answer", run_id) as terminal:
+    with program("answer", run_id) as terminal:
         asked = terminal.type("perhaps")
         assert "May the tool 'write' run?" in asked and "\n  1 approve\n" in asked
         assert "Please choose one of: approve" in terminal.type("1")

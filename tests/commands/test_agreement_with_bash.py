@@ -47,7 +47,7 @@ def assert_named(commands: Sequence[str], folder: Path, *, status: int = 0, is_a
 def test_bash_runs_only_what_is_read_from_generated_commands(tmp_path: Path) -> None:
     random = Random(SEED)
     unreadable = total = 0
-    for batch in batches(iter(lambda: draw_command(random), ""), size(400, nightly=140_000)):
+    for batch in batches(iter(lambda: draw_command(random), ""), size(250, nightly=140_000)):
         total += len(batch)
         unreadable += sum(bool(read_script(command).problem) for command in batch)
         assert_named(batch, tmp_path / "drawn")
@@ -58,7 +58,7 @@ def test_bash_runs_only_what_is_read_from_generated_commands(tmp_path: Path) -> 
 def test_bash_runs_only_what_is_read_from_damaged_commands(tmp_path: Path) -> None:
     random = Random(SEED)
     drawn = (command for command in iter(lambda: draw_command(random), "") if not re.search(r"while|until|\(\(", command))
-    for batch in batches((damaged(random, command) for command in drawn), size(200, nightly=60_000)):
+    for batch in batches((damaged(random, command) for command in drawn), size(120, nightly=60_000)):
         assert_named(batch, tmp_path / "damaged", status=1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bash_calls import call_bash, skip_without_sandbox
-from property_settings import size
+from property_settings import AT_NIGHT, size
 
 from agentnb.tools.builtin.shell.shell_group import Shell
 
@@ -57,12 +57,12 @@ LINKED = (
 FOLDERS = ("refs", "logs", "objects", "objects/pack", "refs/heads", "logs/refs", "info", "objects/4b", "worktrees", "rr-cache")
 PIPES = ("COMMIT_EDITMSG", "HEAD", "index", "refs/heads/pipe", "logs/HEAD", "objects/pack/pack-1.pack", "packed-refs", "config")
 TRAPS = {
-    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED[: size(4, nightly=99)]},
+    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED[: size(3, nightly=99)]},
     **{
         f"a linked folder {name}": f"rm -rf .git/{name}; ln -s {{home}}/folder .git/{name}"
-        for name in FOLDERS[: size(3, nightly=99)]
+        for name in FOLDERS[: size(2, nightly=99)]
     },
-    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES[: size(2, nightly=99)]},
+    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES[: size(1, nightly=99)]},
     "a rebase that runs": REBASE,
     "a rebase that stopped": "git rebase -x '{run}' HEAD~1",
     "a merge with a message": "git rev-parse side > .git/MERGE_HEAD; echo x > .git/MERGE_MSG; echo > .git/MERGE_MODE",
@@ -103,6 +103,25 @@ TRAPS = {
     "names with lines": "echo x > \".git/$(printf 'a\\nb\\033[2J')\"; git update-ref refs/heads/x HEAD",
 }
 
+LIKE_OTHERS = {
+    "settings by git",
+    "settings of a worktree",
+    "attributes",
+    "other hooks",
+    "a merge with a message",
+    "a cherry-pick",
+    "a rebase that stopped",
+    "a module",
+    "a way to another folder",
+    "a way back",
+    "a file",
+    "grafts",
+    "a head elsewhere",
+    "a lock",
+    "a socket",
+}
+"""Traps that agentnb meets as others of the table, as files that it never copies back: at night."""
+
 
 @pytest.fixture(autouse=True)
 def sandbox() -> None:
@@ -136,10 +155,12 @@ def untouched(home: Path) -> list[str]:
     ]
 
 
-@pytest.mark.slow("seventy traps, and after each twenty commands of git")
+@pytest.mark.slow("28 traps, at night seventy, and after each commands of git")
 def test_git_traps_never_affect_the_user(home: Path, subtests: pytest.Subtests) -> None:
     before = untouched(home)
     for case, command in TRAPS.items():
+        if case in LIKE_OTHERS and not AT_NIGHT:
+            continue
         with subtests.test(case):
             work = home / "work" / "project"
             shutil.rmtree(work.parent, ignore_errors=True)

@@ -26,7 +26,7 @@ from agentnb.core.request import Request
 from agentnb.core.run.rounds import INTERRUPTED
 from agentnb.models import ScriptedModel
 
-CUTS = size(20, nightly=60)
+CUTS = size(10, nightly=60)
 
 
 @pytest.fixture(scope="module")

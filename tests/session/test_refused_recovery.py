@@ -232,7 +232,7 @@ def test_interrupted_run_of_an_earlier_schema_is_recovered(subtests: pytest.Subt
             whole = load_trace(path)
             tools = [stub(tool.name) for tool in whole.tools if tool.name != "todo_operations"]
             options: dict[str, Any] = {"answer": lambda question: "always"} if "approve" in whole.settings else {}
-            for count in range(1, len(whole.events), size(4, nightly=1)):
+            for count in range(1, len(whole.events), size(7, nightly=1)):
                 died = whole.events[:count]
                 log = cut(died, tmp_path / path.stem / str(count))
                 run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20), **options)
