@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from property_settings import size
 from run_checks import checked, codes, results
 from scripted_runs import bare, reply
 from summarising import Summarising
@@ -26,7 +27,7 @@ from agentnb.tools.toolbox import Toolbox
 
 T = TypeVar("T")
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")
-DEPTHS = [MAX_DEPTH + 1, 940, 50_000]
+DEPTHS = [MAX_DEPTH + 1, 940, size(20_000, nightly=50_000)]
 FRAMES = 120
 
 
