@@ -37,7 +37,7 @@ LINES: dict[str, Any] = {
 }
 MOST = (MARGIN * 300 + SPARE) * CHARACTERS_A_TOKEN
 """Characters after which a reply is cut off with 300 tokens left."""
-MUCH = "word " * 2_000
+MUCH = f"{'word' * 12} " * 200
 ASKED = Request("", [user("Go.")])
 
 

@@ -37,8 +37,8 @@ class GitRepository:
         made = cls(folder)
         made.git("init", "--quiet", "--initial-branch=main", "--template=")
         if is_configured:
-            with (folder / ".git/config").open("a") as file:
-                file.write("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+            made.configure("user.name", "Ada")
+            made.configure("user.email", "ada@example.org")
         return made
 
     def copy(self, folder: Path) -> GitRepository:
