@@ -27,7 +27,7 @@ from agentnb.tools.toolbox import Toolbox
 
 T = TypeVar("T")
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")
-DEPTHS = [MAX_DEPTH + 1, 940, size(20_000, nightly=50_000)]
+DEPTHS = [MAX_DEPTH + 1, 940, size(8_000, nightly=50_000)]
 FRAMES = 120
 
 

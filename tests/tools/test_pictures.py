@@ -94,7 +94,7 @@ def test_artist_is_shown_as_its_figure(subtests: pytest.Subtests) -> None:
         "object with a figure": lambda figure: type("Grid", (), {"figure": figure})(),
         "object with axes for one": lambda figure: type("Grid", (), {"figure": figure.axes[0]})(),
     }
-    figure = drawn()
+    figure = drawn(2, 1)
     whole = shown(figure)
     for name, part in cases.items():
         with subtests.test(name):
@@ -166,7 +166,7 @@ def test_closed_figure_can_still_be_drawn() -> None:
 
 
 def test_figure_can_be_drawn_from_many_threads() -> None:
-    figure = drawn(20, 3)
+    figure = drawn(20, 1)
     with ThreadPoolExecutor(4) as pool:
         result = list(pool.map(shown, [figure] * 4))
     assert len({picture.data for _, picture in result}) == 1 and figure.dpi == 100
