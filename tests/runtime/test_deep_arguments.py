@@ -149,7 +149,7 @@ def test_depth_of_the_persons_input_is_limited(tmp_path: Path) -> None:
 
 
 def test_depth_counts_nested_objects_and_lists() -> None:
-    assert [is_too_deep(nested(depth)) for depth in (1, MAX_DEPTH, MAX_DEPTH + 1, 100_000)] == [False, False, True, True]
+    assert [is_too_deep(nested(depth)) for depth in (1, MAX_DEPTH, MAX_DEPTH + 1, 10_000)] == [False, False, True, True]
     assert not any(map(is_too_deep, ("text", None, 1, {}, [], [[]], {"a": list(range(1_000))})))
     shared: Any = []
     for _ in range(60):
