@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.core import expressions
 from agentnb.core.expressions import MAX_LENGTH, OF_TASKS, evaluate, names_in, paths_in, pieces, substitute
 from agentnb.errors import ExpressionError, SettingsError
 
@@ -297,15 +298,17 @@ def test_any_text_is_a_value_or_an_expression_error(text: str) -> None:
     assert text.strip()
 
 
-def test_expansion_of_shared_lists_is_limited() -> None:
+def test_expansion_of_shared_lists_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert expressions.MAX_COMPARED == 1_000_000
+    monkeypatch.setattr(expressions, "MAX_COMPARED", 10_000)
     left: list[Any] = []
     right: list[Any] = []
     for _ in range(40):  # like forty steps that each pass on their input twice
         left, right = [left, left], [right, right]
     for expression in ("left == right", "left != right", "left in right"):
-        with pytest.raises(ExpressionError, match="1,000,000 values"):
+        with pytest.raises(ExpressionError, match="10,000 values"):
             evaluate(expression, {"left": left, "right": right})
-    with pytest.raises(ExpressionError, match="1,000,000 values"):
+    with pytest.raises(ExpressionError, match="10,000 values"):
         substitute("It is ${left}.", {"left": left})
     assert substitute("${left}", {"left": left}) is left
 

@@ -76,7 +76,7 @@ def shown(schema: Any, value: Any) -> dict[str, str]:
 
 
 @given(objects())
-@settings(max_examples=size(60, 3_000))
+@settings(max_examples=size(20, nightly=3_000))
 def test_value_survives_its_form_unchanged_or_retyped(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
     schema, value = made
     assert filled_form(schema, value, {}) == (value, {})

@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+from property_settings import size
 
 from agentnb.core.log import work_events as w
 from agentnb.core.run.step_outputs import StepOutputs
@@ -24,7 +25,7 @@ def start(outputs: StepOutputs, step: str, order: tuple[str, ...]) -> None:
 
 @pytest.mark.req("R4.25")
 def test_snapshot_is_consistent_while_other_threads_finish_steps() -> None:
-    outputs, over = StepOutputs(), threading.Event()
+    outputs, over, steps = StepOutputs(), threading.Event(), size(1_000, nightly=3_000)
     wrong: list[object] = []
 
     def look() -> None:
@@ -38,13 +39,13 @@ def test_snapshot_is_consistent_while_other_threads_finish_steps() -> None:
     threads = [threading.Thread(target=look) for _ in range(3)]
     for one in threads:
         one.start()
-    for number in range(3000):
+    for number in range(steps):
         finish(outputs, f"s{number}", "x")
     over.set()
     for one in threads:
         one.join()
     assert wrong == []
-    assert len(outputs.snapshot()["order"]) == 3000
+    assert len(outputs.snapshot()["order"]) == steps
     outputs.snapshot()["steps"]["s0"]["output"] = "changed"
     assert outputs.steps["s0"]["output"] == "x"
 

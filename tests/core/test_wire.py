@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from property_settings import examples
+from property_settings import size
 from run_builder import Story
 from some_events import of_kind
 
@@ -44,7 +44,7 @@ ONE_OF_EACH_KIND = st.tuples(*of_kind.values())
 
 @pytest.mark.slow("events of forty kinds, whose fields hold anything")
 @pytest.mark.req("KX.10")
-@examples(40)
+@settings(max_examples=size(8, nightly=40))
 @given(ONE_OF_EACH_KIND)
 def test_event_survives_its_log_line_with_all_fields(events: tuple[Any, ...]) -> None:
     for event in events:

@@ -36,7 +36,7 @@ UNENDING = {
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 def test_endless_chunk_is_abandoned_and_not_requested_again(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limit, "MAX_PIECE", 300_000)
+    monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for name, unending in UNENDING.items():
             with subtests.test(name, wire=wire):
@@ -63,11 +63,11 @@ class Large(Misbehaviour):
         return replace(good, chunks=[body])
 
 
-_LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Large(200_000, status=400))
+_LARGE = (Large(40_000), Large(40_000, level=0), Large(40_000, level=9), Large(40_000, status=400))
 
 
 def test_response_piece_size_is_limited(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
+    monkeypatch.setattr(response_limit, "MAX_PIECE", 20_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):
             for large in _LARGE:
@@ -75,7 +75,7 @@ def test_response_piece_size_is_limited(subtests: pytest.Subtests, monkeypatch: 
                     with LoopbackServer([large]) as server:
                         *_, error = ask(server, wire, stream=stream)
                     assert isinstance(error, BrokenReply) and "in one piece" in error.what
-            with subtests.test(wire=wire, stream=stream), LoopbackServer([Large(90_000)]) as server:
+            with subtests.test(wire=wire, stream=stream), LoopbackServer([Large(18_000)]) as server:
                 *_, reply = ask(server, wire, stream=stream)
                 assert isinstance(reply, Reply) and reply.message.text == "Here."
 

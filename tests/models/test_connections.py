@@ -17,6 +17,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from property_settings import size
 from quick_models import FORMATS, PATIENCE, items_of, quick, reply_of
 from scripted_runs import add
 from waiting import wait_until
@@ -248,20 +249,22 @@ def test_no_local_variable_in_our_frames_contains_the_key(subtests: pytest.Subte
 
 # Real ones
 
+SOME = size(4, nightly=10)
+
 
 def test_one_model_serves_many_runs_and_loops_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer(["Here."], repeat=True) as server:
                 with ThreadPoolExecutor(4) as pool:
-                    told = list(pool.map(lambda model: asyncio.run(ten_at_once(model)), [quick(server.model(wire))] * 4))
-                assert told == [["Here."] * 10] * 4 and len(server.requests) == 40
+                    told = list(pool.map(lambda model: asyncio.run(some_at_once(model)), [quick(server.model(wire))] * 4))
+                assert told == [["Here."] * SOME] * 4 and len(server.requests) == 4 * SOME
             gc.collect()
 
 
-async def ten_at_once(model: RemoteModel) -> list[str]:
+async def some_at_once(model: RemoteModel) -> list[str]:
     async with asyncio.timeout(PATIENCE):
-        replies = await asyncio.gather(*(reply_of(model) for _ in range(10)))
+        replies = await asyncio.gather(*(reply_of(model) for _ in range(SOME)))
     return [reply.message.text for reply in replies]
 
 
@@ -302,7 +305,7 @@ WAYS: dict[str, Callable[[Agent], Any]] = {
 
 
 def test_connections_are_closed_after_every_kind_of_run(subtests: pytest.Subtests) -> None:
-    for wire, how in product(FORMATS, WAYS):
+    for how, wire in [*product(WAYS, FORMATS)][:: size(3, nightly=1)]:
         with subtests.test(wire=wire, how=how):
             before = set(threading.enumerate())
             script = [ToolCall("add", {"a": 1, "b": 2}), Stall(100, 3) if how == "left early" else "It is 3."]

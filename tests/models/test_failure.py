@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pkgutil
 import re
 import ssl
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -95,9 +95,10 @@ def kinds_of(kind: type) -> Iterator[type]:
 
 def load_all(package: Any) -> None:
     """Import all modules that declare errors."""
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if found.name.rpartition(".")[2].endswith(("_error", "_errors", "_exceptions")):
-            import_module(found.name)
+    (folder,) = map(Path, package.__path__)
+    for found in folder.rglob("*.py"):
+        if found.stem.endswith(("_error", "_errors", "_exceptions")):
+            import_module(".".join([package.__name__, *found.relative_to(folder).with_suffix("").parts]))
 
 
 def library_error(kind: type, status: int) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from fake_time import fake_clock, run_at_once
 from free_places import free_places
+from property_settings import size
 from waiting import PATIENCE, turns
 
 from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
@@ -308,7 +309,7 @@ def test_waiter_of_a_closed_loop_neither_blocks_nor_returns_slots(when: str) -> 
 
 @pytest.mark.slow("generated crowds of calls")
 def test_slot_count_stays_exact_through_cancellations_refusals_and_admissions(subtests: pytest.Subtests) -> None:
-    for seed in range(40):
+    for seed in range(size(15, nightly=40)):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
             most = chance.choice([1, 2, 5])

@@ -106,11 +106,11 @@ def run_of(server: LoopbackServer, wire: str, stream: str) -> Run:
     return Agent(model, tools=[add], guidance="off", todos=False, budget=1.0).run_sync("go")
 
 
-@pytest.mark.slow("every fourth value of a reply of each wire is something else, at night each twice")
+@pytest.mark.slow("every seventh value of a reply of each wire is something else, at night each twice")
 @pytest.mark.parametrize("wire", FORMATS)
 def test_any_malformed_reply_is_read_or_refused_with_a_message(wire: str, subtests: pytest.Subtests) -> None:
     for stream in ("yes", "no"):
-        every = size(4, nightly=1)  # by day the two forms alternate
+        every = size(7, nightly=1)  # by day the two forms alternate
         for index, place in [*enumerate(spots(wire, stream))][0 if stream == "yes" else every - 1 :: every]:
             for name, value in ODD if AT_NIGHT else [ODD[index % len(ODD)]]:
                 with subtests.test(name, place=place, stream=stream), LoopbackServer([Odd(value, place), "Done."]) as server:

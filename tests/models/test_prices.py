@@ -259,10 +259,15 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_price_table_is_loaded_only_when_needed() -> None:
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """What a process printed that loads the prices and asks for some, without a socket."""
     code = (
-        "import sys\n"
+        "import sys, threading\n"
         "from datetime import UTC, datetime\n"
+        "def refuse(event, args):\n"
+        "    assert not event.startswith('socket.'), event\n"
+        "sys.addaudithook(refuse)\n"
         "from agentnb.core.usage import Usage\n"
         "from agentnb.models import prices\n"
         "at = datetime.now(UTC)\n"
@@ -271,25 +276,18 @@ def test_price_table_is_loaded_only_when_needed() -> None:
         "print('genai_prices' in sys.modules)\n"
         "prices.load()\n"
         "print('genai_prices' in sys.modules, 'genai_prices.data' in sys.modules)\n"
+        "print(prices.add_cost(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, None).cost is not None)\n"
+        "print(prices.add_cost(Usage(1, 2), 'anthropic', 'never-heard-of', at, None).cost, threading.active_count())\n"
     )
-    assert python(code) == "False\nTrue True\n"
+    return python(code).splitlines()
 
 
-def test_prices_are_never_fetched() -> None:
-    code = (
-        "import sys, threading\n"
-        "from datetime import UTC, datetime\n"
-        "def refuse(event, args):\n"
-        "    assert not event.startswith('socket.'), event\n"
-        "sys.addaudithook(refuse)\n"
-        "from agentnb.core.usage import Usage\n"
-        "from agentnb.models.prices import load, add_cost\n"
-        "load()\n"
-        "at = datetime.now(UTC)\n"
-        "print(add_cost(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, None).cost is not None)\n"
-        "print(add_cost(Usage(1, 2), 'anthropic', 'never-heard-of', at, None).cost, threading.active_count())\n"
-    )
-    assert python(code) == "True\nNone 1\n"
+def test_price_table_is_loaded_only_when_needed(told: list[str]) -> None:
+    assert told[:2] == ["False", "True True"]
+
+
+def test_prices_are_never_fetched(told: list[str]) -> None:
+    assert told[2:] == ["True", "None 1"]
 
 
 def test_many_threads_can_load_and_query_prices_at_once() -> None:

@@ -16,6 +16,7 @@ import pytest
 from fake_time import LIMIT
 from loopback_thread import Handler, LoopbackThread
 from msgspec.structs import replace
+from property_settings import size
 from quick_models import FORMATS, NEVER, QUICK, REQUEST, WIRES, ask, items_into, items_of, quick, reply_of
 
 from agentnb import Agent
@@ -210,7 +211,7 @@ BROKEN = {
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
 def test_broken_reply_is_retried_before_a_clear_error(subtests: pytest.Subtests) -> None:
-    for wire, stream, broken in product(FORMATS, ["yes", "no"], BROKEN):
+    for broken, stream, wire in [*product(BROKEN, ["yes", "no"], FORMATS)][:: size(3, nightly=1)]:
         with subtests.test(wire=wire, stream=stream, broken=broken):
             make, kind = BROKEN[broken]
             options = {"stream": stream, "timeout": LIMIT} if "silence" in broken else {"stream": stream}
@@ -345,7 +346,7 @@ def ask_at(url: str, wire: str, stream: str = "yes") -> Any:
 
 
 def test_redirects_are_not_followed(subtests: pytest.Subtests) -> None:
-    for wire, stream, status in product(FORMATS, ["yes", "no"], [301, 302, 303, 307, 308]):
+    for status, stream, wire in [*product([301, 302, 303, 307, 308], ["yes", "no"], FORMATS)][:: size(3, nightly=1)]:
         with subtests.test(wire=wire, stream=stream, status=status):
             with serving(200) as (other, asked_there), serving(status, Location=f"{other}/v1?key=1") as (url, asked):
                 error = ask_at(url, wire, stream)
@@ -369,7 +370,7 @@ INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 def test_body_that_is_neither_stream_nor_reply_fails_immediately(subtests: pytest.Subtests) -> None:
-    for wire, stream, sent in product(FORMATS, ["yes", "no"], INSTEAD):
+    for sent, stream, wire in [*product(INSTEAD, ["yes", "no"], FORMATS)][:: size(3, nightly=1)]:
         with subtests.test(wire=wire, stream=stream, sent=sent):
             status, body, kind, told = INSTEAD[sent]
             with serving(status, body, kind) as (url, asked):
@@ -394,7 +395,7 @@ def test_error_instead_of_a_reply_keeps_its_message(subtests: pytest.Subtests) -
 @pytest.mark.slow("many forms of errors, on each wire")
 def test_error_keeps_its_message_in_every_known_form(subtests: pytest.Subtests) -> None:
     cases = [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"]
-    for wire, stream, body in product(FORMATS, ["yes", "no"], cases):
+    for body, stream, wire in [*product(cases, ["yes", "no"], FORMATS)][:: size(3, nightly=1)]:
         with subtests.test(wire=wire, stream=stream, body=body):
             with serving(400, body, JSON if body[:1] == b"{" else HTML) as (url, _):
                 error = ask_at(url, wire, stream)

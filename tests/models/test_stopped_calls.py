@@ -114,7 +114,7 @@ def test_call_still_connecting_is_stopped_at_once() -> None:
 
 @pytest.mark.slow("calls of each wire, stopped at many moments")
 def test_calls_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
-    for seed in range(size(6, nightly=15)):
+    for seed in range(size(4, nightly=15)):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
             lines = [Status(429), Status(503), Stall(0.05, 3), Cut(), "A few words.", Stall(0.05, 0)]

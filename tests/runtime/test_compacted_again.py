@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 from run_checks import checked
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again, made_again
@@ -207,7 +208,7 @@ def fails(n: int = 0) -> str:
 def test_restored_rounds_before_a_summary_are_summarized_once(
     subtests: pytest.Subtests,
 ) -> None:
-    for failed, kept in itertools.product([1, 2, 4, 6], [1, 3, 6, 9, 12]):
+    for failed, kept in [*itertools.product([1, 2, 4, 6], [1, 3, 6, 9, 12])][:: size(3, nightly=1)]:
         with subtests.test(failed=failed, kept=kept):
             calls = [ToolCall("fails", {"n": number}) for number in range(failed)]
             before = History(compact_above=4, keep_recent=1, failed_rounds_above=1)

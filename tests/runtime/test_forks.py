@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pytest
+from property_settings import size
 from scripted_runs import look
 
 from agentnb import Agent, Store, Workflow
@@ -92,7 +93,7 @@ def test_process_forked_by_a_tool_can_run_agents(subtests: pytest.Subtests) -> N
 
     def fork() -> str:
         """Fork."""
-        found["sync"] = texts_of([forked(work) for work in KINDS.values()])
+        found["sync"] = texts_of([forked(work) for work in [*KINDS.values()][:: size(2, nightly=1)]])
         return "ok"
 
     async def fork_in_loop() -> str:

@@ -72,33 +72,36 @@ def test_servers_never_outlive_their_process() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys
+        import mcp  # once, before the forks
         from mcp_runs import bench, calls, played, texts
         from agentnb.runtime.servers.servers import Servers
+        for way in sys.argv[1:]:
+            if not os.fork():
+                break
+        else:
+            for _ in sys.argv[1:]:
+                os.wait()
+            sys.exit()
         held = Servers()
         played([calls(("stats", {"xs": [1.0]}))], [bench()], held)
-        print(texts(played([calls(("where", {}))], [bench()], held))[0], flush=True)
+        print(way, texts(played([calls(("where", {}))], [bench()], held))[0], flush=True)
         assert "jsonschema" not in sys.modules, "the slow validator"
-        if sys.argv[1] == "killed":
+        if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        if sys.argv[1] == "error":
+        if way == "error":
             raise SystemExit("an error")
         """
     )
     folders = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": folders}
-    ended = {
-        way: subprocess.Popen(
-            [sys.executable, "-c", program, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
-        for way in ("end", "killed", *size((), nightly=("error",)))
-    }
-    for way, process in ended.items():
-        printed, errors = process.communicate()
-        assert printed, errors
-        server = process_of(printed.strip())
+    ways = ("end", "killed", *size((), nightly=("error",)))
+    done = subprocess.run([sys.executable, "-c", program, *ways], capture_output=True, text=True, env=environment, check=False)
+    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert set(told) == set(ways), done.stderr
+    for way, where in told.items():
         if way == "killed":  # then the server reads EOF
-            wait_until_ended(server)
-        assert not is_alive(server), (way, errors)
+            wait_until_ended(process_of(where))
+        assert not is_alive(process_of(where)), (way, done.stderr)
 
 
 def test_dead_server_is_restarted_once_and_the_call_succeeds(servers: Servers) -> None:

@@ -295,6 +295,7 @@ for server in (bench(), bench("--other")):
 """
 
 
+@pytest.mark.nightly("by day test_first_process_to_see_a_server_decides reads what another process wrote")
 @pytest.mark.slow("a process that imports everything and starts two servers")
 def test_first_seen_server_is_remembered_by_other_processes(servers: Servers, first_sight: Path) -> None:
     paths = os.pathsep.join([str(Path(PROGRAM).parent), *filter(None, sys.path)])

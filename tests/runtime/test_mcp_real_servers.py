@@ -39,6 +39,7 @@ def test_real_time_server_works(servers: Servers) -> None:
     assert [tool.name for tool in run.tools] == ["mcp_clock_get_current_time", "mcp_clock_convert_time"]
 
 
+@pytest.mark.nightly("by day the real server of the clock runs, and test_mcp_resources has calls that fail")
 def test_real_git_server_works(servers: Servers, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "new.txt").write_text("new")

@@ -15,6 +15,7 @@ import own_orchestrator
 import pytest
 from asserted_sentences import Snapshot
 from own_orchestrator import progress_line, side_by_side
+from property_settings import size
 from scripted_runs import bare
 from snapshots import Snapshots
 from virtual_time import OnThisLoop
@@ -313,7 +314,7 @@ def test_killed_tree_recovers_from_any_event_without_repeating_work(tmp_path: Pa
     store = Snapshots(tmp_path / "whole")
     whole = pair().start("Go.", RunOptions(store=store)).result(30)
     assert len(store.kept) > 20
-    for folder in store.kept[:-1]:
+    for folder in store.kept[: -1 : size(2, nightly=1)]:
         with subtests.test(folder.name):
             here = Store(folder)
             finished = finished_in(folder)

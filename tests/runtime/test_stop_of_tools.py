@@ -360,7 +360,7 @@ def stopped_before_its_tool() -> bool:
 
 
 def test_no_tool_starts_after_a_stop() -> None:
-    assert not any(stopped_before_its_tool() for _ in range(100))
+    assert not any(stopped_before_its_tool() for _ in range(size(40, nightly=100)))
 
 
 def test_stop_of_a_run_awaited_elsewhere_spares_the_main_thread() -> None:

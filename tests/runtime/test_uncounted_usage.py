@@ -28,7 +28,7 @@ NO_COUNTS: dict[str, Any] = {
     "endless": 10**30,
 }
 STREAMS = ["yes", pytest.param("no", marks=pytest.mark.nightly("by day replies are streamed"))]
-WORDS = "word " * 400
+WORDS = f"{'word' * 12} " * 40
 ROUNDS = 30
 
 

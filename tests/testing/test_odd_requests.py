@@ -11,6 +11,7 @@ import pytest
 import test_rules_chat
 import test_rules_messages
 import test_rules_responses
+from property_settings import size
 
 from agentnb.testing.ids import Ids
 from agentnb.testing.memory import Memory
@@ -56,7 +57,7 @@ def test_valid_request_has_no_problems(subtests: pytest.Subtests) -> None:
 def test_request_rules_handle_odd_values_anywhere_without_errors(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire.name):
-            for path, value in itertools.product(list(places(good)), ODD):
+            for path, value in [*itertools.product(places(good), ODD)][:: size(3, nightly=1)]:
                 body = put(good, path, value)
                 found = problems(wire, body, {"anthropic-version": "2026-10-21"}, Memory(), Like())
                 assert all(isinstance(problem, str) for problem in found)

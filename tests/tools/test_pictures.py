@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from agentnb.core.messages import Image, Text
 from agentnb.tools import pictures
 from agentnb.tools.defaults import MAX_PIXELS
-from agentnb.tools.pictures import MAX_BYTES, media_type, picture_of, size_of
+from agentnb.tools.pictures import MAX_AS_PNG, MAX_BYTES, media_type, picture_of, size_of
 from agentnb.tools.rendering import MAX_PICTURES, as_text, success
 
 
@@ -94,10 +94,11 @@ def test_artist_is_shown_as_its_figure(subtests: pytest.Subtests) -> None:
         "object with a figure": lambda figure: type("Grid", (), {"figure": figure})(),
         "object with axes for one": lambda figure: type("Grid", (), {"figure": figure.axes[0]})(),
     }
+    figure = drawn(2, 1)
+    whole = shown(figure)
     for name, part in cases.items():
         with subtests.test(name):
-            figure = drawn()
-            assert shown(part(figure)) == shown(figure)
+            assert shown(part(figure)) == whole
 
 
 def test_subfigure_is_shown_as_the_whole_figure() -> None:
@@ -110,7 +111,7 @@ def test_subfigure_is_shown_as_the_whole_figure() -> None:
 def test_large_figure_is_scaled_to_the_size_models_see(subtests: pytest.Subtests) -> None:
     for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
         with subtests.test(size=size):
-            description, picture = shown(drawn(*size))
+            description, picture = shown(Figure(figsize=size, dpi=100))
             image = opened(picture)
             assert max(image.size) <= MAX_PIXELS and max(image.size) >= MAX_PIXELS - 2
             assert (
@@ -165,9 +166,9 @@ def test_closed_figure_can_still_be_drawn() -> None:
 
 
 def test_figure_can_be_drawn_from_many_threads() -> None:
-    figure = drawn(20, 3)
-    with ThreadPoolExecutor(8) as pool:
-        result = list(pool.map(shown, [figure] * 8))
+    figure = drawn(20, 1)
+    with ThreadPoolExecutor(4) as pool:
+        result = list(pool.map(shown, [figure] * 4))
     assert len({picture.data for _, picture in result}) == 1 and figure.dpi == 100
 
 
@@ -188,6 +189,13 @@ def test_oversized_figure_is_described_with_the_reason() -> None:
 # Pictures of PIL
 
 
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a small photo exceeds."""
+    monkeypatch.setattr(pictures, "MAX_AS_PNG", MAX_AS_PNG // 25)
+    monkeypatch.setattr(pictures, "MAX_BYTES", MAX_BYTES // 25)
+
+
 @pytest.mark.req("R2.3")
 def test_every_image_mode_becomes_a_picture_of_visible_size(subtests: pytest.Subtests) -> None:
     cases = ["1", "L", "LA", "I", "I;16", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "F", "RGBa"]
@@ -204,20 +212,23 @@ def test_every_image_mode_becomes_a_picture_of_visible_size(subtests: pytest.Sub
             assert image.size == size and image.mode == mode
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_large_photo_is_sent_as_jpeg() -> None:
-    description, picture = shown(noise(1500, 1200))
-    assert picture.media_type == "image/jpeg" and opened(picture).size == (1500, 1200)
-    assert len(picture.data) < MAX_BYTES and description == "a picture of 1500 x 1200 pixels"
+    description, picture = shown(noise(300, 240))
+    assert picture.media_type == "image/jpeg" and opened(picture).size == (300, 240)
+    assert len(picture.data) < pictures.MAX_BYTES and description == "a picture of 300 x 240 pixels"
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_large_opaque_rgba_photo_is_sent_as_jpeg() -> None:
-    opaque = noise(1500, 1200).convert("RGBA")
+    opaque = noise(300, 240).convert("RGBA")
     assert shown(opaque)[1].media_type == "image/jpeg"
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_transparency_is_kept_and_oversized_transparent_pictures_are_omitted(snapshot: Snapshot) -> None:
     assert opened(shown(noise(40, 30, "RGBA"))[1]).mode == "RGBA"
-    assert words(noise(1500, 1200, "RGBA")) == snapshot
+    assert words(noise(300, 240, "RGBA")) == snapshot
 
 
 def test_unreadable_picture_is_described_with_the_reason() -> None:
@@ -269,9 +280,10 @@ def test_jpeg_size_is_not_read_from_its_tables() -> None:
     assert size_of(data[:2] + b"\xff\xc4\x00\x13" + bytes(17) + data[2:]) == (41, 17)
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_large_picture_file_is_omitted_with_its_size() -> None:
-    data = saved(noise(1500, 1200), "PNG")
-    assert words(data) == f"a picture of 1500 x 1200 pixels (left out: {len(data) / 1e6:.1f} MB)"
+    data = saved(noise(300, 240), "PNG")
+    assert words(data) == f"a picture of 300 x 240 pixels (left out: {len(data) / 1e6:.1f} MB)"
     assert words(Image("image/png", data)) == words(IPython.display.Image(data)) == words(data)
 
 

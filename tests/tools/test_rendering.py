@@ -264,7 +264,7 @@ def test_picture_inside_other_data_is_described() -> None:
 
 
 def test_first_pictures_are_shown_and_all_are_described() -> None:
-    figures = [drawn(1.0 + number / 100) for number in range(25)]
+    figures = [Figure(figsize=(1.0 + number / 100, 1)) for number in range(25)]
     outcome = success(figures)
     assert sum(isinstance(part, Image) for part in outcome.parts) == 20
     assert outcome.text.count("a figure of") == 25

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.lib.pretty import pretty
+from property_settings import size
 from test_todo_operations import assert_whole
 
 from agentnb.core.todos import Todo, Todos, format_count, format_list
@@ -239,14 +240,14 @@ def test_reading_does_not_wait_for_a_change() -> None:
 
 @pytest.mark.req("R0.44")
 def test_concurrent_changes_lose_nothing() -> None:
-    mine = TodoBoard(["Count"])
+    mine, changes = TodoBoard(["Count"]), size(20, nightly=50)
     errors: list[BaseException] = []
     together = threading.Barrier(8)
 
     def work(mark: int) -> None:
         try:
             together.wait()
-            for number in range(50):
+            for number in range(changes):
                 done = mine.add(f"{mark} {number}", dependencies=[1])
                 mine.start(done.id)
                 mine.change(lambda todos, done=done.id: update(todos, [{"id": done, "status": "completed"}], NOW)[0])
@@ -262,8 +263,10 @@ def test_concurrent_changes_lose_nothing() -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert sorted(todo.title for todo in mine) == sorted(["Count", *(f"{m} {n}" for m in range(8) for n in range(0, 50, 2))])
-    assert statuses(mine).count("completed") == 200
+    assert sorted(todo.title for todo in mine) == sorted(
+        ["Count", *(f"{m} {n}" for m in range(8) for n in range(0, changes, 2))]
+    )
+    assert statuses(mine).count("completed") == 4 * changes
 
 
 def test_concurrent_increments_of_one_todo_lose_nothing() -> None:

@@ -129,7 +129,7 @@ def test_every_persona_run_ends_with_an_expected_stop_reason(subtests: pytest.Su
     for persona, policy in product(PERSONAS, ["matrix", "minimal"]):
         with subtests.test(persona=persona, policy=policy):
             ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}
-            for seed in range(size(2, nightly=6)):
+            for seed in range(size(1, nightly=6)):
                 for guidance in ("matrix", "off"):
                     run = do(SimulatedModel(persona, seed=seed), policy=policy, guidance=guidance, max_rounds=40)
                     assert run.stop_reason in ends and run.error is None

@@ -28,7 +28,7 @@ SEEDS = size(200, nightly=400)
 
 
 def test_faults_occur_about_as_often_as_their_probability(subtests: pytest.Subtests) -> None:
-    for fault, p in product(FAULTS, [0.2, 0.5, 0.9]):
+    for fault, p in [*product(FAULTS, [0.2, 0.5, 0.9])][:: size(2, nightly=1)]:
         with subtests.test(fault.persona, p=p):
             faulty = [reply(SimulatedModel(fault.persona, seed=seed, p=p)).message != right() for seed in range(SEEDS)]
             assert abs(sum(faulty) / SEEDS - p) < 0.08
@@ -97,11 +97,9 @@ def test_each_fault_heeds_only_its_own_guidance_words() -> None:
 def test_persona_heeds_guidance_at_its_configured_rate(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
-            reminder = " ".join(fault.heeds[0])
-            heeded = [
-                reply(SimulatedModel(fault.persona, seed=seed, p=1, heed=heed), reminder=reminder) for seed in range(SEEDS)
-            ]
-            share = sum(one.message == right() for one in heeded) / SEEDS
+            reminder, seeds = " ".join(fault.heeds[0]), range(50 if heed in (0, 1) else SEEDS)
+            heeded = [reply(SimulatedModel(fault.persona, seed=seed, p=1, heed=heed), reminder=reminder) for seed in seeds]
+            share = sum(one.message == right() for one in heeded) / len(seeds)
             assert abs(share - heed) < 0.08 and (heed not in (0, 1) or share == heed)
             assert all((one.message == right()) == one.metadata["heeded"] for one in heeded)
 

@@ -97,9 +97,10 @@ REDIRECTED: dict[str, Callable[[GitRepository, GitRepository], None]] = {
 
 @pytest.mark.req("R2.20")
 def test_repository_that_points_elsewhere_is_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    made = repository_at("made")
     for number, (name, redirect) in enumerate(REDIRECTED.items()):
         with subtests.test(name):
-            repository, other = repository_at(f"r{number}"), repository_at(f"other{number}")
+            repository, other = (made.copy(Path(f"{place}{number}").absolute()) for place in ("r", "other"))
             redirect(repository, other)
             outcome = repository.call("git_log")
             assert outcome.error_code == "redirected"
