@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from real_kernel import PATIENCE, Kernel
+from real_kernel import PATIENCE, Kernel, until_ready
 
 from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
@@ -23,7 +23,7 @@ class Browser:
         self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=PATIENCE)
+        until_ready(self.client)
         self.cards: list[str] = []
         """Widgets of opened cards, oldest first."""
         self.closed: list[str] = []

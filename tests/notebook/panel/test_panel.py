@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from jupyter_client.blocking.client import BlockingKernelClient
-from real_kernel import PATIENCE, TOOLS, Kernel
+from real_kernel import PATIENCE, TOOLS, Kernel, until_ready
 
 import agentnb
 from agentnb.errors import SettingsError
@@ -29,7 +29,7 @@ class Page:
         self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=PATIENCE)
+        until_ready(self.client)
         self.states: dict[str, dict[str, Any]] = {}
         self.said: list[dict[str, Any]] = []
         self.printed = ""
