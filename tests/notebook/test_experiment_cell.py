@@ -12,6 +12,7 @@ SETUP = '''
 import threading
 from dataclasses import replace
 from agentnb import Experiment, compare
+from agentnb.notebook.experiments import progress_box
 
 def note(text: str) -> str:
     """Note a text.
@@ -30,6 +31,7 @@ def stuck(run) -> bool:
         pass
     return True
 
+progress_box.PULSE = 0.1
 go = threading.Event()
 
 def held(text: str) -> str:
