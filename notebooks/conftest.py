@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,6 +15,7 @@ import pytest
 from bash_calls import skip_without_sandbox
 from stand_ins import path_with_stand_ins
 
+launch = partial(forked_kernels.launch, imported=forked_kernels.LOADED_BY_CELLS)
 OF_OTHERS = "11_any_agent"
 """The notebook that runs external agents: programs of the tests stand in for them."""
 
@@ -31,5 +32,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
         if item.path.stem == OF_OTHERS:
             skip_without_sandbox()
             stack.enter_context(patch.dict(os.environ, PATH=path_with_stand_ins(_folder())))
-        stack.enter_context(patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch))
+        stack.enter_context(patch("jupyter_client.provisioning.local_provisioner.launch_kernel", launch))
+        stack.enter_context(patch("jupyter_client.blocking.BlockingKernelClient.wait_for_ready"))  # nbval itself waits for both
         return (yield)

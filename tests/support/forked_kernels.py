@@ -24,6 +24,8 @@ LOADED_BY_KERNELS = (
     "agentnb.notebook.completion",
     "agentnb.notebook.experiments.magic",
     "agentnb.notebook.ipython_extension",
+    "agentnb.notebook.magics",
+    "agentnb.notebook.panel.area",
     "agentnb.notebook.shown_values",
     "agentnb.notebook.workflow_magic",
     "faulthandler",
@@ -32,11 +34,19 @@ LOADED_BY_KERNELS = (
     "IPython.core.debugger",
     "IPython.core.oinspect",
     "IPython.extensions.storemagic",
+    "anywidget",
+    "docstring_parser",
+    "fast_sugiyama",
     "jedi",  # at the first completion
+    "markdown_it",
+    "nh3",
+    "ruamel.yaml",
     "sqlite3",
     "tornado.platform.asyncio",
 )
-"""Modules that a kernel loads while it starts, or at once after that."""
+"""Modules that a kernel loads while it starts, or with its first run: those that `test_light_start.py` allows."""
+LOADED_BY_CELLS = ("mcp", "pandas")
+"""Modules that take half a second, and that many cells load: a notebook that wants to see who loads them is forked without."""
 
 
 class Forked:
