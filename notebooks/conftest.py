@@ -19,10 +19,21 @@ launch = partial(forked_kernels.launch, imported=forked_kernels.LOADED_BY_CELLS)
 OF_OTHERS = "11_any_agent"
 """The notebook that runs external agents: programs of the tests stand in for them."""
 
+MANY_RUNS = "by day test_personas.py, test_open_todos.py and test_guidance_table.py, of single runs"
+AT_NIGHT = dict.fromkeys(("many-runs", "completion", "paired", "followed"), MANY_RUNS)
+"""Cells by their ids that only `make nightly` executes, and what holds by day what they show."""
+
 
 @cache
 def _folder() -> Path:
     return Path(tempfile.mkdtemp())
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave the dearest cells to the night."""
+    cell = getattr(item, "cell", None)
+    if cell is not None and cell.id in AT_NIGHT:
+        item.add_marker(pytest.mark.nightly(AT_NIGHT[cell.id]))
 
 
 @pytest.hookimpl(wrapper=True)

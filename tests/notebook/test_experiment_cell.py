@@ -27,7 +27,7 @@ def called(run) -> bool:
 
 def stuck(run) -> bool:
     print("checking")
-    while run.tags and not go.is_set() or "here" in globals():
+    while (run.tags or "here" in globals()) and not go.wait(0.001):
         pass
     return True
 
