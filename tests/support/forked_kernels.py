@@ -7,6 +7,7 @@ started: a process of its own, with nothing in it that another test has made.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -114,6 +115,8 @@ def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
     for name in (*LOADED_BY_KERNELS, *imported):
         importlib.import_module(name)
     isinstance((), Mapping)  # asked at the first line of a log, and slow once
+    gc.collect()
+    gc.freeze()  # else each kernel goes through, and copies, all of it, and so for half a second at its end
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a kernel has ended
     for line in iter(asked.readline, ""):
         begun, begin = os.pipe()
