@@ -45,4 +45,5 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
             stack.enter_context(patch.dict(os.environ, PATH=path_with_stand_ins(_folder())))
         stack.enter_context(patch("jupyter_client.provisioning.local_provisioner.launch_kernel", launch))
         stack.enter_context(patch("jupyter_client.blocking.BlockingKernelClient.wait_for_ready"))  # nbval itself waits for both
+        stack.enter_context(patch.dict(os.environ, DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD="forkserver"))  # loads once
         return (yield)
