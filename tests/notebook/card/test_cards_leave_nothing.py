@@ -100,13 +100,13 @@ def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> Non
 
 @pytest.mark.slow("eleven cells, one after the other")
 def test_vanished_browser_leaves_a_limited_number_of_cards(story_kernel: Any) -> None:
+    story_kernel.run("card_view.UNSEEN = 0.3")
     browser = Browser(story_kernel)
     for _ in range(MAX_LEFT_OPEN + 3):
-        request = browser.start_card("go(1, 600)")
+        request = browser.start_card("go(1, 0.3)")
         browser.greet("a page that is closed by force")
-        assert browser.ask(do="stop") == ""
         browser.until(lambda request=request: request in browser.ended)
-    browser.listen(0.2)  # longer than a card that no page has greeted would stay
+    browser.listen(0.5)
     assert int(story_kernel.value(f"len({LEFT})")) == 2 * MAX_LEFT_OPEN
     browser.close()
     assert story_kernel.run(LET_GO).status == "ok"
