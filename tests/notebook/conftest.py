@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from unittest.mock import patch
 
 import forked_kernels
@@ -11,9 +12,11 @@ from real_kernel import TOOLS, Kernel
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kernels_are_forks() -> Iterator[None]:
-    """Fork every kernel that these tests start, including those that nbclient uses."""
-    with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch):
+def kernels_are_forks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fork every kernel that these tests start, including those that nbclient uses; a file may name what they have imported."""
+    imported = getattr(request.module, "IMPORTED", forked_kernels.LOADED_BY_CELLS)
+    launch = partial(forked_kernels.launch, imported=imported)
+    with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", launch):
         yield
 
 

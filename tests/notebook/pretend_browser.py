@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from real_kernel import PATIENCE, Kernel
+from real_kernel import PATIENCE, Kernel, until_ready
 
 from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
@@ -23,7 +23,7 @@ class Browser:
         self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=PATIENCE)
+        until_ready(self.client)
         self.cards: list[str] = []
         """Widgets of opened cards, oldest first."""
         self.closed: list[str] = []
@@ -90,12 +90,20 @@ class Browser:
 
     def greet(self, page: str = "page") -> dict[str, Any]:
         """Report the card as shown and wait for its whole content."""
-        known, latest = len(self.said), time.monotonic() + PATIENCE
-        while not any(message.get("whole") or message["kind"] == "ended" for message in self.said[known:]):
-            assert time.monotonic() < latest, self.printed
-            self.send({"do": "hello", "page": page})  # again: the first message may go to the busy shell
-            self.listen(0.2)
+        known = len(self.said)
+        self.insist(
+            {"do": "hello", "page": page},
+            lambda: any(message.get("whole") or message["kind"] == "ended" for message in self.said[known:]),
+        )
         return next(message for message in reversed(self.said) if message.get("whole") or message["kind"] == "ended")
+
+    def insist(self, content: Any, heard: Callable[[], bool]) -> None:
+        """Repeat a message to the newest card until it is heard, as the page does: the first may go to the busy shell."""
+        latest = time.monotonic() + PATIENCE
+        while not heard():
+            assert time.monotonic() < latest, self.printed
+            self.send(content)
+            self.listen(0.2, heard)
 
     def ask(self, **message: Any) -> str:
         """Send a click, wait for the acknowledgement, and return its error, if any."""
@@ -112,10 +120,10 @@ class Browser:
             assert time.monotonic() < latest, (self.said[-3:], self.printed)
             self._listen()
 
-    def listen(self, seconds: float) -> None:
-        """Listen for this many seconds."""
+    def listen(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Listen for this many seconds, or until it is enough."""
         latest = time.monotonic() + seconds
-        while time.monotonic() < latest:
+        while time.monotonic() < latest and not enough():
             self._listen()
 
     def _listen(self) -> None:

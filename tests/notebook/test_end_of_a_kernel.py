@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from real_kernel import TOOLS, Kernel
+from real_kernel import TOOLS, Kernel, until_ready
 from run_checks import codes, results
 from waiting import wait_until
 
@@ -58,7 +58,7 @@ def load(kernel: Kernel, run_id: str) -> Run:
 def restart(kernel: Kernel) -> None:
     kernel.manager.shutdown_wait_time = 60  # after 5 seconds a kernel of a busy machine would be killed as it suspends its runs
     kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=60)
+    until_ready(kernel.client)
     assert kernel.run(SETUP).status == "ok"
 
 

@@ -12,6 +12,7 @@ SETUP = '''
 import threading
 from dataclasses import replace
 from agentnb import Experiment, compare
+from agentnb.notebook.experiments import progress_box
 
 def note(text: str) -> str:
     """Note a text.
@@ -26,10 +27,11 @@ def called(run) -> bool:
 
 def stuck(run) -> bool:
     print("checking")
-    while run.tags and not go.is_set() or "here" in globals():
+    while (run.tags or "here" in globals()) and not go.wait(0.001):
         pass
     return True
 
+progress_box.PULSE = 0.1
 go = threading.Event()
 
 def held(text: str) -> str:

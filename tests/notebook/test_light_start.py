@@ -23,6 +23,8 @@ HEAVY = frozenset(
     }
 )
 """Modules that take 100 ms or more to import, and their parts. Features requested by name may load them."""
+IMPORTED = ()
+"""Nothing heavy in the kernels of this file before they load it."""
 
 CELLS = r'''
 import json, sys

@@ -62,6 +62,7 @@ def test_tool_can_run_an_event_loop_or_names_the_extra(own: Kernel) -> None:
         texts = results(own)
         assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "waits"}
         assert {name for name, text in texts.items() if INSTALL in text} == {"by_loop"}
+    own.run("__import__('gc').collect()")  # else Python may warn in the next cell of coroutines that were not awaited
     code = "asyncio.current_task().get_loop() is asyncio.get_event_loop() is asyncio.get_running_loop()"
     assert own.value(code) == "True", "the loop of the cell still runs"
 

@@ -20,6 +20,5 @@ def story_kernel(kernel: Any, request: pytest.FixtureRequest) -> Any:
 def browser(story_kernel: Any) -> Iterator[Browser]:
     """Return a listening browser."""
     browser = Browser(story_kernel)
-    browser.listen(0.1)
     yield browser
     browser.close()

@@ -256,7 +256,7 @@ def test_notebook_opened_after_the_end_gets_the_final_card(browser: Browser) -> 
     browser.send({"do": "gone", "page": "page"})
     assert browser.ask(do="stop") == ""
     browser.until(lambda: request in browser.ended)
-    browser.listen(0.4)
+    browser.listen(0.2)
     browser.run("card_view.UNSEEN = 10.0")
     assert "Stopped by you" in browser.greet("opened again")["html"]
     for page in ("opened again", "page"):  # a repeated greeting of the first page may arrive only after the cell
@@ -353,7 +353,7 @@ def test_sending_to_a_closed_widget_raises_no_error(browser: Browser) -> None:
 def test_undrawable_run_is_kept_as_text(browser: Browser) -> None:
     browser.run(LATE)
     browser.run("run_html, card_view.run_html = card_view.run_html, lambda *given, **named: 1 / 0")
-    browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 1.0}), '<b>Up</b>.']))")
+    browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 0.4}), '<b>Up</b>.']))")
     browser.greet()
     browser.until(lambda: any(one.get("text/plain", "").startswith("Done") for one in browser.shown))
     kept = browser.shown[-1]

@@ -59,25 +59,25 @@ COUNT = f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)"
 @pytest.fixture(autouse=True)
 def patience(story_kernel: Any) -> None:
     """Give up unseen cards soon."""
-    story_kernel.run("card_view.UNSEEN = 0.3")
+    story_kernel.run("card_view.UNSEEN = 0.1")
 
 
 def nothing_is_left(kernel: Any) -> None:
     latest = time.monotonic() + 20
     while kernel.value(COUNT) != "(0, 0)":
         assert time.monotonic() < latest, kernel.value(COUNT)
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
-@pytest.mark.slow("a hundred runs and their cards")
+@pytest.mark.slow("sixty runs and their cards")
 def test_many_unseen_cards_leave_nothing_behind(story_kernel: Any) -> None:
     cell = story_kernel.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
     assert sum(VIEW in output.get("data", {}) for output in cell.outputs) > 20  # the others had already ended
     assert int(story_kernel.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
     assert story_kernel.run(LET_GO).status == "ok"
-    story_kernel.run("card_view.UNSEEN = 0.3")
-    assert story_kernel.run(f"go({size(70, nightly=270)})", attended=True).status == "ok"
+    story_kernel.run("card_view.UNSEEN = 0.1")
+    assert story_kernel.run(f"go({size(30, nightly=270)})", attended=True).status == "ok"
     nothing_is_left(story_kernel)
 
 
@@ -90,7 +90,7 @@ def test_card_is_not_created_when_nobody_watches(story_kernel: Any) -> None:
 
 
 def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> None:
-    cell = story_kernel.run("go(1, 1.5)", attended=True)
+    cell = story_kernel.run("go(1, 0.6)", attended=True)
     widgets = [place for place, bundle in enumerate(cell.displays) if VIEW in bundle]
     assert widgets == [0]
     assert any("Running doze" in bundle["text/html"] for bundle in cell.displays[1:])
@@ -100,6 +100,7 @@ def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> Non
 
 @pytest.mark.slow("eleven cells, one after the other")
 def test_vanished_browser_leaves_a_limited_number_of_cards(story_kernel: Any) -> None:
+    story_kernel.run("card_view.UNSEEN = 0.3")
     browser = Browser(story_kernel)
     for _ in range(MAX_LEFT_OPEN + 3):
         request = browser.start_card("go(1, 0.3)")
@@ -112,11 +113,11 @@ def test_vanished_browser_leaves_a_limited_number_of_cards(story_kernel: Any) ->
     nothing_is_left(story_kernel)
 
 
-@pytest.mark.slow("twenty cells, each interrupted a little later")
+@pytest.mark.slow("twelve cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
 def test_interrupt_at_any_moment_leaves_nothing_behind(story_kernel: Any, tool: str) -> None:
     story_kernel.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays alive
-    count = size(20, nightly=40)
+    count = size(12, nightly=40)
     for place in range(count):
         cell = story_kernel.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)
         is_too_early = "frame_info.lineno" in cell.printed  # for IPython to format its traceback
@@ -135,7 +136,7 @@ def asks(*before):
 
 
 @pytest.mark.req("KX.5")
-@pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
+@pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 0.6})"])
 def test_unseen_question_is_declined_before_and_after_card_closes(story_kernel: Any, before: str) -> None:
     story_kernel.run(ASKS)
     cell = story_kernel.run(f"asks({before})", attended=True)
@@ -170,9 +171,9 @@ class Slow:
     name = "scripted:slow"
     async def stream(self, request):
         yield TextDelta("Early words ")
-        await asyncio.sleep(1.2)
-        yield TextDelta("and late ones.")
         await asyncio.sleep(0.5)
+        yield TextDelta("and late ones.")
+        await asyncio.sleep(0.2)
         yield Reply(Message("assistant", (Text("Early words and late ones."),)))
 model = Slow()
 """

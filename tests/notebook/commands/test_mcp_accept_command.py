@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
+from mcp_runs import PROGRAM
 from real_kernel import Kernel
 
-TIME = Path(sys.executable).with_name("mcp-server-time")
+SERVER = shlex.join([sys.executable, PROGRAM])
 MODEL = """
 from agentnb import ToolCall
 from agentnb.models import ScriptedModel
-arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-asker = ScriptedModel([ToolCall("mcp_watch_convert_time", arguments), "Done."])
+asker = ScriptedModel([ToolCall("mcp_watch_add", {"a": 1, "b": 2}), "Done."])
 """
 CODE = "run.rounds[0].records[0].result.error_code if run.rounds[0].records[0].result else 'waits'"
 
 
 @pytest.mark.slow("a kernel, and a real server that is started twice")
-def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
+def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel, forked: None) -> None:
     def called(rule: str) -> str:
         kernel.run(MODEL)
-        cell = kernel.run(f"%%agent -m asker -t mcp:watch --rule '{rule}=allow'\nWhat time is it?")
+        cell = kernel.run(f"%%agent -m asker -t mcp:watch --rule '{rule}=allow'\nHow much is it?")
         assert cell.status == "ok", cell.error
         return kernel.value(CODE)
 
     # A name unique to this test: the first view of a server outlives the kernel.
-    add = f"%agent mcp add watch {shlex.quote(str(TIME))} --local-timezone"
-    kernel.run(f"{add} Europe/Paris")
+    kernel.run(f"%agent mcp add watch {SERVER} many 1")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
-    kernel.run(f"{add} Asia/Tokyo")
+    kernel.run(f"%agent mcp add watch {SERVER} hostile")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["waits", "waits"], "nobody can be asked here"
     assert "Nobody can confirm this here" in kernel.run("%agent mcp accept watch").error
     declined = kernel.run("%agent mcp accept watch", attended=True, reply="n")
-    assert "Europe/Paris" in declined.asked and "Asia/Tokyo" in declined.asked and "Nothing was accepted" in declined.error
+    assert f"{SERVER} many 1\n" in declined.asked and f"{SERVER} hostile\n" in declined.asked
+    assert "Nothing was accepted" in declined.error
     assert called("mcp:watch") == "waits"
     assert "rules apply to it" in kernel.run("%agent mcp accept mcp:watch", attended=True, reply="y").printed
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]

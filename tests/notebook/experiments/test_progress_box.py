@@ -17,23 +17,14 @@ def browser(kernel: Any) -> Iterator[Browser]:
     """A browser that listens, beside a kernel with the held tasks."""
     kernel.run(SETUP)
     browser = Browser(kernel)
-    browser.listen(0.1)
     yield browser
     browser.close()
 
 
 def press(browser: Browser, action: str) -> None:
-    """Repeat the message of a button until it is heard, as the page does: the first may come before the box listens."""
+    """Press a button until it is heard."""
     browser.said.clear()
-
-    def heard() -> bool:
-        if {"heard": action} in browser.said:
-            return True
-        browser.send({"do": action})
-        browser.listen(0.3)
-        return {"heard": action} in browser.said
-
-    browser.until(heard)
+    browser.insist({"do": action}, lambda: {"heard": action} in browser.said)
 
 
 def shows(browser: Browser, part: str, words: str) -> None:
