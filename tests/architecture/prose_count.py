@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parsed import nodes_of, parse
+from parsed import PACKAGE, nodes_of, parse, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Path(__file__).with_name("prose_limits.toml")
@@ -29,6 +29,7 @@ MIN_BLANKS = 4
 """Blanks in a string that is read as prose."""
 MAX_WORDS_OF_TEST_NAME = 10
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTION)
 
 
 @dataclass
@@ -56,17 +57,18 @@ class Count:
 
     def add_tree(self, path: Path, tree: ast.Module) -> None:
         """Count the docstrings, strings and names of a module. A docstring counts twice: as such and as a string."""
-        for node in nodes_of(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        for node in walk(tree) if path.is_relative_to(PACKAGE) else nodes_of(tree):
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and node.value.count(" ") >= MIN_BLANKS:
+                    self.add_text(path, node.lineno, node.value)
+            elif isinstance(node, ast.Name):
+                if node.id in EMPTY_NAMES and isinstance(node.ctx, ast.Store):
+                    self.names.append((path, node.lineno, node.id))
+            elif isinstance(node, DOCUMENTED):
                 if text := ast.get_docstring(node):
                     self.add_text(path, getattr(node, "lineno", 1), text)
                 if isinstance(node, FUNCTION):
                     self.add_function(path, node)
-            elif isinstance(node, ast.Constant):
-                if isinstance(node.value, str) and node.value.count(" ") >= MIN_BLANKS:
-                    self.add_text(path, node.lineno, node.value)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in EMPTY_NAMES:
-                self.names.append((path, node.lineno, node.id))
 
     def add_function(self, path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Count a function's name if it is a participle, or a sentence that is too long for a test."""

@@ -12,19 +12,19 @@ TESTS = Path(__file__).resolve().parents[1]
 EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture", "detect/test_labelled_sets.py")
 """Rooms that assert texts of formats, of pages, and of the tests' own tools."""
 WIRES = ("test_wire.py", "test_serialization.py", "test_isolation.py")
-LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.GeneratorExp)
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCKS = ("body", "orelse", "finalbody")
 
 
 def whole_sentences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[int]:
     """The line of each sentence that an assertion compares with ``==``, outside tables of cases."""
-    if any("parametrize" in ast.unparse(decorator) for decorator in function.decorator_list):
-        return
-    rest: list[ast.AST] = list(function.body)
+    rest: list[ast.stmt] = list(function.body)
     while rest:
         node = rest.pop()
         if isinstance(node, LOOPS):
             continue
-        rest.extend(ast.iter_child_nodes(node))
+        for inner in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            rest += [statement for name in BLOCKS for statement in getattr(inner, name, ())]
         if isinstance(node, ast.Assert):
             compared = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
             for test in compared:
@@ -51,5 +51,6 @@ def test_complete_sentences_are_compared_with_their_room_snapshot() -> None:
         for node in (part.body if isinstance(part, ast.ClassDef) else [part])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
         for line in whole_sentences(node)
+        if not any("parametrize" in ast.unparse(decorator) for decorator in node.decorator_list)
     ]
     assert not found, "Compare with the fixture snapshot, see tests/README.md: " + ", ".join(found)
