@@ -185,7 +185,7 @@ def test_recovered_run_makes_the_same_calls_in_each_format(tmp_path: Path, subte
                     whole = answer_questions(whole, calls, store)
                 at_end = sorted("".join(calls)), whole.status
                 assert at_end == (sorted(course.answered.get(form, course.calls)), whole.status)
-                for logs, again in cuts(store, whole, len(name), size(15, nightly=1)):
+                for logs, again in cuts(store, whole, len(name), size(40, nightly=1)):
                     run = ended(lambda logs=logs, again=again, run_id=whole.id: recover(run_id, **_options(again, logs)))
                     if form in course.answered and run.waiting:
                         run = answer_questions(run, again, logs)
