@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 
 from agentnb import Store
 from agentnb.store import run_file
 
+RUNS = size(15, nightly=40)
+"""Of each kernel at once."""
 KERNEL = """
 import asyncio, json, sys, threading
 from contextlib import suppress
@@ -40,7 +43,7 @@ async def several(count):
     return await asyncio.gather(*(agent.run(f"{name} {n}", store=store) for n, agent in enumerate(agents)))
 
 def runs():
-    return [run.id for run in asyncio.run(several(40))]
+    return [run.id for run in asyncio.run(several(int(sys.argv[3])))]
 
 def listed():
     return [[one.id, one.status, one.prompt, one.rounds] for one in store.summaries()]
@@ -68,7 +71,7 @@ class Kernel:
     """A process that executes commands and stores its runs in this folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        command = [sys.executable, "-c", KERNEL, str(folder), name]
+        command = [sys.executable, "-c", KERNEL, str(folder), name, str(RUNS)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def begin(self, what: str) -> None:
@@ -108,11 +111,11 @@ def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kerne
     for kernel in kernels:
         kernel.begin("runs")
     ids = [kernel.said() for kernel in kernels]
-    assert [len(set(id_)) for id_ in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
+    assert [len(set(id_)) for id_ in ids] == [RUNS, RUNS] and not set(ids[0]) & set(ids[1])
     of_both = first("listed")
     assert of_both == second("listed") and {one[0] for one in of_both} == {*ids[0], *ids[1]}
     assert {(one[1], one[3]) for one in of_both} == {("completed", 2)}
-    assert sorted(one[2] for one in of_both) == sorted(f"{name} {n}" for name in ("first", "second") for n in range(40))
+    assert sorted(one[2] for one in of_both) == sorted(f"{name} {n}" for name in ("first", "second") for n in range(RUNS))
     assert first("loaded") == second("loaded") == of_both[::-1]
     for run in map(Store(tmp_path / "runs").load, ids[0]):
         assert {event.run_id for event in run.events} == {run.id}
@@ -140,7 +143,7 @@ def test_run_of_a_killed_kernel_becomes_interrupted(
     hanging = first("hangs")
     for what in ("listed", "loaded"):
         assert second(what) == first(what) == [[hanging, "running", "hang", 1]]
-    assert len(second("runs")) == 40
+    assert len(second("runs")) == RUNS
     first.kill()
     for what in ("listed", "loaded"):
         assert {one[0]: one[1] for one in second(what)}[hanging] == "interrupted"
