@@ -24,8 +24,12 @@ from agentnb import Agent, Store, ToolCall
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
 
-store, name = Store(sys.argv[1]), sys.argv[2]
+name, count = sys.argv[1], int(sys.argv[2])
 entered, kept = threading.Event(), []
+
+def use(folder):
+    global store
+    store = Store(folder)
 
 async def nap(n: int) -> str:
     "Lets the others run."
@@ -43,7 +47,7 @@ async def several(count):
     return await asyncio.gather(*(agent.run(f"{name} {n}", store=store) for n, agent in enumerate(agents)))
 
 def runs():
-    return [run.id for run in asyncio.run(several(int(sys.argv[3])))]
+    return [run.id for run in asyncio.run(several(count))]
 
 def listed():
     return [[one.id, one.status, one.prompt, one.rounds] for one in store.summaries()]
@@ -63,15 +67,16 @@ def hangs():
     return live.run_id
 
 for line in sys.stdin:
-    print(json.dumps(globals()[line.strip()]()), flush=True)
+    what, *given = line.split()
+    print(json.dumps(globals()[what](*given)), flush=True)
 """
 
 
 class Kernel:
-    """A process that executes commands and stores its runs in this folder."""
+    """A process that executes commands and stores its runs in the folder that it is to use."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        command = [sys.executable, "-c", KERNEL, str(folder), name, str(RUNS)]
+    def __init__(self, name: str) -> None:
+        command = [sys.executable, "-c", KERNEL, name, str(RUNS)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def begin(self, what: str) -> None:
@@ -98,12 +103,20 @@ class Kernel:
             pipe.close()
 
 
-@pytest.fixture
-def kernels(tmp_path: Path) -> Iterator[tuple[Kernel, Kernel]]:
-    both = Kernel(tmp_path / "runs", "first"), Kernel(tmp_path / "runs", "second")
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[Kernel, Kernel]]:
+    both = Kernel("first"), Kernel("second")
     yield both
     for one in both:
         one.close()
+
+
+@pytest.fixture
+def kernels(both: tuple[Kernel, Kernel], tmp_path: Path) -> tuple[Kernel, Kernel]:
+    """The kernels, which all tests here share, with a folder of this test. The last test kills one."""
+    for one in both:
+        one(f"use {tmp_path / 'runs'}")
+    return both
 
 
 def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
