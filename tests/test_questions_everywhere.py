@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from mcp_runs import bench, servers
-from property_settings import AT_NIGHT
+from property_settings import size
 from shown_words import words_in
 from waiting import PATIENCE, wait_until
 
@@ -250,11 +250,12 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
         assert not [one for one in [*wanted, where] if one not in text], f"{name}: {text}"
 
 
-@pytest.mark.slow("forty runs, at night eighty, each of which asks, and is shown on nine surfaces")
+@pytest.mark.slow("27 runs, at night eighty, each of which asks, and is shown on nine surfaces")
 def test_questions_of_each_kind_show_their_call_and_accept_answers(servers: Servers, subtests: pytest.Subtests) -> None:
     Path(FOUND).write_text("one\ntwo\n")
+    step = size(3, nightly=1)
     for kind, asked in KINDS.items():
-        for place in PLACES if AT_NIGHT else PLACES[[*KINDS].index(kind) % 2 :: 2]:
+        for place in PLACES[[*KINDS].index(kind) % step :: step]:
             with subtests.test(kind=kind, place=place.__name__):
                 seen = Seen(place(asked), servers)
                 try:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import ast
 import gc
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "agentnb"
+LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Global, ast.Nonlocal, *ast.operator.__subclasses__()})
+"""Most nodes: no other node is below them."""
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def parse(path: Path) -> ast.Module:
     """Return the tree of a file, which is one of `trees` for files of the package."""
-    return trees()[path] if path.is_relative_to(PACKAGE) else ast.parse(path.read_text(encoding="utf-8"))
+    if path.is_relative_to(PACKAGE):
+        return trees()[path]
+    gc.disable()  # as below: no node of a tree refers to one above it
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
 
 
 @cache
@@ -37,7 +45,8 @@ def nodes_of(tree: ast.AST) -> list[ast.AST]:
     """Return all nodes of a tree but those that say how a name is used."""
     nodes = [tree]
     for node in nodes:
-        nodes += _children(node)
+        if type(node) not in LEAVES:
+            nodes += _children(node)
     return nodes
 
 
@@ -55,13 +64,14 @@ def _children(node: ast.AST) -> list[ast.AST]:
 @cache
 def calls(tree: ast.Module) -> list[tuple[str, ast.Call]]:
     """Each call of a file, with the function around it."""
-    return [*_calls(tree, ())]
-
-
-def _calls(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.Call]]:
-    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        inside = (*inside, node.name)
-    if isinstance(node, ast.Call):
-        yield ".".join(inside), node  # of a module's own code: no name
-    for child in _children(node):
-        yield from _calls(child, inside)
+    found: list[tuple[str, ast.Call]] = []
+    rest: list[tuple[str, ast.AST]] = [("", tree)]  # of a module's own code: no name
+    while rest:
+        inside, node = rest.pop()
+        if isinstance(node, DEFINITIONS):
+            inside = f"{inside}.{node.name}".lstrip(".")
+        elif isinstance(node, ast.Call):
+            found.append((inside, node))
+        if type(node) not in LEAVES:
+            rest += [(inside, child) for child in reversed(_children(node))]
+    return found

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parsed import nodes_of, parse
+from parsed import PACKAGE, nodes_of, parse, walk
 
 ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 LIMITS = Path(__file__).with_name("prose_limits.toml")
 SETTINGS = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
 MARKS = {kind: re.compile(pattern) for kind, pattern in SETTINGS["marks"].items()}
@@ -28,7 +29,13 @@ NOT_PARTICIPLES = frozenset(SETTINGS["names"]["not_participles"])
 MIN_BLANKS = 4
 """Blanks in a string that is read as prose."""
 MAX_WORDS_OF_TEST_NAME = 10
+EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture", "detect/test_labelled_sets.py")
+"""Rooms that assert texts of formats, of pages, and of the tests' own tools."""
+WIRES = ("test_wire.py", "test_serialization.py", "test_isolation.py")
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCKS = ("body", "orelse", "finalbody")
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTION)
 
 
 @dataclass
@@ -40,6 +47,8 @@ class Count:
     names: list[tuple[Path, int, str]] = field(default_factory=list)
     participles: list[tuple[Path, int, str]] = field(default_factory=list)
     test_names: list[tuple[Path, int, str]] = field(default_factory=list)
+    asserted: list[tuple[Path, int, str]] = field(default_factory=list)
+    """Sentences that belong in the snapshot of their room."""
 
     @property
     def per_thousand(self) -> float:
@@ -56,17 +65,18 @@ class Count:
 
     def add_tree(self, path: Path, tree: ast.Module) -> None:
         """Count the docstrings, strings and names of a module. A docstring counts twice: as such and as a string."""
-        for node in nodes_of(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        for node in walk(tree) if path.is_relative_to(PACKAGE) else nodes_of(tree):
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and node.value.count(" ") >= MIN_BLANKS:
+                    self.add_text(path, node.lineno, node.value)
+            elif isinstance(node, ast.Name):
+                if node.id in EMPTY_NAMES and isinstance(node.ctx, ast.Store):
+                    self.names.append((path, node.lineno, node.id))
+            elif isinstance(node, DOCUMENTED):
                 if text := ast.get_docstring(node):
                     self.add_text(path, getattr(node, "lineno", 1), text)
                 if isinstance(node, FUNCTION):
                     self.add_function(path, node)
-            elif isinstance(node, ast.Constant):
-                if isinstance(node.value, str) and node.value.count(" ") >= MIN_BLANKS:
-                    self.add_text(path, node.lineno, node.value)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in EMPTY_NAMES:
-                self.names.append((path, node.lineno, node.id))
 
     def add_function(self, path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Count a function's name if it is a participle, or a sentence that is too long for a test."""
@@ -76,6 +86,46 @@ class Count:
             self.participles.append((path, node.lineno, node.name))
         if node.name.startswith("test_") and len(node.name.split("_")) - 1 > MAX_WORDS_OF_TEST_NAME:
             self.test_names.append((path, node.lineno, node.name))
+        if node.name.startswith("test_") and has_snapshot(path):
+            self.asserted += [(path, line, node.name) for line in whole_sentences(node) if not has_table_of_cases(node)]
+
+
+def has_snapshot(path: Path) -> bool:
+    """True for tests other than those that compare exact texts."""
+    if not path.is_relative_to(TESTS) or path.name in WIRES:
+        return False
+    return not path.relative_to(TESTS).as_posix().startswith(EXACT)
+
+
+def has_table_of_cases(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """True if a test has parameters."""
+    return any("parametrize" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def whole_sentences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[int]:
+    """Yield the line of each sentence that an assertion compares with ``==``, outside loops."""
+    rest: list[ast.stmt] = list(function.body)
+    while rest:
+        node = rest.pop()
+        if isinstance(node, LOOPS):
+            continue
+        for inner in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            rest += [statement for name in BLOCKS for statement in getattr(inner, name, ())]
+        if isinstance(node, ast.Assert):
+            compared = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+            for test in compared:
+                if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and is_sentence(test.comparators[0]):
+                    yield test.lineno
+
+
+def is_sentence(node: ast.expr) -> bool:
+    """True for a text of forty characters and six words that is neither JSON nor a command, and for a list that has one."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return all(isinstance(item, ast.Constant) for item in node.elts) and any(map(is_sentence, node.elts))
+    value = node.value if isinstance(node, ast.Constant) else None
+    return (
+        isinstance(value, str) and len(value) >= 40 and len(value.split()) >= 6 and not ('{"' in value or value.startswith("%"))
+    )
 
 
 def files_below(*places: Path) -> Iterator[Path]:
@@ -118,7 +168,7 @@ def listed(places: list[tuple[Path, int, str]]) -> str:
 def main() -> None:
     """Print the count and the places of files and folders."""
     count = count_prose(*(Path(arg).resolve() for arg in sys.argv[1:] or ["agentnb", "docs", "README.md", "tests"]))
-    for kind in ("marks", "names", "participles", "test_names"):
+    for kind in ("marks", "names", "participles", "test_names", "asserted"):
         print(f"{kind}: {len(getattr(count, kind))}\n{listed(getattr(count, kind))}\n")
     print(f"{count.words:,} words of prose, {count.per_thousand:.1f} marks in 1,000")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from parsed import nodes_of, parse
-
 ROOT = Path(__file__).resolve().parents[2]
+MARK = re.compile(r"^ *@pytest\.mark\.req\(([^)]*?),?\s*\)", re.MULTILINE)
+DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
 
 
 def promised() -> dict[str, str]:
@@ -25,18 +26,16 @@ def marked() -> dict[str, list[str]]:
     """For each number the tests that are marked with it, as ``file::test``."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if "pytest.mark.req" in path.read_text(encoding="utf-8"):
-            for name, number in _marks(parse(path)):
-                found[number].append(f"{path.relative_to(ROOT / 'tests').as_posix()}::{name}")
+        for name, number in _marks(path.read_text(encoding="utf-8")):
+            found[number].append(f"{path.relative_to(ROOT / 'tests').as_posix()}::{name}")
     return dict(found)
 
 
-def _marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in nodes_of(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.req":
-                    yield from ((node.name, ast.literal_eval(argument)) for argument in decorator.args)
+def _marks(source: str) -> Iterator[tuple[str, str]]:
+    for mark in MARK.finditer(source):
+        name = DEFINED.search(source, mark.end())
+        assert name is not None, mark[0]
+        yield from ((name[1], number) for number in ast.literal_eval(f"({mark[1]},)"))
 
 
 def listing(numbers: Iterable[str]) -> Iterator[str]:

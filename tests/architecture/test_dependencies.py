@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import distribution as installed
 from pathlib import Path
 
@@ -23,15 +24,23 @@ def distribution(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
-def used(names: set[str]) -> set[str]:
-    """Return those of the distributions that the package imports, or asks for their version."""
+@cache
+def named() -> tuple[set[str], set[str]]:
+    """Return the modules that the package imports, and the distributions whose version it asks for."""
     imported: set[str] = set()
     versions: set[str] = set()
     for tree in trees().values():
         for node in walk(tree):
-            imported.update(_imported(node))
-            if isinstance(node, ast.Call) and _called(node.func).endswith("version") and node.args:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imported.update(_imported(node))
+            elif isinstance(node, ast.Call) and node.args and _called(node.func).endswith("version"):
                 versions |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
+    return imported, versions
+
+
+def used(names: set[str]) -> set[str]:
+    """Return those of the distributions that the package imports, or asks for their version."""
+    imported, versions = named()
     return {name for name in names if name in versions or imported & modules_of(name)}
 
 
@@ -46,10 +55,10 @@ def _called(function: ast.expr) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+    elif node.module and not node.level:
         yield node.module.partition(".")[0]
 
 

@@ -35,6 +35,11 @@ def test_meaningless_or_overlong_names_stay_below_their_limits(part: str, kind: 
     assert len(places) <= SETTINGS["limits"][limit], f"{len(places)} {limit}. {ADVICE}\n{listed(places)}"
 
 
+def test_complete_sentences_are_compared_with_their_room_snapshot() -> None:
+    asserted = count_of("tests").asserted
+    assert not asserted, f"Compare with the fixture snapshot, see tests/README.md:\n{listed(asserted)}"
+
+
 def test_file_names_have_one_meaning() -> None:
     repeated = repeated_file_names(ROOT / "agentnb")
     assert len(repeated) <= SETTINGS["limits"]["file_names_used_twice"], "\n".join(repeated)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -17,33 +16,27 @@ ROOM_TO_GROW = 1.005
 OUT_OF_DATE = 0.97
 SMALL = 200
 """Tokens of a new room that need no reason."""
-F_STRING_START, F_STRING_END = (getattr(tokenize, name, -1) for name in ("FSTRING_START", "FSTRING_END"))
-NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
+TOKEN = re.compile(
+    r"""
+    (\#.*)                                                                            # comment
+    | (?:\b[a-zA-Z]{1,2})? (?: (?P<triple>\"""|''') (?s:\\.|.)*? (?P=triple)
+                          | "(?s:\\.|[^"\\])*" | '(?s:\\.|[^'\\])*' )             # text
+    | \d[\w.]* (?:(?<=[eE])[+-]\d+)? | \.\d\w*                                        # number
+    | \w+
+    | \*\*=? | //=? | >>=? | << =? | -> | \.\.\. | [:+\-*/%&|^@=!<>]= | [^\s\\]
+    """,
+    re.VERBOSE,
+)
+"""A token of code: an f-string is one, however it is nested."""
 
 
 def tokens_of(tree: ast.Module, source: str) -> int:
     """Count the tokens of code of a module, without comments and docstrings."""
-    bodies = [body for node in walk(tree) if isinstance(body := getattr(node, "body", None), list)]
-    texts = {
-        (one.lineno, one.col_offset)
-        for body in bodies
-        for one in body
-        if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str)
-    }
-    count = depth = 0
-    for one in tokenize.generate_tokens(io.StringIO(source).readline):
-        # Since Python 3.12 an f-string is many tokens: here it is one, as before.
-        count += depth == 0 and one.type not in NO_CODE and one.start not in texts
-        depth += (one.type == F_STRING_START) - (one.type == F_STRING_END)
-    return count
+    texts = sum(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for node in walk(tree)
+    )
+    return sum(not comment for comment, _ in TOKEN.findall(source)) - texts
 
 
 def sizes() -> Counter[str]:

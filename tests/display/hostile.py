@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from property_settings import size
+
 from agentnb.display.css import NO_FORMULAS, inline_css
 
 
@@ -358,22 +360,22 @@ HUGE = [
     Hostile("5,000 quotes", "> " * 5_000 + "x"),
     Hostile("5,000 lists", "- " * 5_000 + "x"),
     Hostile("lists by indenting", "\n".join("  " * depth + "- x" for depth in range(300))),
-    Hostile("5,000 emphases", "*a **b " * 2_500 + "c** d* " * 2_500),
+    Hostile("many emphases", "*a **b " * size(1_000, nightly=2_500) + "c** d* " * size(1_000, nightly=2_500)),
     Hostile("5,000 tags", "<div>" * 5_000 + "x", ("<div><div><div>",)),
     Hostile("10,000 backticks", "`" * 10_000),
     Hostile("backticks of all lengths", " ".join("`" * count for count in range(1, 300))),
     Hostile("10,000 open brackets", "[" * 10_000),
-    Hostile("100,000 brackets in brackets", "[[]" * 33_333),
+    Hostile("brackets in brackets", "[[]" * size(3_333, nightly=33_333)),
     Hostile("10,000 closed brackets", "]" * 10_000),
     Hostile("open links", "[a](" * 10_000),
-    Hostile("open pictures", "![](a" * 20_000, ("<img",)),
-    Hostile("open tags", "<" * 50_000 + ">" * 50_000),
-    Hostile("asterisks", "a**b*c_d~~e" * 3_000),
+    Hostile("open pictures", "![](a" * size(4_000, nightly=20_000), ("<img",)),
+    Hostile("open tags", "<" * size(5_000, nightly=50_000) + ">" * size(5_000, nightly=50_000)),
+    Hostile("asterisks", "a**b*c_d~~e" * size(1_000, nightly=3_000)),
     Hostile("formulas that never end", "\\\\(" * 10_000 + "$a $$ " * 10_000),
-    Hostile("fences that never end", "```\nx\n~~~\n" * 5_000),
-    Hostile("15,000 lines", "a\n" * 15_000),
-    Hostile("25,000 definitions", "[a]: b\n" * 14_000),
-    Hostile("a table of 3,000 rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * 3_000),
+    Hostile("fences that never end", "```\nx\n~~~\n" * size(500, nightly=5_000)),
+    Hostile("many lines", "a\n" * size(2_000, nightly=15_000)),
+    Hostile("many definitions", "[a]: b\n" * size(2_000, nightly=14_000)),
+    Hostile("a table of many rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * size(500, nightly=3_000)),
 ]
 CORPUS: list[Hostile] = [*SCRIPTS, *LINKS, *BREAKS, *FOREIGN, *MARKDOWN, *CHARACTERS, *HUGE]
 """All hostile texts. Each of `HUGE` takes a fraction of a second as Markdown."""

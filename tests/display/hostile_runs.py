@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hostile import ADDRESSES, BREAKS, CHARACTERS, FOREIGN, HUGE, MARKDOWN, SCRIPTS, links_to
+from property_settings import size
 
 from agentnb.advice import as_advice
 from agentnb.core.compaction_records import Compacted
@@ -26,7 +27,7 @@ from agentnb.detect.run import Run
 from agentnb.runtime.host.live_run import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
-MOST = 1_000
+MOST = size(400, nightly=1_000)
 """Characters kept of a long text, which appears in a dozen places. The Markdown tests render it whole."""
 PARTS: dict[str, list[str]] = {
     "markup": [one.text for one in (*SCRIPTS, *BREAKS, *FOREIGN)],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hostile import Harmful, check_is_harmless
 from hostile_runs import PARTS, Pause, hostile_run, items, texts_of
-from property_settings import size
+from property_settings import AT_NIGHT, size
 
 from agentnb.context.request_history import sent_request
 from agentnb.detect.run import Run
@@ -20,16 +20,22 @@ from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}
 """Ends of a run, with their number of rounds: the rounds do not depend on the end."""
+ENDS_AND_PARTS = [
+    (end, rounds, part)
+    for number, (end, rounds) in enumerate(ENDS.items())
+    for place, part in enumerate(PARTS)
+    if AT_NIGHT or rounds is None or (number + place) % 2
+]
+"""By day the short runs have two parts each."""
 
 
 @pytest.mark.slow("megabytes of HTML are made and checked")
 def test_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
-    for end, rounds in ENDS.items():
-        for part in PARTS:
-            with subtests.test(end=end, part=part):
-                run = hostile_run(part, end, rounds)
-                check_is_harmless(run_html(run, prompt=True))
-                check_is_harmless(run_html(run, details=True, folds={"saw:0": True, "call:0:0": True}))
+    for end, rounds, part in ENDS_AND_PARTS:
+        with subtests.test(end=end, part=part):
+            run = hostile_run(part, end, rounds)
+            check_is_harmless(run_html(run, prompt=True))
+            check_is_harmless(run_html(run, details=True, folds={"saw:0": True, "call:0:0": True}))
 
 
 def test_running_card_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
@@ -43,10 +49,9 @@ def test_running_card_is_harmless_as_plain_html(subtests: pytest.Subtests) -> No
 
 
 def test_page_is_harmless(subtests: pytest.Subtests) -> None:
-    for end, rounds in ENDS.items():
-        for part in PARTS:
-            with subtests.test(end=end, part=part):
-                check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
+    for end, rounds, part in ENDS_AND_PARTS:
+        with subtests.test(end=end, part=part):
+            check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
 
 
 @pytest.mark.slow("a card is drawn and checked at every step of 16 hostile rounds, at night of 130")

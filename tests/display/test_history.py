@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from property_settings import size
 from scripted_runs import add, even_failed, play
 
 from agentnb import Run, Store, ToolCall
@@ -256,7 +257,8 @@ def test_hostile_text_never_becomes_markup_and_stays_bounded(subtests: pytest.Su
             store = Store(tmp_path / str(number))
             todos = [{"id": n, "title": text[:400], "status": "in-progress" if n == 1 else "not-started"} for n in range(1, 30)]
             write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
-            calls = [[text, ToolCall("boom", {"text": text}), ToolCall(text[:60], {text[:60]: n})] for n in range(25)]
+            rounds = size(2 + number % 2 * 23, nightly=25)  # by day every second run is long
+            calls = [[text, ToolCall("boom", {"text": text}), ToolCall(text[:60], {text[:60]: n})] for n in range(rounds)]
             runs = [
                 do([text, write], *calls, text, prompt=text, store=store, max_rounds=30),
                 do(Reply(Message("assistant", (Text(text),)), Usage(), text[:60], {}), prompt=text, store=store),

@@ -52,8 +52,8 @@ def test_page_shows_the_complete_run() -> None:
 
 
 def marked(of: int) -> str:
-    """Return a text of about this many characters with a mark in its middle."""
-    return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
+    """Return a text of about this many characters with a mark in its middle, in lines of forty."""
+    return f"{'x' * 39}\n" * (of // 80) + "MIDDLE" + f"{'y' * 39}\n" * (of // 80)
 
 
 def test_page_states_what_it_omits_and_where_to_find_it(subtests: pytest.Subtests) -> None:

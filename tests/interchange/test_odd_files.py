@@ -21,6 +21,7 @@ from agentnb.notebook.commands.history_command import history_command
 from agentnb.session.session import Session
 from agentnb.store import bounds, summaries
 from agentnb.store import regular_files as reading
+from agentnb.tables import cache_shares
 
 
 def pipe(path: Path) -> None:
@@ -94,6 +95,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
     for module in (bounds, summaries):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 4_000_000)  # reading 400 MB of each huge file takes seconds
+    monkeypatch.setattr(cache_shares, "MAX_PROCESSES", 1)  # the huge file's length would start others
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
     for name, (make, _) in ODD.items():

@@ -294,7 +294,7 @@ async def nap() -> str:
     return "rested"
 
 async def main():
-    agents = [Agent(ScriptedModel([ToolCall("nap"), ToolCall("nap"), "Done."]), tools=[nap]) for _ in range(300)]
+    agents = [Agent(ScriptedModel([ToolCall("nap"), "Done."]), tools=[nap]) for _ in range(300)]
     return await asyncio.gather(*(agent.run("Go", store=store) for agent in agents))
 
 runs = asyncio.run(main())

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from property_settings import size
 
 from agentnb import Store
 from agentnb.store import run_file
 
+RUNS = size(15, nightly=40)
+"""Of each kernel at once."""
 KERNEL = """
 import asyncio, json, sys, threading
 from contextlib import suppress
@@ -21,8 +24,12 @@ from agentnb import Agent, Store, ToolCall
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
 
-store, name = Store(sys.argv[1]), sys.argv[2]
+name, count = sys.argv[1], int(sys.argv[2])
 entered, kept = threading.Event(), []
+
+def use(folder):
+    global store
+    store = Store(folder)
 
 async def nap(n: int) -> str:
     "Lets the others run."
@@ -40,7 +47,7 @@ async def several(count):
     return await asyncio.gather(*(agent.run(f"{name} {n}", store=store) for n, agent in enumerate(agents)))
 
 def runs():
-    return [run.id for run in asyncio.run(several(40))]
+    return [run.id for run in asyncio.run(several(count))]
 
 def listed():
     return [[one.id, one.status, one.prompt, one.rounds] for one in store.summaries()]
@@ -60,15 +67,16 @@ def hangs():
     return live.run_id
 
 for line in sys.stdin:
-    print(json.dumps(globals()[line.strip()]()), flush=True)
+    what, *given = line.split()
+    print(json.dumps(globals()[what](*given)), flush=True)
 """
 
 
 class Kernel:
-    """A process that executes commands and stores its runs in this folder."""
+    """A process that executes commands and stores its runs in the folder that it is to use."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        command = [sys.executable, "-c", KERNEL, str(folder), name]
+    def __init__(self, name: str) -> None:
+        command = [sys.executable, "-c", KERNEL, name, str(RUNS)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def begin(self, what: str) -> None:
@@ -95,12 +103,20 @@ class Kernel:
             pipe.close()
 
 
-@pytest.fixture
-def kernels(tmp_path: Path) -> Iterator[tuple[Kernel, Kernel]]:
-    both = Kernel(tmp_path / "runs", "first"), Kernel(tmp_path / "runs", "second")
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[Kernel, Kernel]]:
+    both = Kernel("first"), Kernel("second")
     yield both
     for one in both:
         one.close()
+
+
+@pytest.fixture
+def kernels(both: tuple[Kernel, Kernel], tmp_path: Path) -> tuple[Kernel, Kernel]:
+    """The kernels, which all tests here share, with a folder of this test. The last test kills one."""
+    for one in both:
+        one(f"use {tmp_path / 'runs'}")
+    return both
 
 
 def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
@@ -108,11 +124,11 @@ def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kerne
     for kernel in kernels:
         kernel.begin("runs")
     ids = [kernel.said() for kernel in kernels]
-    assert [len(set(id_)) for id_ in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
+    assert [len(set(id_)) for id_ in ids] == [RUNS, RUNS] and not set(ids[0]) & set(ids[1])
     of_both = first("listed")
     assert of_both == second("listed") and {one[0] for one in of_both} == {*ids[0], *ids[1]}
     assert {(one[1], one[3]) for one in of_both} == {("completed", 2)}
-    assert sorted(one[2] for one in of_both) == sorted(f"{name} {n}" for name in ("first", "second") for n in range(40))
+    assert sorted(one[2] for one in of_both) == sorted(f"{name} {n}" for name in ("first", "second") for n in range(RUNS))
     assert first("loaded") == second("loaded") == of_both[::-1]
     for run in map(Store(tmp_path / "runs").load, ids[0]):
         assert {event.run_id for event in run.events} == {run.id}
@@ -140,7 +156,7 @@ def test_run_of_a_killed_kernel_becomes_interrupted(
     hanging = first("hangs")
     for what in ("listed", "loaded"):
         assert second(what) == first(what) == [[hanging, "running", "hang", 1]]
-    assert len(second("runs")) == 40
+    assert len(second("runs")) == RUNS
     first.kill()
     for what in ("listed", "loaded"):
         assert {one[0]: one[1] for one in second(what)}[hanging] == "interrupted"

@@ -19,7 +19,7 @@ import pytest
 from generated_runs import BY_HAND, Plan, plans, really_run
 from hypothesis import given
 from hypothesis import strategies as st
-from property_settings import AT_NIGHT, examples
+from property_settings import AT_NIGHT, examples, size
 from pyarrow import parquet
 from run_builder import RunBuilder, a_round, answered, called
 
@@ -185,7 +185,8 @@ def test_workers_read_shares_of_large_folders(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_shares, "SHARE_BYTES", 2_000)
-    monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
+    processes = size(2, nightly=3)
+    monkeypatch.setattr(os, "process_cpu_count", lambda: processes, raising=False)
     commands = {"whole": sys.executable, "failing": shutil.which("false"), "missing": "/no/python"}
     for case, executable in commands.items():
         with subtests.test(case), monkeypatch.context() as patch:
@@ -199,7 +200,7 @@ def test_workers_read_shares_of_large_folders(
             (folder / "r-8b.jsonl").write_text("{}")
             with pytest.warns(UserWarning, match="r-8b"):
                 check(folder, "runs")
-            assert len(written(folder)) == (3 if case == "whole" else 1), "a part per process"
+            assert len(written(folder)) == (processes if case == "whole" else 1), "a part per process"
             assert index_of(folder, "runs_with_hidden").exists(), "no part contains the key"
 
 

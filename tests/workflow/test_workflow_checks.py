@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from property_settings import size
 
 from agentnb import Agent, Workflow
 from agentnb.errors import MAX_PROBLEMS, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.workflow.files.workflow_reader import read_workflow
+from agentnb.workflow.form import step_ids
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.workflow_spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.form.yaml_source import plain, read_yaml
@@ -481,12 +483,13 @@ def test_unreadable_step_is_one_problem_however_often_referenced() -> None:
     assert [problem.line for problem in found_in(AGENTS + steps)] == [FIRST]
 
 
-def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
+def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     condition = "type: condition, condition: '{{ $steps.x.output }}', false: {goto: end}"
     waits = "".join(f"  - {{{condition}}}\n" for _ in range(210)) + "  - {id: x, type: agent, name: writer}\n"
     reads = f"{{type: agent, name: writer, prompt: '{'{{ $prompt }}' * 1_000}'}}"
+    monkeypatch.setattr(step_ids, "MAX_STEPS", most := size(2_000, nightly=20_000))
     for name, text, message in (
-        ("steps by aliases", "  - &s {type: agent, name: writer}\n" + "  - *s\n" * 20_000, "20,000 steps"),
+        ("steps by aliases", "  - &s {type: agent, name: writer}\n" + "  - *s\n" * most, f"{most:,} steps"),
         ("conditions that wait", waits, "conditions wait for more than 20,000 later steps in total"),
         ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
     ):
