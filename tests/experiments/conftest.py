@@ -7,6 +7,7 @@ from functools import cache
 from multiprocessing import forkserver, get_all_start_methods, get_context
 
 import pytest
+from property_settings import AT_NIGHT
 
 from agentnb.experiments import design
 from agentnb.experiments.planning import plan_problems
@@ -47,5 +48,6 @@ def start_method() -> str:
 
 @pytest.fixture
 def quick_workers(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the worker processes of experiments by that method, in place of loky."""
-    monkeypatch.setattr(processes, "_context", lambda: get_context(start_method))
+    """Start the worker processes of experiments by that method by day, and with loky at night."""
+    if not AT_NIGHT:
+        monkeypatch.setattr(processes, "_context", lambda: get_context(start_method))
