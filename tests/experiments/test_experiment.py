@@ -109,7 +109,7 @@ def test_killed_experiment_resumes_to_the_same_table(start_method: str, tmp_path
                 assert (row.values, row.status, row.seed) == (other.values, other.status, other.seed)
             assert len([*folder.glob("*.jsonl")]) == 12
             redone = [row.redone for row in rows_there.values() if row.redone]
-            assert redone or where == "between"
+            assert "again" in redone or where == "between", "a run cut off in a call is not recovered"
             assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
