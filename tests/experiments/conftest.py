@@ -7,7 +7,6 @@ from functools import cache
 from multiprocessing import forkserver, get_all_start_methods, get_context
 
 import pytest
-from property_settings import AT_NIGHT
 
 from agentnb.experiments import design
 from agentnb.experiments.planning import plan_problems
@@ -49,5 +48,7 @@ def start_method() -> str:
 @pytest.fixture
 def quick_workers(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the worker processes of experiments by that method by day, and with loky at night."""
+    from property_settings import AT_NIGHT  # known once the tests are collected
+
     if not AT_NIGHT:
         monkeypatch.setattr(processes, "_context", lambda: get_context(start_method))
