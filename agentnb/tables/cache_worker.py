@@ -1,4 +1,4 @@
-"""What a worker process does: read a `Share` into parts, and write these to its standard output as JSON."""
+"""Entry point of a worker process, which reads a `Share` into parts and prints these as JSON."""
 
 from __future__ import annotations
 

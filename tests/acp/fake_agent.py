@@ -53,7 +53,7 @@ def tunnel(place: str) -> str:
 
 
 def get(url: str) -> str:
-    """Return what is at an address."""
+    """Return the body of the response to a GET request."""
     from urllib.request import Request, urlopen
 
     return urlopen(Request(url, headers={"Proxy-Secret": "x"}), timeout=5).read().decode()  # type: ignore[no-any-return]

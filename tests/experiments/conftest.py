@@ -37,7 +37,7 @@ def computed_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def start_method() -> str:
-    """How worker processes start: ``forkserver``, where there is forking."""
+    """The start method of worker processes: ``forkserver`` on systems that can fork."""
     if "forkserver" not in get_all_start_methods():
         return "spawn"
     get_context("forkserver").set_forkserver_preload(PRELOADED)

@@ -260,8 +260,8 @@ def python(code: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told() -> list[str]:
-    """What a process printed that loads the prices and asks for some, without a socket."""
+def printed() -> list[str]:
+    """Lines printed by a process without sockets that loads the prices and looks some up."""
     code = (
         "import sys, threading\n"
         "from datetime import UTC, datetime\n"
@@ -282,12 +282,12 @@ def told() -> list[str]:
     return python(code).splitlines()
 
 
-def test_price_table_is_loaded_only_when_needed(told: list[str]) -> None:
-    assert told[:2] == ["False", "True True"]
+def test_price_table_is_loaded_only_when_needed(printed: list[str]) -> None:
+    assert printed[:2] == ["False", "True True"]
 
 
-def test_prices_are_never_fetched(told: list[str]) -> None:
-    assert told[2:] == ["True", "None 1"]
+def test_prices_are_never_fetched(printed: list[str]) -> None:
+    assert printed[2:] == ["True", "None 1"]
 
 
 def test_many_threads_can_load_and_query_prices_at_once() -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +174,12 @@ def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
     assert store.load(again.id).text == "Well."
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
-def test_no_later_call_of_a_round_runs_without_its_log(tmp_path: Path) -> None:
-    done: list[str] = []
+def tools_of(runs: Path, done: list[str]) -> list[Callable[[], str]]:
+    """Return a tool that deletes the logs, and one that notes that it ran."""
 
     def clean_up() -> str:
         """Delete what is in the way."""
-        shutil.rmtree(tmp_path / "runs")
+        shutil.rmtree(runs)
         return "clean"
 
     def go_on() -> str:
@@ -187,32 +187,29 @@ def test_no_later_call_of_a_round_runs_without_its_log(tmp_path: Path) -> None:
         done.append("more")
         return "more"
 
+    return [clean_up, go_on]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
+def test_no_later_call_of_a_round_runs_without_its_log(tmp_path: Path) -> None:
+    done: list[str] = []
+    tools = tools_of(tmp_path / "runs", done)
     model = ScriptedModel([[ToolCall("clean_up"), ToolCall("go_on")], "Done."])
     with pytest.raises(StoreError, match="it was deleted"):
-        Agent(model, tools=[clean_up, go_on], todos=False).run_sync("go", store=Store(tmp_path / "runs"))
+        Agent(model, tools=tools, todos=False).run_sync("go", store=Store(tmp_path / "runs"))
     assert done == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
 def test_workflow_fails_at_the_next_event_after_losing_its_log(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
-
-    def clean_up() -> str:
-        """Delete what is in the way."""
-        shutil.rmtree(tmp_path / "runs")
-        return "clean"
-
-    def go_on() -> str:
-        """Do more."""
-        done.append("more")
-        return "more"
-
+    tools = tools_of(tmp_path / "runs", done)
     before, after = "{id: a, type: tool, name: clean_up}", "{id: b, type: tool, name: go_on}"
     for name, steps, count in (("a later step", f"{before}, {after}", 0), ("no later step", f"{after}, {before}", 1)):
         with subtests.test(name):
             done.clear()
             with pytest.raises(StoreError, match="it was deleted") as caught:
-                Workflow.from_yaml(f"workflow: [{steps}]", tools=[clean_up, go_on]).run_sync(store=Store(tmp_path / "runs"))
+                Workflow.from_yaml(f"workflow: [{steps}]", tools=tools).run_sync(store=Store(tmp_path / "runs"))
             run = caught.value.run
             assert isinstance(run, Run) and (run.status, len(done), (tmp_path / "runs").exists()) == ("failed", count, False)
 

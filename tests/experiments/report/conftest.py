@@ -1,4 +1,4 @@
-"""Reports of which a test reads the words alone."""
+"""Fixtures for tests of the text of reports."""
 
 from __future__ import annotations
 
