@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 AT_NIGHT = settings.get_current_profile_name() == "nightly"
@@ -23,3 +24,7 @@ def examples(nightly: int, **options: Any) -> settings:
 def size(every_run: int, nightly: int) -> int:
     """Return ``nightly`` in ``make nightly`` and ``every_run`` otherwise, as the number of repetitions of a test."""
     return nightly if AT_NIGHT else every_run
+
+
+OTHER_CASES = pytest.mark.nightly("by day other cases of the same test")
+"""Mark of cases that only `make nightly` tries."""

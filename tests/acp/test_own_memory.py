@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from property_settings import OTHER_CASES
 from waiting import wait_until
 
 from agentnb import Agent, RunOptions, Store, tables
@@ -29,12 +30,11 @@ Make = Callable[..., Agent]
 WORDS = "Yes, always"
 BY_AGENT = {"always": WORDS, "reach": "agent"}
 LONG = 30
-OTHERS = pytest.mark.nightly("by day other cases of the same test")
 
 
 def at_night(*cases: Any) -> list[Any]:
     """Return cases of a test whose other cases run by day."""
-    return [pytest.param(case, marks=OTHERS) for case in cases]
+    return [pytest.param(case, marks=OTHER_CASES) for case in cases]
 
 
 def asked(live: LiveRun) -> JudgedCall:
@@ -136,7 +136,9 @@ OFFERED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), [(WORDS, "c ever"), ("", "d yes"), pytest.param("For ls", "b yes", marks=OTHERS)])
+@pytest.mark.parametrize(
+    ("words", "told"), [(WORDS, "c ever"), ("", "d yes"), pytest.param("For ls", "b yes", marks=OTHER_CASES)]
+)
 def test_each_option_is_offered_in_its_words(fake: Make, words: str, told: str) -> None:
     live = fake().start(f"choices {json.dumps(OFFERED)}", RunOptions(can_ask=True))
     assert asked(live).agent_words == ("For ls", WORDS)

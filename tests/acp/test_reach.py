@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from msgspec.structs import replace
+from property_settings import OTHER_CASES
 
 from agentnb import Agent
 from agentnb.acp import reach
@@ -19,8 +20,6 @@ from agentnb.acp.turn_record import UNKNOWN_UPDATES
 from agentnb.core.log.events import ModelReplied, Warned
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ModelError, SettingsError
-
-OTHERS = pytest.mark.nightly("by day other cases of the same test")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +69,10 @@ def test_denial_of_what_the_agent_never_asks_about_is_refused(
     [
         {"permissions": {"bash": "deny", "write_file(*.md)": "deny", "web_fetch": "deny"}},
         {"permissions": {"read_file": "ask", "read_cells": "deny"}},
-        pytest.param({"permissions": ["file_read"]}, marks=OTHERS),
-        pytest.param({"approve": "read_only"}, marks=OTHERS),
+        pytest.param({"permissions": ["file_read"]}, marks=OTHER_CASES),
+        pytest.param({"approve": "read_only"}, marks=OTHER_CASES),
         {"approve": "never"},
-        pytest.param({"approve": "ask"}, marks=OTHERS),
+        pytest.param({"approve": "ask"}, marks=OTHER_CASES),
     ],
 )
 def test_denial_of_what_the_agent_asks_about_is_accepted(
@@ -99,8 +98,8 @@ def test_auto_mode_says_what_is_not_asked_about(
     [
         ("", "plan", None),
         ("auto", "plan", "auto"),
-        pytest.param("", "plan", "auto", marks=OTHERS),
-        pytest.param("auto", "plan", None, marks=OTHERS),
+        pytest.param("", "plan", "auto", marks=OTHER_CASES),
+        pytest.param("auto", "plan", None, marks=OTHER_CASES),
     ],
 )
 def test_mode_that_the_agent_chose_itself_is_named(

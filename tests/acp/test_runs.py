@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from asserted_sentences import Snapshot
 from msgspec.structs import replace
+from property_settings import OTHER_CASES
 
 from agentnb import Agent, Store, replay
 from agentnb.acp.agent_calls import ExternalCall
@@ -36,7 +37,6 @@ from agentnb.notebook.commands import COMMANDS
 from agentnb.runtime.host.live_run import LiveRun
 
 Make = Callable[..., Agent]
-OTHERS = pytest.mark.nightly("by day other cases of the same test")
 
 
 def test_text_and_thinking_are_streamed_and_logged(fake: Make) -> None:
@@ -118,9 +118,9 @@ def test_approval_is_requested_before_a_call_takes_effect(fake: Make, tmp_path: 
     "options",
     [
         {"approve": lambda call, run: False},
-        pytest.param({"approve": "never"}, marks=OTHERS),
+        pytest.param({"approve": "never"}, marks=OTHER_CASES),
         {"approve": "read_only"},
-        pytest.param({"permissions": {"write_file": "deny"}, "approve": "auto"}, marks=OTHERS),
+        pytest.param({"permissions": {"write_file": "deny"}, "approve": "auto"}, marks=OTHER_CASES),
         {"permissions": {"write_file(*.txt)": "deny"}, "approve": "auto"},
     ],
 )
@@ -322,7 +322,7 @@ def test_approval_question_shows_the_call(fake: Make, snapshot: Snapshot) -> Non
     assert asked.message.splitlines()[1:] == snapshot
 
 
-@pytest.mark.parametrize("misbehaviour", ["", "lost", pytest.param("forgetful", marks=OTHERS)])
+@pytest.mark.parametrize("misbehaviour", ["", "lost", pytest.param("forgetful", marks=OTHER_CASES)])
 def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict[str, KnownAgent], misbehaviour: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
@@ -410,7 +410,7 @@ def test_message_during_a_turn_becomes_the_next_prompt(fake: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "unknown"), [("odd", 4), *[pytest.param(said, 2, marks=OTHERS) for said in ("hello", "unasked")]]
+    ("said", "unknown"), [("odd", 4), *[pytest.param(said, 2, marks=OTHER_CASES) for said in ("hello", "unasked")]]
 )
 def test_usage_of_turns_within_a_reply_is_added(fake: Make, table: dict[str, KnownAgent], said: str, unknown: int) -> None:
     table["fake"] = replace(table["fake"], cost="session")
