@@ -52,6 +52,8 @@ def until_ready(client: BlockingKernelClient) -> None:
                 pass
             while client.get_shell_msg(timeout=PATIENCE)["parent_header"]["msg_id"] != asked:
                 pass
+            client.input("")  # its stdin channel may connect later: a question asked before would be lost
+            client.execute("get_ipython().kernel.stdin_socket.poll(60_000)", silent=True)
             return
         assert time.monotonic() < end, "The kernel does not answer"
 
