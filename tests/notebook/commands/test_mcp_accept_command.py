@@ -9,7 +9,8 @@ import pytest
 from mcp_runs import PROGRAM
 from real_kernel import Kernel
 
-SERVER = shlex.join([sys.executable, PROGRAM])
+COMMAND = [sys.executable, PROGRAM]
+SERVER = shlex.join(COMMAND)
 MODEL = """
 from agentnb import ToolCall
 from agentnb.models import ScriptedModel
@@ -33,7 +34,8 @@ def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel, forked: 
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["waits", "waits"], "nobody can be asked here"
     assert "Nobody can confirm this here" in kernel.run("%agent mcp accept watch").error
     declined = kernel.run("%agent mcp accept watch", attended=True, reply="n")
-    assert f"{SERVER} many 1\n" in declined.asked and f"{SERVER} hostile\n" in declined.asked
+    shown = " ".join(COMMAND)  # not quoted, also where the path has a blank
+    assert f"{shown} many 1\n" in declined.asked and f"{shown} hostile\n" in declined.asked
     assert "Nothing was accepted" in declined.error
     assert called("mcp:watch") == "waits"
     assert "rules apply to it" in kernel.run("%agent mcp accept mcp:watch", attended=True, reply="y").printed
