@@ -100,6 +100,8 @@ class Kernel:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.stuck = ""
+        """The cell that did not end: those after it fail at once."""
         env = dict(os.environ)
         env.update(
             HOME=str(folder), IPYTHONDIR=str(folder / "ipython"), MPLCONFIGDIR=str(folder), PYDEVD_DISABLE_FILE_VALIDATION="1"
@@ -122,13 +124,16 @@ class Kernel:
 
         ``reply``: the text typed at a prompt of ``input``.
         """
+        assert not self.stuck, f"An earlier cell does not end: {self.stuck}"
         request = self.client.execute(code, allow_stdin=attended)
         cell, started, interrupted = Cell(), time.monotonic(), 0.0
         if reply is not None:
             cell.asked = self.client.get_stdin_msg(timeout=PATIENCE)["content"]["prompt"]
             self.client.input(reply)
         while True:
-            assert time.monotonic() - started < PATIENCE, f"The cell does not end: {code}"
+            if time.monotonic() - started > PATIENCE:
+                self.stuck = code
+                raise AssertionError(f"The cell does not end: {code}")
             if interrupt_when is not None and not interrupted and interrupt_when(cell):
                 interrupted = time.monotonic()
                 self.manager.interrupt_kernel()
