@@ -209,14 +209,14 @@ class Panel:
         self._seen = self._state()
         summaries = [family[0] for family in islice(families_known_here(self._session), MAX_LISTED_RUNS)]
         self._used = [summary.model for summary in summaries]
-        self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
         note = list_title(summaries, count=count, folder=self._session.store.shown_folder, most=MAX_LISTED_RUNS, wanted=())
         waiting = sum(summary.can_be_answered for summary in summaries)
         if waiting:
             which = "it" if waiting == 1 else "one"
             note += f". {pluralize(waiting, 'run')} waiting for your answer: open {which} to see the question"
-        self._widgets.list.note = note
+        with self._widgets.list.hold_sync():  # no page shows runs beside an earlier count of them
+            self._widgets.list.html, self._widgets.list.note = run_list_html(summaries), note
 
     def _state(self) -> object:
         return self._session.store.ids()[-MAX_LISTED_RUNS:], [live.run_id for live in self._session.running()]

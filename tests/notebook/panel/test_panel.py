@@ -32,6 +32,8 @@ class Page:
         until_ready(self.client)
         self.states: dict[str, dict[str, Any]] = {}
         self.said: list[dict[str, Any]] = []
+        self.counts: list[tuple[int, str]] = []
+        """Rows and note of the list after each message to it."""
         self.printed = ""
         self.subshell: str | None = None
         self.count = 0
@@ -110,7 +112,10 @@ class Page:
         elif kind == "comm_close":
             self.states.pop(content["comm_id"], None)
         elif kind == "comm_msg" and content["data"].get("method") in ("update", "echo_update"):
-            self.states[content["comm_id"]].update(content["data"]["state"])
+            state = self.states[content["comm_id"]]
+            state.update(content["data"]["state"])
+            if state.get("part") == "list":
+                self.counts.append((self.rows(), state["note"]))
         elif kind == "comm_msg" and content["data"].get("method") == "custom":
             self.said.append(content["data"]["content"])
 
@@ -160,7 +165,7 @@ def test_run_can_be_started_and_watched_in_the_panel(fresh: tuple[Kernel, Page])
     assert all(
         word in row for word in (">•<", "Done, not checked", "Add with `add(1)`", "rounds", "$0", "simulated:disciplined")
     )
-    assert page.state("list")["note"] == "1 run in .agentnb/runs"
+    assert {note for rows, note in page.counts if rows} == {"1 run in .agentnb/runs"}, "rows and their count come together"
     assert kernel.value("run.status, [one.name for one in run.tools][0]") == "('completed', 'add')"
     assert page.state("list")["selected"] == kernel.value("run.id")
     assert "Add with" in kernel.run("%agent status").printed or "Done" in kernel.run("%agent status").printed
