@@ -31,6 +31,7 @@ from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make
 from agentnb.tables import arrow
 from agentnb.tables.cache_parts import Index, Part, PartWriter
 from agentnb.tables.cache_shares import Share, split_files, start_workers
+from agentnb.tables.reading_progress import show_progress
 from agentnb.tables.table_values import Table
 
 try:
@@ -139,7 +140,7 @@ class TableCache:
         """Write the new parts and the index. Unchanged parts are kept unless they are small."""
         held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
         own, *shares = split_files({name: stamp.size for name, stamp in stamps.items() if name not in held})
-        fresh = self._read_changed(own)
+        fresh = show_progress(self._read_changed(own), len(own), len(own) + sum(map(len, shares)))
         first = next(fresh, None)
         if first is None and not shares and all(_is_whole(part, stamps) for part in index.parts):
             return index  # missing files are still being written
